@@ -1,0 +1,59 @@
+# Two promises: `make up` starts the bus, `make test` passes. Everything they need is fetched into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench smoke crash lock clean
+
+help: ## what can be made here
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(VENV)/.run: requirements/run.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) …"
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --require-hashes -r requirements/build.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+	@$(PIP) install --require-hashes -r requirements/bench.txt
+	@touch $@
+
+up: $(VENV)/.run ## start the bus on this repository and print its link
+	@$(BIN)/stig up
+
+test: $(VENV)/.dev ## all tests
+	@$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.dev ## format, lint, types, layers, documentation examples
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/docs
+
+bench: $(VENV)/.bench ## the performance table (writes docs/performance.md)
+	@$(BIN)/python -m bench
+
+crash: $(VENV)/.dev ## the long kill -9 and disk-full runs (a short version is in `make test`)
+	@STIGMERGY_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
+
+smoke: $(VENV)/.dev ## the built wheel in a bare environment
+	@$(BIN)/python tests/smoke.py
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+lock: $(VENV)/.dev ## recompile the hashed requirement files from pyproject.toml
+	@$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/run.txt
+	@for group in build dev bench; do $(COMPILE) $(UPGRADE) --group $$group --constraint requirements/run.txt \
+	  --output-file requirements/$$group.txt || exit 1; done
+
+clean: ## remove what the targets made (never .catalog)
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,30 @@
+"""Words everyone uses: canonical JSON, digests, ids, tokens, durations, the clock and the journal."""
+
+from stigmergy.core.canonical import canonical
+from stigmergy.core.clock import SECOND, Clock, SystemClock, parse_time, print_time
+from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
+from stigmergy.core.durations import parse_duration
+from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid
+from stigmergy.core.strict_json import read_json
+from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
+
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "SECOND",
+    "Clock",
+    "Randomness",
+    "SystemClock",
+    "canonical",
+    "digest",
+    "digest_of",
+    "estimate_tokens",
+    "is_digest",
+    "is_hex",
+    "is_ulid",
+    "is_uuid",
+    "new_ulid",
+    "parse_duration",
+    "parse_time",
+    "print_time",
+    "read_json",
+]

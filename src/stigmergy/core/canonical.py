@@ -1,0 +1,73 @@
+"""Canonical JSON: one value, one sequence of bytes, the same on every machine.
+
+The form is `json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. What could make
+it ambiguous is refused: NaN and infinities, integers beyond 2^53, lone surrogates, keys that are not strings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+
+from stigmergy.errors import BadText, FieldType, NumberRange
+
+MAX_INTEGER = 2**53
+
+_reference = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_fast = msgspec.json.Encoder(order="sorted")
+
+
+def canonical(value: Any) -> bytes:
+    """The canonical bytes of a JSON value."""
+    if _plain(value, ""):
+        return _fast.encode(value)
+    return _reference.encode(value).encode()
+
+
+def canonical_reference(value: Any) -> bytes:
+    """The same bytes by the definition alone; the property tests hold `canonical` against it."""
+    _plain(value, "")
+    return _reference.encode(value).encode()
+
+
+def _plain(value: Any, where: str) -> bool:
+    """Refuse what has no canonical form; tell whether the fast encoder prints the rest as the definition does.
+
+    The two differ only in floats written with an exponent (`1e16` against `1e+16`).
+    """
+    kind = type(value)
+    if kind is str:
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise BadText(field=where or None) from None
+        return True
+    if kind is dict:
+        plain = True
+        for key, item in value.items():
+            if type(key) is not str:
+                raise FieldType("A key of a hashed object is not a string.", field=where or None)
+            if not key.isascii():
+                _plain(key, where)
+            plain &= _plain(item, f"{where}.{key}" if where else key)
+        return plain
+    if kind is list or kind is tuple:
+        plain = True
+        for position, item in enumerate(value):
+            plain &= _plain(item, f"{where}[{position}]")
+        return plain
+    if kind is int:
+        if -MAX_INTEGER <= value <= MAX_INTEGER:
+            return True
+        raise NumberRange(field=where or None, limit=MAX_INTEGER)
+    if kind is float:
+        if not math.isfinite(value):
+            raise NumberRange(field=where or None)
+        return "e" not in repr(value)
+    if value is None or kind is bool:
+        return True
+    raise FieldType(f"A {kind.__name__} has no canonical form.", field=where or None)

@@ -1,0 +1,39 @@
+"""Time, handed in from outside: integer microseconds since 1970, printed as RFC 3339 in UTC."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Clock(Protocol):
+    """Tells the time in microseconds."""
+
+    def now(self) -> int:
+        """Microseconds since 1970-01-01T00:00:00Z."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> int:
+        """Microseconds since 1970-01-01T00:00:00Z."""
+        return time.time_ns() // 1000
+
+
+def print_time(moment: int) -> str:
+    """A moment as RFC 3339 with microseconds: `2026-01-08T09:30:00.000000Z`."""
+    return (_EPOCH + timedelta(microseconds=moment)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> int:
+    """The moment an RFC 3339 text names; ValueError when it names none."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time needs an offset")
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,36 @@
+"""Durations as ISO 8601 writes them, and only those whose length is fixed: weeks, days, hours, minutes, seconds."""
+
+from __future__ import annotations
+
+from stigmergy.core.clock import SECOND
+from stigmergy.errors import TtlInvalid
+
+_SECONDS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+MAX_TEXT = 40
+
+
+def parse_duration(text: str, field: str = "ttl") -> int:
+    """Microseconds in a duration such as `PT6H` or `P7D`; zero, negative and calendar lengths are refused."""
+    import whenever
+
+    if len(text) > MAX_TEXT or text != text.upper():
+        raise TtlInvalid(field=field, hint="Write it like PT6H, P7D or P2W.")
+    try:
+        parts = whenever.ItemizedDelta.parse_iso(text)
+    except ValueError:
+        raise TtlInvalid(field=field, hint="Write it like PT6H, P7D or P2W.") from None
+    total = 0
+    for unit, amount in parts.items():
+        if unit == "nanoseconds":
+            if amount % 1000:
+                raise TtlInvalid("A ttl is counted in microseconds, no finer.", field=field)
+            total += amount // 1000
+        elif unit in _SECONDS:
+            total += amount * _SECONDS[unit] * SECOND
+        elif amount:
+            raise TtlInvalid(
+                "Years and months have no fixed length.", field=field, used=text, hint="Use days: P30D, P365D."
+            )
+    if total <= 0:
+        raise TtlInvalid("A ttl must be longer than nothing.", field=field, used=text)
+    return total

@@ -1,0 +1,699 @@
+"""Every refusal Stigmergy can give, in one tree.
+
+StigmergyError                    code, HTTP status, and what a caller needs to do better next time
+├── Refusal                  422  the request is at fault; nothing changed
+│   ├── BodyRefusal               the bytes were not taken at all
+│   │   ├── BodyTooLarge     413  BODY_TOO_LARGE
+│   │   ├── ContentType      415  CONTENT_TYPE
+│   │   ├── BadJson               BAD_JSON
+│   │   ├── TooDeep               TOO_DEEP
+│   │   ├── DuplicateKey          DUPLICATE_KEY
+│   │   ├── NumberRange           NUMBER_RANGE
+│   │   └── BadText               BAD_TEXT
+│   ├── FieldRefusal              a field is not what its type or schema says
+│   │   ├── FieldMissing          FIELD_MISSING
+│   │   ├── FieldUnknown          FIELD_UNKNOWN
+│   │   ├── FieldType             FIELD_TYPE
+│   │   ├── FieldValue            FIELD_VALUE
+│   │   └── ProvenanceStamped     PROVENANCE_STAMPED
+│   ├── EngramRefusal             an engram breaks a rule of its own
+│   │   ├── NoPointer             NO_POINTER
+│   │   ├── TooManyPointers       TOO_MANY_POINTERS
+│   │   ├── ClaimEmpty            CLAIM_EMPTY
+│   │   ├── ClaimTooLong          CLAIM_TOO_LONG
+│   │   ├── ClaimTooManySentences CLAIM_TOO_MANY_SENTENCES
+│   │   ├── TtlInvalid            TTL_INVALID
+│   │   ├── TtlTooLong            TTL_TOO_LONG
+│   │   ├── ConfidenceRange       CONFIDENCE_RANGE
+│   │   ├── IdInvalid             ID_INVALID
+│   │   └── TimeInvalid           TIME_INVALID
+│   ├── PointerRefusal            a pointer that cannot be read as an address
+│   │   ├── PointerSyntax         POINTER_SYNTAX
+│   │   ├── PointerNotPinned      POINTER_NOT_PINNED
+│   │   ├── PointerRevision       POINTER_REVISION
+│   │   ├── PointerPath           POINTER_PATH
+│   │   ├── PointerSpan           POINTER_SPAN
+│   │   ├── PointerDisagrees      POINTER_DISAGREES
+│   │   └── PointerTooLong        POINTER_TOO_LONG
+│   ├── EvidenceRefusal           an address that leads to something we will not read
+│   │   ├── DigestMismatch        DIGEST_MISMATCH
+│   │   ├── NotAFile              NOT_A_FILE
+│   │   ├── LinkRefused           LINK_REFUSED
+│   │   ├── NotText               NOT_TEXT
+│   │   ├── ContentTooLarge       CONTENT_TOO_LARGE
+│   │   ├── SectionAmbiguous      SECTION_AMBIGUOUS
+│   │   ├── ArtifactAmbiguous     ARTIFACT_AMBIGUOUS
+│   │   ├── ObjectDamaged         OBJECT_DAMAGED
+│   │   ├── RepositoryRefused     REPOSITORY_REFUSED
+│   │   ├── NoRepository          NO_REPOSITORY
+│   │   ├── NoResolver            NO_RESOLVER
+│   │   ├── UrlsOff          403  URLS_OFF
+│   │   └── UrlRefused       403  URL_REFUSED
+│   ├── BudgetTooSmall            BUDGET_TOO_SMALL
+│   └── PolicyInvalid             POLICY_INVALID
+├── Unauthorized             401  we do not know who is asking
+│   ├── TokenMissing              TOKEN_MISSING
+│   ├── TokenInvalid              TOKEN_INVALID
+│   └── TokenExpired              TOKEN_EXPIRED
+├── Forbidden                403  we know who is asking, and the answer is no
+│   ├── RoleForbidden             ROLE_FORBIDDEN
+│   ├── ScopeForbidden            SCOPE_FORBIDDEN
+│   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
+│   ├── RunEnded                  RUN_ENDED
+│   ├── HostForbidden        421  HOST_FORBIDDEN
+│   └── OriginForbidden           ORIGIN_FORBIDDEN
+├── NotFound                 404  absent, or not yours: the two look the same
+│   ├── EngramNotFound            ENGRAM_NOT_FOUND
+│   ├── AgentNotFound             AGENT_NOT_FOUND
+│   ├── RunNotFound               RUN_NOT_FOUND
+│   ├── ProjectNotFound           PROJECT_NOT_FOUND
+│   ├── RepositoryNotFound        REPOSITORY_NOT_FOUND
+│   ├── RevisionNotFound          REVISION_NOT_FOUND
+│   ├── FileNotFound              FILE_NOT_FOUND
+│   ├── SpanNotFound              SPAN_NOT_FOUND
+│   ├── SectionNotFound           SECTION_NOT_FOUND
+│   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
+│   ├── BodyNotFound              BODY_NOT_FOUND
+│   └── RouteNotFound             ROUTE_NOT_FOUND
+├── Conflict                 409  true once, not now
+│   ├── AgentExists               AGENT_EXISTS
+│   ├── IdTaken                   ID_TAKEN
+│   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
+│   └── ProjectExists             PROJECT_EXISTS
+└── Trouble                  503  our side is at fault, or the machine's
+    ├── StoreReadOnly             STORE_READ_ONLY
+    ├── JournalDamaged            JOURNAL_DAMAGED
+    ├── FormatUnknown             FORMAT_UNKNOWN
+    ├── DiskPressure         507  DISK_PRESSURE
+    ├── GitTrouble                GIT_TROUBLE
+    ├── UrlTrouble           502  URL_TROUBLE
+    ├── Unreachable          502  UNREACHABLE
+    └── Internal             500  INTERNAL
+
+A class's docstring is its message; its code never changes once published. `problem()` is the object every edge
+shows: RFC 9457 members over HTTP, the same object as an MCP error and under `--json`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class StigmergyError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "ERROR"
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        field: str | None = None,
+        limit: int | float | str | None = None,
+        used: int | float | str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.title = (type(self).__doc__ or "").strip()
+        self.detail = detail or self.title
+        self.field = field
+        self.limit = limit
+        self.used = used
+        self.hint = hint
+        super().__init__(self.detail)
+
+    def problem(self) -> dict[str, Any]:
+        """The refusal as the object every edge shows."""
+        shown: dict[str, Any] = {
+            "type": f"urn:stigmergy:{self.code.lower().replace('_', '-')}",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+        }
+        if self.detail != self.title:
+            shown["detail"] = self.detail
+        for name in ("field", "limit", "used", "hint"):
+            value = getattr(self, name)
+            if value is not None:
+                shown[name] = value
+        return shown
+
+    @classmethod
+    def from_problem(cls, shown: dict[str, Any]) -> StigmergyError:
+        """The same refusal, rebuilt by a client from what an edge sent."""
+        kind = BY_CODE.get(str(shown.get("code")), Internal)
+        detail = shown.get("detail") or shown.get("title")
+        return kind(
+            detail if isinstance(detail, str) else None,
+            **{name: shown.get(name) for name in ("field", "limit", "used", "hint")},
+        )
+
+
+class Refusal(StigmergyError):
+    """The request is at fault; nothing was changed."""
+
+    code = "REFUSED"
+    status = 422
+
+
+class BodyRefusal(Refusal):
+    """The body was not taken."""
+
+    code = "BODY_REFUSED"
+
+
+class BodyTooLarge(BodyRefusal):
+    """The body is larger than this operation takes."""
+
+    code = "BODY_TOO_LARGE"
+    status = 413
+
+
+class ContentType(BodyRefusal):
+    """The content type is not one this operation takes."""
+
+    code = "CONTENT_TYPE"
+    status = 415
+
+
+class BadJson(BodyRefusal):
+    """The body is not JSON."""
+
+    code = "BAD_JSON"
+
+
+class TooDeep(BodyRefusal):
+    """The body is nested too deeply."""
+
+    code = "TOO_DEEP"
+
+
+class DuplicateKey(BodyRefusal):
+    """An object names the same key twice."""
+
+    code = "DUPLICATE_KEY"
+
+
+class NumberRange(BodyRefusal):
+    """A number is not finite, or is an integer beyond 2^53."""
+
+    code = "NUMBER_RANGE"
+
+
+class BadText(BodyRefusal):
+    """A text is not valid Unicode."""
+
+    code = "BAD_TEXT"
+
+
+class FieldRefusal(Refusal):
+    """A field is not what it should be."""
+
+    code = "FIELD_REFUSED"
+
+
+class FieldMissing(FieldRefusal):
+    """A required field is missing."""
+
+    code = "FIELD_MISSING"
+
+
+class FieldUnknown(FieldRefusal):
+    """A field is not known here."""
+
+    code = "FIELD_UNKNOWN"
+
+
+class FieldType(FieldRefusal):
+    """A field has the wrong type."""
+
+    code = "FIELD_TYPE"
+
+
+class FieldValue(FieldRefusal):
+    """A field has a value outside what its schema allows."""
+
+    code = "FIELD_VALUE"
+
+
+class ProvenanceStamped(FieldRefusal):
+    """Provenance is stamped by the gateway and cannot be written by a caller."""
+
+    code = "PROVENANCE_STAMPED"
+
+
+class EngramRefusal(Refusal):
+    """The engram breaks a rule."""
+
+    code = "ENGRAM_REFUSED"
+
+
+class NoPointer(EngramRefusal):
+    """An engram needs at least one pointer."""
+
+    code = "NO_POINTER"
+
+
+class TooManyPointers(EngramRefusal):
+    """An engram has too many pointers."""
+
+    code = "TOO_MANY_POINTERS"
+
+
+class ClaimEmpty(EngramRefusal):
+    """The claim says nothing."""
+
+    code = "CLAIM_EMPTY"
+
+
+class ClaimTooLong(EngramRefusal):
+    """The claim is too long."""
+
+    code = "CLAIM_TOO_LONG"
+
+
+class ClaimTooManySentences(EngramRefusal):
+    """The claim has too many sentences."""
+
+    code = "CLAIM_TOO_MANY_SENTENCES"
+
+
+class TtlInvalid(EngramRefusal):
+    """The ttl is not an ISO-8601 duration in weeks, days, hours, minutes and seconds."""
+
+    code = "TTL_INVALID"
+
+
+class TtlTooLong(EngramRefusal):
+    """The ttl is longer than the project allows."""
+
+    code = "TTL_TOO_LONG"
+
+
+class ConfidenceRange(EngramRefusal):
+    """The confidence is not a finite number from 0 to 1."""
+
+    code = "CONFIDENCE_RANGE"
+
+
+class IdInvalid(EngramRefusal):
+    """The id is neither a ULID nor a UUID."""
+
+    code = "ID_INVALID"
+
+
+class TimeInvalid(EngramRefusal):
+    """The time is not an RFC 3339 date-time."""
+
+    code = "TIME_INVALID"
+
+
+class PointerRefusal(Refusal):
+    """The pointer cannot be read as an address."""
+
+    code = "POINTER_REFUSED"
+
+
+class PointerSyntax(PointerRefusal):
+    """The pointer does not follow the grammar."""
+
+    code = "POINTER_SYNTAX"
+
+
+class PointerNotPinned(PointerRefusal):
+    """The pointer names no revision, version or digest."""
+
+    code = "POINTER_NOT_PINNED"
+
+
+class PointerRevision(PointerRefusal):
+    """The revision is not a full lower-case object id."""
+
+    code = "POINTER_REVISION"
+
+
+class PointerPath(PointerRefusal):
+    """The path leaves its tree or holds a character no path may hold."""
+
+    code = "POINTER_PATH"
+
+
+class PointerSpan(PointerRefusal):
+    """The line span is not one."""
+
+    code = "POINTER_SPAN"
+
+
+class PointerDisagrees(PointerRefusal):
+    """The pointer's fields and its ref disagree."""
+
+    code = "POINTER_DISAGREES"
+
+
+class PointerTooLong(PointerRefusal):
+    """The pointer is too long."""
+
+    code = "POINTER_TOO_LONG"
+
+
+class EvidenceRefusal(Refusal):
+    """The pointer leads to something that will not be read."""
+
+    code = "EVIDENCE_REFUSED"
+
+
+class DigestMismatch(EvidenceRefusal):
+    """The content does not have the digest the pointer carries."""
+
+    code = "DIGEST_MISMATCH"
+
+
+class NotAFile(EvidenceRefusal):
+    """The pointer leads to something that is not a regular file."""
+
+    code = "NOT_A_FILE"
+
+
+class LinkRefused(EvidenceRefusal):
+    """The pointer leads to a symbolic link."""
+
+    code = "LINK_REFUSED"
+
+
+class NotText(EvidenceRefusal):
+    """The content is not UTF-8 text."""
+
+    code = "NOT_TEXT"
+
+
+class ContentTooLarge(EvidenceRefusal):
+    """The content is larger than a pointer may lead to."""
+
+    code = "CONTENT_TOO_LARGE"
+
+
+class SectionAmbiguous(EvidenceRefusal):
+    """More than one section has this heading."""
+
+    code = "SECTION_AMBIGUOUS"
+
+
+class ArtifactAmbiguous(EvidenceRefusal):
+    """More than one file has this artifact's name."""
+
+    code = "ARTIFACT_AMBIGUOUS"
+
+
+class ObjectDamaged(EvidenceRefusal):
+    """The stored object does not have the hash it is stored under."""
+
+    code = "OBJECT_DAMAGED"
+
+
+class RepositoryRefused(EvidenceRefusal):
+    """The repository borrows objects from outside itself."""
+
+    code = "REPOSITORY_REFUSED"
+
+
+class NoRepository(EvidenceRefusal):
+    """The project has no git repository, so repo pointers cannot be read."""
+
+    code = "NO_REPOSITORY"
+
+
+class NoResolver(EvidenceRefusal):
+    """No resolver for this type of pointer is installed."""
+
+    code = "NO_RESOLVER"
+
+
+class UrlsOff(EvidenceRefusal):
+    """URL pointers are switched off in this project."""
+
+    code = "URLS_OFF"
+    status = 403
+
+
+class UrlRefused(EvidenceRefusal):
+    """The URL is not one this project may read."""
+
+    code = "URL_REFUSED"
+    status = 403
+
+
+class BudgetTooSmall(Refusal):
+    """The token budget is too small for any answer."""
+
+    code = "BUDGET_TOO_SMALL"
+
+
+class PolicyInvalid(Refusal):
+    """The policy file is not valid."""
+
+    code = "POLICY_INVALID"
+
+
+class Unauthorized(StigmergyError):
+    """We do not know who is asking."""
+
+    code = "UNAUTHORIZED"
+    status = 401
+
+
+class TokenMissing(Unauthorized):
+    """A bearer token is needed."""
+
+    code = "TOKEN_MISSING"
+
+
+class TokenInvalid(Unauthorized):
+    """The token is not one this project signed."""
+
+    code = "TOKEN_INVALID"
+
+
+class TokenExpired(Unauthorized):
+    """The token has expired."""
+
+    code = "TOKEN_EXPIRED"
+
+
+class Forbidden(StigmergyError):
+    """The caller may not do this."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
+class RoleForbidden(Forbidden):
+    """The caller's role may not do this."""
+
+    code = "ROLE_FORBIDDEN"
+
+
+class ScopeForbidden(Forbidden):
+    """The caller may not use this scope."""
+
+    code = "SCOPE_FORBIDDEN"
+
+
+class NotYourDescendant(Forbidden):
+    """The caller may speak only for itself and its descendants."""
+
+    code = "NOT_YOUR_DESCENDANT"
+
+
+class RunEnded(Forbidden):
+    """The run has ended."""
+
+    code = "RUN_ENDED"
+
+
+class HostForbidden(Forbidden):
+    """The Host header names another server."""
+
+    code = "HOST_FORBIDDEN"
+    status = 421
+
+
+class OriginForbidden(Forbidden):
+    """The request comes from a foreign origin."""
+
+    code = "ORIGIN_FORBIDDEN"
+
+
+class NotFound(StigmergyError):
+    """Absent, or not yours."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class EngramNotFound(NotFound):
+    """There is no such engram."""
+
+    code = "ENGRAM_NOT_FOUND"
+
+
+class AgentNotFound(NotFound):
+    """There is no such agent in this run."""
+
+    code = "AGENT_NOT_FOUND"
+
+
+class RunNotFound(NotFound):
+    """There is no such run."""
+
+    code = "RUN_NOT_FOUND"
+
+
+class ProjectNotFound(NotFound):
+    """There is no Stigmergy project here."""
+
+    code = "PROJECT_NOT_FOUND"
+
+
+class RepositoryNotFound(NotFound):
+    """No repository of that name belongs to this project."""
+
+    code = "REPOSITORY_NOT_FOUND"
+
+
+class RevisionNotFound(NotFound):
+    """The repository has no such commit."""
+
+    code = "REVISION_NOT_FOUND"
+
+
+class FileNotFound(NotFound):
+    """There is no such file at that revision."""
+
+    code = "FILE_NOT_FOUND"
+
+
+class SpanNotFound(NotFound):
+    """The file does not have those lines."""
+
+    code = "SPAN_NOT_FOUND"
+
+
+class SectionNotFound(NotFound):
+    """There is no section with that heading."""
+
+    code = "SECTION_NOT_FOUND"
+
+
+class ArtifactNotFound(NotFound):
+    """There is no such artifact at that revision."""
+
+    code = "ARTIFACT_NOT_FOUND"
+
+
+class BodyNotFound(NotFound):
+    """There is no stored body with that digest."""
+
+    code = "BODY_NOT_FOUND"
+
+
+class RouteNotFound(NotFound):
+    """There is nothing at this address."""
+
+    code = "ROUTE_NOT_FOUND"
+
+
+class Conflict(StigmergyError):
+    """The request does not fit the present state."""
+
+    code = "CONFLICT"
+    status = 409
+
+
+class AgentExists(Conflict):
+    """An agent of that name is already in this run."""
+
+    code = "AGENT_EXISTS"
+
+
+class IdTaken(Conflict):
+    """That id is already taken."""
+
+    code = "ID_TAKEN"
+
+
+class IdempotencyConflict(Conflict):
+    """That idempotency key was used for another request."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class ProjectExists(Conflict):
+    """A project already lives here."""
+
+    code = "PROJECT_EXISTS"
+
+
+class Trouble(StigmergyError):
+    """The fault is on our side, or the machine's."""
+
+    code = "TROUBLE"
+    status = 503
+
+
+class StoreReadOnly(Trouble):
+    """A sync to disk failed, so the store takes no more writes until it is opened again."""
+
+    code = "STORE_READ_ONLY"
+
+
+class JournalDamaged(Trouble):
+    """The journal is damaged before its last synced mark."""
+
+    code = "JOURNAL_DAMAGED"
+
+
+class FormatUnknown(Trouble):
+    """The files were written by a version this one does not know."""
+
+    code = "FORMAT_UNKNOWN"
+
+
+class DiskPressure(Trouble):
+    """The disk is full."""
+
+    code = "DISK_PRESSURE"
+    status = 507
+
+
+class GitTrouble(Trouble):
+    """Git did not answer."""
+
+    code = "GIT_TROUBLE"
+
+
+class UrlTrouble(Trouble):
+    """The URL did not answer as it should."""
+
+    code = "URL_TROUBLE"
+    status = 502
+
+
+class Unreachable(Trouble):
+    """The gateway cannot be reached."""
+
+    code = "UNREACHABLE"
+    status = 502
+
+
+class Internal(Trouble):
+    """Something broke inside Stigmergy."""
+
+    code = "INTERNAL"
+    status = 500
+
+
+def _walk(kind: type[StigmergyError]) -> list[type[StigmergyError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in _walk(child))]
+
+
+BY_CODE: dict[str, type[StigmergyError]] = {kind.code: kind for kind in _walk(StigmergyError)}
