@@ -1,0 +1,20 @@
+"""The journal: an append-only file of commits that is the whole truth; everything else is rebuilt from it."""
+
+from stigmergy.core.journal.file import Journal, Place, create_journal, sync_folder
+from stigmergy.core.journal.format import FORMAT, Header, Line, encode_facts, print_header, print_line
+from stigmergy.core.journal.group import GroupCommit, Ticket
+
+__all__ = [
+    "FORMAT",
+    "GroupCommit",
+    "Header",
+    "Journal",
+    "Line",
+    "Place",
+    "Ticket",
+    "create_journal",
+    "encode_facts",
+    "print_header",
+    "print_line",
+    "sync_folder",
+]

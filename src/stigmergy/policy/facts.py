@@ -1,0 +1,39 @@
+"""What policy writes into the journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact"):
+    """A run began and became the current one."""
+
+    run: str
+    goal: str
+    by: str
+
+
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):
+    """A run is over."""
+
+    run: str
+    by: str
+
+
+class AgentAdded(msgspec.Struct, frozen=True, kw_only=True, tag="agent.added", tag_field="fact", omit_defaults=True):
+    """An agent joined a run."""
+
+    run: str
+    name: str
+    role: str
+    by: str
+    parent: str | None = None
+
+
+class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.applied", tag_field="fact"):
+    """An admin put a policy into force."""
+
+    policy: dict[str, Any]
+    by: str

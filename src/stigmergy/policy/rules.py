@@ -1,0 +1,63 @@
+"""The project's policy: what an admin allows, read from `.catalog/policy.yaml` and in force once applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stigmergy.core import parse_duration
+from stigmergy.errors import PolicyInvalid, StigmergyError
+from stigmergy.policy.identity import ROLES
+
+SCOPES = ("run", "project", "org", "global")
+
+
+class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Whether pointers may lead out to the web, and where to."""
+
+    enabled: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What may be done in the project."""
+
+    scopes: tuple[str, ...] = ("run", "project")
+    """The scopes that exist here; org and global only when named."""
+    write_scopes: dict[str, tuple[str, ...]] = {}
+    """Which scopes a role may write; where a role is not named, run and project."""
+    max_ttl: str = "P365D"
+    """The longest an engram may ask to live."""
+    token_ttl: str = "P30D"
+    """How long an agent's token lasts unless asked otherwise."""
+    urls: UrlPolicy = UrlPolicy()
+
+    def may_write(self, role: str, scope: str) -> bool:
+        """Whether a role may put engrams into a scope."""
+        return scope in self.scopes and scope in self.write_scopes.get(role, ("run", "project"))
+
+
+DEFAULT_POLICY = Policy()
+
+
+def read_policy(value: Any) -> Policy:
+    """A policy from what its file says, or a refusal that names the line of thought that failed."""
+    try:
+        policy = msgspec.convert(value if value is not None else {}, Policy)
+    except msgspec.ValidationError as problem:
+        raise PolicyInvalid(f"The policy is not valid: {problem}.", field="policy.yaml") from None
+    for field, names, known in (
+        ("scopes", policy.scopes, SCOPES),
+        ("write_scopes", tuple(policy.write_scopes), ROLES),
+        *((f"write_scopes.{role}", scopes, SCOPES) for role, scopes in policy.write_scopes.items()),
+    ):
+        for name in names:
+            if name not in known:
+                raise PolicyInvalid(f"'{name}' is not one of {', '.join(known)}.", field=field)
+    for field in ("max_ttl", "token_ttl"):
+        try:
+            parse_duration(getattr(policy, field), field)
+        except StigmergyError as problem:
+            raise PolicyInvalid(problem.detail, field=field) from None
+    return policy

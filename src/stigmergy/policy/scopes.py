@@ -1,0 +1,42 @@
+"""Scopes: how far an engram is seen, and the spaces an index keeps apart so that nobody reads past their own.
+
+A *space* is what one read of the index covers: `p` for the project, `r7` for the project's seventh run.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from stigmergy.errors import ScopeForbidden
+from stigmergy.policy.identity import Caller, Run
+from stigmergy.policy.rules import Policy
+
+Scope = Literal["run", "project", "org", "global"]
+
+PROJECT_SPACE = "p"
+
+
+def space_of(scope: str, run: Run) -> str:
+    """The space that holds engrams of this scope written in this run."""
+    return f"r{run.number}" if scope == "run" else PROJECT_SPACE
+
+
+def visible_spaces(caller: Caller, scope: str | None = None) -> tuple[str, ...]:
+    """The spaces a caller may read, narrowest first; only one scope's when it is named."""
+    spaces = {"run": space_of("run", caller.run), "project": PROJECT_SPACE}
+    if scope is not None:
+        return (spaces[scope],) if scope in spaces else ()
+    return tuple(spaces.values())
+
+
+def check_may_write(policy: Policy, caller: Caller, scope: str, field: str = "scope") -> None:
+    """Refuse a scope that the policy does not let this caller write."""
+    if scope not in policy.scopes:
+        raise ScopeForbidden(
+            f"The scope '{scope}' is switched off in this project.",
+            field=field,
+            limit=", ".join(policy.scopes),
+            hint="An admin enables it in .catalog/policy.yaml and runs `stig policy apply`.",
+        )
+    if not policy.may_write(caller.role, scope):
+        raise ScopeForbidden(f"A {caller.role} may not write the scope '{scope}'.", field=field)
