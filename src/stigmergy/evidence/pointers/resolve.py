@@ -1,0 +1,106 @@
+"""The port through which every type of pointer is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from stigmergy.core import digest, is_hex
+from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
+from stigmergy.evidence.pointers.addresses import (
+    Address,
+    ArtifactAddress,
+    BodyAddress,
+    DiffAddress,
+    Pointer,
+    RepoAddress,
+    UrlAddress,
+)
+from stigmergy.evidence.pointers.grammar import check
+from stigmergy.evidence.pointers.memo import Memo
+
+A = TypeVar("A", contravariant=True)
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pointer leads to, whole."""
+
+    data: bytes
+    digest: str
+    """The digest of `data`."""
+    blob: str | None = None
+    """The id git keeps the whole file under, where there is one."""
+
+    @classmethod
+    def of(cls, data: bytes, blob: str | None = None) -> Content:
+        """The content with its digest computed."""
+        return cls(data=data, digest=digest(data), blob=blob)
+
+
+class Resolver(Protocol[A]):
+    """Reads one type of address."""
+
+    def resolve(self, address: A, /) -> Content:
+        """The whole content the address names, or a refusal; `field` is filled in by the caller."""
+        ...
+
+
+class Evidence:
+    """Reads pointers of every installed type, and proves them by digest. Safe under threads."""
+
+    def __init__(self, resolvers: Mapping[type[Any], Resolver[Any]], *, remember: int = 4096) -> None:
+        self._resolvers = dict(resolvers)
+        self._digests: Memo[str, str] = Memo(remember)
+
+    def read(self, pointer: Pointer, field: str = "pointer") -> Content:
+        """What the pointer leads to; a digest it carries must be that of the content."""
+        pointer, address = check(pointer, field)
+        content = self._resolve(address, field)
+        _compare(pointer, content.digest, field)
+        return content
+
+    def stamp(self, pointer: Pointer, field: str = "pointer") -> Pointer:
+        """The canonical pointer with the digest of what it leads to.
+
+        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is.
+        """
+        pointer, address = check(pointer, field)
+        if isinstance(address, UrlAddress):
+            return pointer
+        if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:
+            return pointer
+        lasting = _never_changes(address)
+        found = self._digests.get(pointer.ref) if lasting else None
+        if found is None:
+            found = self._resolve(address, field).digest
+            if lasting:
+                self._digests.put(pointer.ref, found)
+        _compare(pointer, found, field)
+        return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
+
+    def _resolve(self, address: Address, field: str) -> Content:
+        resolver = self._resolvers.get(type(address))
+        try:
+            if resolver is None:
+                raise NoResolver
+            return resolver.resolve(address)
+        except StigmergyError as problem:
+            problem.field = f"{field}.ref"
+            raise
+
+
+_LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
+
+
+def _never_changes(address: Address) -> bool:
+    """Whether the ref names the same content for ever; a tag can be moved, and other types are not ours to say."""
+    if isinstance(address, ArtifactAddress):
+        return is_hex(address.version, 40, 64)
+    return isinstance(address, _LOCAL)
+
+
+def _compare(pointer: Pointer, found: str, field: str) -> None:
+    if pointer.digest is not None and pointer.digest != found:
+        raise DigestMismatch(field=f"{field}.digest", limit=found, used=pointer.digest)
