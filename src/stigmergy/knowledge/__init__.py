@@ -1,0 +1,1 @@
+"""What the team knows: engrams, and what is made of them."""
