@@ -11,19 +11,27 @@ from stigmergy.evidence.pointers.addresses import (
     TestAddress,
     UrlAddress,
 )
+from stigmergy.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
+from stigmergy.evidence.pointers.diff import DiffResolver
 from stigmergy.evidence.pointers.git import GitRepository, find_repository
 from stigmergy.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
+from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
 from stigmergy.evidence.pointers.repo import RepoResolver, Repositories
 from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
+from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
 
 __all__ = [
     "MAX_REF",
     "TYPES",
     "Address",
     "ArtifactAddress",
+    "ArtifactResolver",
+    "Bodies",
     "BodyAddress",
+    "BodyResolver",
     "Content",
     "DiffAddress",
+    "DiffResolver",
     "Evidence",
     "GitRepository",
     "Pointer",
@@ -34,10 +42,17 @@ __all__ = [
     "SamAddress",
     "TestAddress",
     "UrlAddress",
+    "UrlResolver",
+    "UrlSettings",
     "check",
     "check_path",
+    "editor",
     "find_repository",
+    "from_github",
+    "from_swhid",
+    "github",
     "parse",
     "parse_lines",
     "print_address",
+    "swhid",
 ]

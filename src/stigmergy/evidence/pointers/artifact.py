@@ -1,0 +1,81 @@
+"""Sections of documents at a commit or a tag, and stored bodies."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stigmergy.core import is_hex
+from stigmergy.errors import ArtifactAmbiguous, ArtifactNotFound, ContentTooLarge, FileNotFound
+from stigmergy.evidence.pointers.addresses import ArtifactAddress, BodyAddress
+from stigmergy.evidence.pointers.git import MAX_CONTENT, Blob, GitRepository
+from stigmergy.evidence.pointers.headings import Section, pick_section, read_sections
+from stigmergy.evidence.pointers.memo import Memo
+from stigmergy.evidence.pointers.repo import Repositories
+from stigmergy.evidence.pointers.resolve import Content
+
+MAX_DOCUMENT = 1024 * 1024
+_SHOWN = 6
+
+
+class Bodies(Protocol):
+    """Where stored bodies are read from."""
+
+    def get(self, digest: str, limit: int | None = None) -> bytes:
+        """The body of that digest, checked."""
+        ...
+
+
+class ArtifactResolver:
+    """Reads `artifact:` addresses out of the project's repository."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
+        self._sections: Memo[str, tuple[Section, ...]] = Memo(20_000)
+
+    def resolve(self, address: ArtifactAddress) -> Content:
+        """The named section with its heading, or the whole document."""
+        repository = self._repositories.select()
+        pinned = is_hex(address.version, 40, 64)
+        revision = address.version if pinned else repository.tag_commit(address.version)
+        blob = _find(repository, revision, address.name)
+        if address.section is None:
+            return Content.of(blob.data, blob.id)
+        section = pick_section(self._sections_of(blob), address.section)
+        return Content.of(blob.data[section.start : section.end], blob.id)
+
+    def _sections_of(self, blob: Blob) -> tuple[Section, ...]:
+        known = self._sections.get(blob.id)
+        if known is None:
+            if len(blob.data) > MAX_DOCUMENT:
+                raise ContentTooLarge(
+                    "The document is too large to look for sections in.", limit=MAX_DOCUMENT, used=len(blob.data)
+                )
+            known = read_sections(blob.data)
+            self._sections.put(blob.id, known, weight=len(known) + 1)
+        return known
+
+
+class BodyResolver:
+    """Reads `artifact:sha256:` addresses: stored bodies."""
+
+    def __init__(self, bodies: Bodies, *, cap: int = MAX_CONTENT) -> None:
+        self._bodies = bodies
+        self._cap = cap
+
+    def resolve(self, address: BodyAddress) -> Content:
+        """The stored body."""
+        return Content.of(self._bodies.get(address.digest, self._cap))
+
+
+def _find(repository: GitRepository, revision: str, name: str) -> Blob:
+    """The document at exactly this path, else the only one of this name."""
+    try:
+        return repository.read(revision, name)
+    except FileNotFound:
+        candidates = repository.find_file(revision, name) if "/" not in name else ()
+    if not candidates:
+        raise ArtifactNotFound(hint=f"Looked at commit {revision[:12]}.")
+    if len(candidates) > 1:
+        shown = ", ".join(candidates[:_SHOWN]) + (", …" if len(candidates) > _SHOWN else "")
+        raise ArtifactAmbiguous(f"{len(candidates)} files have this name.", hint=f"Write the path: {shown}")
+    return repository.read(revision, candidates[0])

@@ -1,0 +1,181 @@
+"""Bodies kept under the digest of their content: `<root>/<2 hex>/<62 hex>`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from stigmergy.core import digest as digest_of_bytes
+from stigmergy.core import is_digest
+from stigmergy.errors import (
+    BodyNotFound,
+    ContentTooLarge,
+    DiskPressure,
+    LinkRefused,
+    NotAFile,
+    ObjectDamaged,
+    PointerSyntax,
+)
+
+_CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Non-blocking, so that a FIFO in the place of a body cannot hold us.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class BodyStore:
+    """A folder of bodies. A body is on the disk, with its folder, before `put` answers; `get` checks every byte."""
+
+    def __init__(self, root: Path | str) -> None:
+        self._root = Path(root)
+
+    def put(self, body: bytes | BinaryIO) -> str:
+        """Keep a body and give its digest."""
+        try:
+            return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
+        except OSError as problem:
+            if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskPressure from None
+            raise
+
+    def get(self, digest: str, limit: int | None = None) -> bytes:
+        """The body of that digest, if it is here, whole and no larger than the limit."""
+        if not is_digest(digest):
+            raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
+        try:
+            with self._folder(digest) as folder:
+                data = _read(folder, digest[9:], limit)
+        except FileNotFoundError:
+            raise BodyNotFound from None
+        except NotADirectoryError:
+            raise LinkRefused("A folder of the body store is a link or not a folder.") from None
+        if digest_of_bytes(data) != digest:
+            raise ObjectDamaged("The stored body does not have the digest it is stored under.")
+        return data
+
+    def _put_bytes(self, body: bytes) -> str:
+        digest = digest_of_bytes(body)
+        with suppress(BodyNotFound, ObjectDamaged, NotAFile, LinkRefused):
+            if self.get(digest) == body:
+                # Whoever wrote it may not have come to the sync yet.
+                self._sync_existing(digest)
+                return digest
+        self._make_folder(digest)
+        with self._folder(digest) as folder:
+            temporary = f".{os.urandom(8).hex()}.new"
+            with _temporary(folder, temporary) as target:
+                _write(target, body)
+                _sync(target)
+                os.rename(temporary, digest[9:], src_dir_fd=folder, dst_dir_fd=folder)
+            _sync(folder)
+        return digest
+
+    def _put_stream(self, body: BinaryIO) -> str:
+        self._root.mkdir(parents=True, exist_ok=True)
+        running = hashlib.sha256()
+        root = os.open(self._root, _FOLDER)
+        try:
+            temporary = f".{os.urandom(8).hex()}.new"
+            with _temporary(root, temporary) as target:
+                while chunk := body.read(_CHUNK):
+                    running.update(chunk)
+                    _write(target, chunk)
+                _sync(target)
+                digest = f"sha256:{running.hexdigest()}"
+                self._make_folder(digest)
+                with self._folder(digest) as folder:
+                    os.rename(temporary, digest[9:], src_dir_fd=root, dst_dir_fd=folder)
+                    _sync(folder)
+        finally:
+            os.close(root)
+        return digest
+
+    def _sync_existing(self, digest: str) -> None:
+        with self._folder(digest) as folder:
+            body = os.open(digest[9:], _FILE, dir_fd=folder)
+            try:
+                _sync(body)
+            finally:
+                os.close(body)
+            _sync(folder)
+
+    def _make_folder(self, digest: str) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        try:
+            os.mkdir(self._root / digest[7:9])
+        except FileExistsError:
+            return
+        root = os.open(self._root, _FOLDER)
+        try:
+            _sync(root)
+        finally:
+            os.close(root)
+
+    @contextmanager
+    def _folder(self, digest: str) -> Iterator[int]:
+        root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            folder = os.open(digest[7:9], _FOLDER, dir_fd=root)
+        finally:
+            os.close(root)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _read(folder: int, name: str, limit: int | None) -> bytes:
+    try:
+        body = os.open(name, _FILE, dir_fd=folder)
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.EMLINK):
+            raise LinkRefused("The stored body is a link.") from None
+        if problem.errno == errno.ENXIO:
+            raise NotAFile("The stored body is not a regular file.") from None
+        raise
+    try:
+        found = os.fstat(body)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFile("The stored body is not a regular file.")
+        if limit is not None and found.st_size > limit:
+            raise ContentTooLarge(limit=limit, used=found.st_size)
+        parts = []
+        while chunk := os.read(body, _CHUNK):
+            parts.append(chunk)
+        return b"".join(parts)
+    finally:
+        os.close(body)
+
+
+@contextmanager
+def _temporary(folder: int, name: str) -> Iterator[int]:
+    """A new file, gone again unless it was renamed."""
+    target = os.open(name, _NEW, 0o600, dir_fd=folder)
+    try:
+        yield target
+    finally:
+        os.close(target)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _write(target: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(target, left) :]
+
+
+def _sync(target: int) -> None:
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS fsync stops short of the disk
+    if full is not None:
+        fcntl.fcntl(target, full)
+    else:
+        os.fsync(target)
