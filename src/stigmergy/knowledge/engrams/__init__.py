@@ -1,5 +1,6 @@
 """Engrams: one small claim each, anchored to pointers."""
 
+from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
 from stigmergy.knowledge.engrams.rules import (
     CheckedEngram,
     EngramDraft,
@@ -28,12 +29,17 @@ __all__ = [
     "Defaults",
     "Engram",
     "EngramDraft",
+    "Keys",
     "Kind",
     "Provenance",
     "Source",
     "count_sentences",
+    "hash_keys",
     "less_export",
+    "name_keys",
+    "normalise_key",
     "print_duration",
+    "query_keys",
     "schema_bytes",
     "schema_names",
     "stamp",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec

@@ -1,0 +1,248 @@
+"""From text to the words it is found by; docs/hash-keys.md is the definition, this is the quick way to it.
+
+Nothing depends on the Python that runs it: letters outside ASCII are judged by Unicode 3.2, whose tables every Python
+carries unchanged, and a character younger than that counts as a letter.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+from unicodedata import ucd_3_2_0
+
+MAX_KEY = 80
+"""No key is longer."""
+
+STOP_WORDS = frozenset(
+    """a about after all also am an and any are as at be because been before being both but by can could did do does
+    doing done during each etc for from had has have having he her here him his how i if in into is it its just may
+    me might more most must my no nor not of off on once only or other our out over own same shall she should so some
+    such than that the their them then there these they this those through to too under until up us very was we were
+    what when where which while who whom why will with would you your e.g i.e vs dont doesnt didnt isnt cant wont
+    """.split()
+)
+"""Words too common to find anything by."""
+
+EXTENSIONS = frozenset(
+    """bash c cc cfg cpp cs css csv dart env ex exs go gradle h hpp htm html ini ipynb java jinja jl js json jsonl jsx
+    kt less lock log lua md mjs php pl proto ps1 py pyi r rb rs rst sass scala scss sh sql svelte swift tf toml ts tsx
+    txt vue xml yaml yml zig zsh
+    """.split()
+)
+"""The ends of file names; in `vendor_client.py` the words are vendor and client."""
+
+_TOKEN = re.compile("[^\x00-,;-@\\[-^`{-\x7f]+|[!?;]")
+_APOSTROPHE = re.compile(
+    "(?<=[0-9A-Za-z\x80-\U0010ffff])'(?:[sS](?![0-9A-Za-z_\x80-\U0010ffff])|(?=[0-9A-Za-z\x80-\U0010ffff]))"
+)
+_THOUSANDS = re.compile("(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+_DOUBLED = re.compile(r"--+|\.\.+|//+|::+")
+_NUMBER = re.compile("v?[0-9]+(?:[.-][0-9]+)*")
+_PARTS = re.compile("[^._-]+")
+_CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
+_NO_SPACES = re.compile(
+    "([\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]+)"
+)
+_SENTENCE_ENDS = "。؟۔।॥։።"
+_CACHED = 64
+
+
+class Token(NamedTuple):
+    """What one token of a text stands for."""
+
+    concepts: tuple[str, ...]
+    """Keys such as `service:gateway`."""
+    identifiers: tuple[str, ...]
+    """Names kept whole: `vendor_client.py`, `httpserver`."""
+    words: tuple[str, ...]
+    """The content words in it, in order."""
+    alone: str | None
+    """Its key when it is all there is."""
+    last: bool
+    """Whether a sentence ends with it."""
+
+
+_BREAK = Token((), (), (), None, True)
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text, in order."""
+    if not text.isascii():
+        text = _clean(text)
+    if "'" in text:
+        text = _APOSTROPHE.sub("", text)
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
+    return [_known(token) if len(token) <= _CACHED else _analyse(token) for token in _TOKEN.findall(text)]
+
+
+def stem(word: str) -> str:
+    """The singular of a plain English word, near enough: Harman's S-stemmer, with the plurals in -es after a hiss."""
+    if word[-1:] != "s" or len(word) < 4:
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "tches", "nches", "rches", "xes")):
+        return word[:-2]
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss")) else word[:-1]
+
+
+def _analyse(token: str) -> Token:
+    if token in "!?;":
+        return _BREAK
+    concepts: list[str] = []
+    identifiers: list[str] = []
+    words: list[str] = []
+    runs = [run for run in (part.strip("-./:") for part in _DOUBLED.split(token)) if run]
+    alone: str | None = None
+    for run in runs:
+        if ":" in run:
+            parts = [part.strip("-./") for part in run.split(":")]
+            concept = _concept(run, parts)
+            if concept:
+                concepts.append(concept)
+            alone = concept
+            for part in parts:
+                _read_path(part, identifiers, words)
+        else:
+            alone = _read_path(run, identifiers, words)
+    if len(runs) != 1:
+        alone = None
+    return Token(tuple(concepts), tuple(identifiers), tuple(words), alone, token[-1] == ".")
+
+
+_known = lru_cache(maxsize=4096)(_analyse)
+
+
+def _concept(run: str, parts: list[str]) -> str | None:
+    """`service:gateway` from its parts; no path, no dotted name, nothing that opens with a digit."""
+    if run[0] in "0123456789_" or not all(parts) or "." in run or "/" in run:
+        return None
+    return ":".join(map(_fold, parts))
+
+
+def _read_path(path: str, identifiers: list[str], words: list[str]) -> str | None:
+    """Read the segments of a path; its key is that of its only segment, or of a file name at its end."""
+    if "/" not in path:
+        return _read_name(path, identifiers, words)
+    key = None
+    for segment in path.split("/"):
+        key = _read_name(segment.strip("-."), identifiers, words)
+    return key if key is not None and "." in key and not _NUMBER.fullmatch(key) else None
+
+
+def _read_name(name: str, identifiers: list[str], words: list[str]) -> str | None:
+    """Read one segment: a file name is a key whole, and what stands before its extension is read as any name."""
+    stems, dot, extension = name.rpartition(".")
+    if not dot or extension.lower() not in EXTENSIONS:
+        return _read_plain(name, identifiers, words)
+    folded = _fold(name)
+    identifiers.append(folded)
+    _read_plain(stems.strip("-."), identifiers, words)
+    return folded
+
+
+def _read_plain(name: str, identifiers: list[str], words: list[str]) -> str | None:
+    folded = _fold(name)
+    if _NUMBER.fullmatch(folded):
+        words.append(folded)
+        return folded
+    parts = _PARTS.findall(name)
+    if not parts or folded in STOP_WORDS:
+        return None
+    found = [word for part in parts for piece in _CAMEL.split(part) for word in _words(_fold(piece))]
+    words += found
+    if parts[0] != name:
+        identifiers.append(folded)
+        return folded
+    whole = _words(folded)
+    if len(whole) != 1:
+        return None
+    if whole != found:
+        identifiers.append(whole[0])
+    return whole[0]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a piece that holds no joiner: one, none, or the pairs of a script that writes no spaces."""
+    if text.isascii():
+        if text in STOP_WORDS:
+            return []
+        if text.isalpha():
+            text = stem(text)
+            if text in STOP_WORDS:
+                return []
+        return [text]
+    words: list[str] = []
+    for position, run in enumerate(_NO_SPACES.split(text)):
+        if position % 2:
+            words += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
+        elif run:
+            words += _words(run) if run.isascii() else [run]
+    return words
+
+
+class _Table(dict[int, str]):
+    """A translation table that is filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = become = self.become(chr(code))
+        return become
+
+    def become(self, character: str) -> str:
+        raise NotImplementedError
+
+
+class _Visible(_Table):
+    def become(self, character: str) -> str:
+        if "\ufe00" <= character <= "\ufe0f":
+            return ""
+        category = ucd_3_2_0.category(character)
+        return "" if category == "Cf" else " " if category == "Cs" else character
+
+
+class _Separated(_Table):
+    def become(self, character: str) -> str:
+        if character.isascii():
+            return character
+        if character in _SENTENCE_ENDS:
+            return "!"
+        if character in "\u2010\u2019":
+            return "-" if character == "\u2010" else "'"
+        category = ucd_3_2_0.category(character)
+        return character if category[0] in "LMN" or category in ("Cn", "Co") else " "
+
+
+class _Lower(_Table):
+    def become(self, character: str) -> str:
+        if character == "ς":
+            return "σ"
+        if ucd_3_2_0.category(character) in ("Lu", "Lt"):
+            return character.lower()[0]
+        return character
+
+
+_visible = _Visible()
+_separated = _Separated()
+_lower = _Lower()
+
+
+def _clean(text: str) -> str:
+    return _nfkc(text.translate(_visible)).translate(_separated)
+
+
+def _fold(text: str) -> str:
+    return text.lower() if text.isascii() else _nfkc(text.translate(_lower))
+
+
+def _nfkc(text: str) -> str:
+    """Normalised by Unicode 3.2; what it does not know stays as it is and parts what stands on its two sides."""
+    return "".join(
+        "".join(run) if unknown else ucd_3_2_0.normalize("NFKC", "".join(run))
+        for unknown, run in groupby(text, lambda character: ucd_3_2_0.category(character) == "Cn")
+    )
