@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,10 +26,14 @@ class UrlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UrlResolver:
-    """Reads `url:` addresses. Without settings every one of them is refused."""
+    """Reads `url:` addresses by the settings in force at that moment; without settings every one is refused."""
 
     def __init__(
-        self, settings: UrlSettings | None, *, lookup: Lookup | None = None, connect: Connect | None = None
+        self,
+        settings: Callable[[], UrlSettings | None],
+        *,
+        lookup: Lookup | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self._settings = settings
         self._lookup = lookup
@@ -36,7 +41,7 @@ class UrlResolver:
 
     def resolve(self, address: UrlAddress) -> Content:
         """The page, if its bytes have the digest the address carries."""
-        settings = self._settings
+        settings = self._settings()
         if settings is None:
             raise UrlsOff(hint="An admin can switch them on in the project's policy.")
         parts = urlsplit(address.url)
@@ -48,7 +53,7 @@ class UrlResolver:
         data = fetch(
             parts.hostname or "",
             parts.port or 443,
-            parts.path + (f"?{parts.query}" if parts.query else ""),
+            address.url.removeprefix(f"https://{parts.netloc}"),
             max_bytes=settings.max_bytes,
             max_seconds=settings.max_seconds,
             lookup=self._lookup,

@@ -1,0 +1,347 @@
+"""The grammar of pointers."""  # EB-03
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import (
+    Address,
+    ArtifactAddress,
+    BodyAddress,
+    DiffAddress,
+    Pointer,
+    RepoAddress,
+    SamAddress,
+    TestAddress,
+    UrlAddress,
+    check,
+    parse,
+    print_address,
+)
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+SHA64 = "0123456789abcdef" * 4
+DIGEST = f"sha256:{SHA64}"
+
+CANONICAL: list[tuple[str, Address]] = [
+    (f"repo:src/x.py#L10-L20@{SHA}", RepoAddress(path="src/x.py", revision=SHA, lines=(10, 20))),
+    (f"repo:src/x.py@{SHA64}", RepoAddress(path="src/x.py", revision=SHA64)),
+    (f"repo:lib//x.py#L1-L1@{SHA}", RepoAddress(repository="lib", path="x.py", revision=SHA, lines=(1, 1))),
+    (f"repo:a%20b/100%25%23%40.py@{SHA}", RepoAddress(path="a b/100%#@.py", revision=SHA)),
+    (f"repo:ünï/文.py@{SHA}", RepoAddress(path="ünï/文.py", revision=SHA)),
+    (f"repo:a...b/..c/d..@{SHA}", RepoAddress(path="a...b/..c/d..", revision=SHA)),
+    (f"artifact:SPEC.md#sec=Rules@{SHA}", ArtifactAddress(name="SPEC.md", section=("Rules",), version=SHA)),
+    (
+        "artifact:docs/SPEC.md#sec=A%20b/I%2FO@v1.2.0",
+        ArtifactAddress(name="docs/SPEC.md", section=("A b", "I/O"), version="v1.2.0"),
+    ),
+    ("artifact:a.md#sec=/Top@1.0", ArtifactAddress(name="a.md", section=("", "Top"), version="1.0")),
+    ("artifact:sha256%3Aa.md@2026-01-08", ArtifactAddress(name="sha256:a.md", version="2026-01-08")),
+    (f"artifact:{DIGEST}", BodyAddress(digest=DIGEST)),
+    (
+        "sam:decision:publish-domain@2026-01-08",
+        SamAddress(kind="decision", slug="publish-domain", version="2026-01-08"),
+    ),
+    (f"diff:src/x.py@{SHA}..{SHA[::-1]}", DiffAddress(path="src/x.py", base=SHA, head=SHA[::-1])),
+    (
+        f"test:tests/t.py::T::test_a[b\\n-%40]@{DIGEST}",
+        TestAddress(node="tests/t.py::T::test_a[b\\n-@]", receipt=DIGEST),
+    ),
+    (
+        f"url:https://example.org/a@b%2Fc?q=1@{DIGEST}",
+        UrlAddress(url="https://example.org/a@b%2Fc?q=1", digest=DIGEST),
+    ),
+    (f"url:https://example.org:8443/@{DIGEST}", UrlAddress(url="https://example.org:8443/", digest=DIGEST)),
+]
+
+
+@pytest.mark.parametrize(("text", "address"), CANONICAL)
+def test_a_canonical_text_and_its_address_are_one(text: str, address: Address) -> None:
+    assert parse(text) == address
+    assert print_address(address) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        (f"repo:x.py#L7@{SHA}", f"repo:x.py#L7-L7@{SHA}"),
+        (f"repo:%73rc/%78.py@{SHA}", f"repo:src/x.py@{SHA}"),
+        (f"repo:a b.py@{SHA}", f"repo:a%20b.py@{SHA}"),
+        (f"repo:@types/x.ts@{SHA}", f"repo:%40types/x.ts@{SHA}"),
+        (f"repo:%c3%bc.py@{SHA}", f"repo:ü.py@{SHA}"),
+        (f"repo:100%2541@{SHA}", f"repo:100%2541@{SHA}"),
+        ("artifact:a:b.md@v1", "artifact:a%3Ab.md@v1"),
+        ("artifact:a.md#sec=C%23 notes@v1", "artifact:a.md#sec=C%23%20notes@v1"),
+        (f"test:t.py%3A%3Aa@{DIGEST}", f"test:t.py::a@{DIGEST}"),
+        (f"url:https://EXAMPLE.org:443@{DIGEST}", f"url:https://example.org/@{DIGEST}"),
+        (f"url:https://example.org/%c3%bc@{DIGEST}", f"url:https://example.org/%C3%BC@{DIGEST}"),
+    ],
+)
+def test_one_place_has_one_text(written: str, canonical: str) -> None:
+    assert print_address(parse(written)) == canonical
+    assert print_address(parse(canonical)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("ref", "code"),
+    [
+        ("", "POINTER_SYNTAX"),
+        ("src/x.py", "POINTER_SYNTAX"),
+        (f"file:x.py@{SHA}", "POINTER_SYNTAX"),
+        (f"REPO:x.py@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x%2@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x%zz@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x%+1@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x%FF@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x%C0%AE@{SHA}", "POINTER_SYNTAX"),
+        (f"repo:x\ud800@{SHA}", "POINTER_SYNTAX"),
+        # paths
+        (f"repo:@{SHA}", "POINTER_PATH"),
+        (f"repo:../x@{SHA}", "POINTER_PATH"),
+        (f"repo:a/../x@{SHA}", "POINTER_PATH"),
+        (f"repo:a/..@{SHA}", "POINTER_PATH"),
+        (f"repo:%2e%2E/x@{SHA}", "POINTER_PATH"),
+        (f"repo:.%2e/x@{SHA}", "POINTER_PATH"),
+        (f"repo:./x@{SHA}", "POINTER_PATH"),
+        (f"repo:a/./x@{SHA}", "POINTER_PATH"),
+        (f"repo:/etc/passwd@{SHA}", "POINTER_PATH"),
+        (f"repo://x@{SHA}", "POINTER_PATH"),
+        (f"repo:lib///x@{SHA}", "POINTER_PATH"),
+        (f"repo:a/b//x@{SHA}", "POINTER_PATH"),
+        (f"repo:..//x@{SHA}", "POINTER_PATH"),
+        (f"repo:a//b//x@{SHA}", "POINTER_PATH"),
+        (f"repo:x/@{SHA}", "POINTER_PATH"),
+        (f"repo:a\\b@{SHA}", "POINTER_PATH"),
+        (f"repo:a%5cb@{SHA}", "POINTER_PATH"),
+        (f"repo:a%2fb@{SHA}", "POINTER_PATH"),
+        (f"repo:a%00b@{SHA}", "POINTER_PATH"),
+        (f"repo:a\0b@{SHA}", "POINTER_PATH"),
+        (f"repo:a\nb@{SHA}", "POINTER_PATH"),
+        (f"repo:a%0Ab@{SHA}", "POINTER_PATH"),
+        (f"repo:a\x85b@{SHA}", "POINTER_PATH"),
+        (f"artifact:../a.md@{SHA}", "POINTER_PATH"),
+        (f"diff:../a.py@{SHA}..{SHA}", "POINTER_PATH"),
+        ("sam:decision:a/b@2026-01-08", "POINTER_PATH"),
+        (f"url:https://example.org/a/../b@{DIGEST}", "POINTER_PATH"),
+        (f"url:https://example.org/%2E%2e/b@{DIGEST}", "POINTER_PATH"),
+        (f"url:https://example.org\\@evil.example/@{DIGEST}", "POINTER_PATH"),
+        # pins
+        ("repo:x.py", "POINTER_NOT_PINNED"),
+        ("repo:x.py#L1-L2", "POINTER_NOT_PINNED"),
+        ("repo:x.py@", "POINTER_NOT_PINNED"),
+        ("artifact:x.md@", "POINTER_NOT_PINNED"),
+        ("artifact:x.md", "POINTER_NOT_PINNED"),
+        ("sam:decision:x", "POINTER_NOT_PINNED"),
+        ("diff:x.py@", "POINTER_NOT_PINNED"),
+        (f"diff:x.py@{SHA}..", "POINTER_NOT_PINNED"),
+        ("test:x", "POINTER_NOT_PINNED"),
+        ("test:x@", "POINTER_NOT_PINNED"),
+        ("url:https://example.org/", "POINTER_NOT_PINNED"),
+        ("repo:x.py@0123456", "POINTER_REVISION"),
+        (f"repo:x.py@{SHA.upper()}", "POINTER_REVISION"),
+        (f"repo:x.py@{SHA}0", "POINTER_REVISION"),
+        (f"repo:x.py@{SHA}\n", "POINTER_REVISION"),
+        (f"repo:x.py@{SHA} ", "POINTER_REVISION"),
+        (f"repo:x.py@{SHA}#L1-L2", "POINTER_REVISION"),
+        ("repo:x.py@main", "POINTER_REVISION"),
+        ("repo:x.py@HEAD~1", "POINTER_REVISION"),
+        ("repo:x.py@v1.0", "POINTER_REVISION"),
+        ("repo:x.py@--output=x", "POINTER_REVISION"),
+        ("artifact:x.md@-1", "POINTER_REVISION"),
+        ("artifact:x.md@main", "POINTER_REVISION"),
+        ("artifact:x.md@feature/2", "POINTER_REVISION"),
+        ("artifact:x.md@abc1234", "POINTER_REVISION"),
+        (f"artifact:x.md@{SHA.upper()}", "POINTER_REVISION"),
+        ("artifact:x.md@v1..v2", "POINTER_REVISION"),
+        ("artifact:x.md@v" + "1" * 64, "POINTER_REVISION"),
+        ("artifact:x.md@2026-13-01", "POINTER_REVISION"),
+        ("artifact:sha256:abc", "POINTER_REVISION"),
+        (f"artifact:{DIGEST.replace('cd', 'CD')}", "POINTER_REVISION"),
+        ("sam:decision:x@2026-02-30", "POINTER_REVISION"),
+        (f"diff:x.py@{SHA}", "POINTER_REVISION"),
+        (f"diff:x.py@{SHA}...{SHA}", "POINTER_REVISION"),
+        (f"diff:x.py@{SHA}..{SHA64}", "POINTER_REVISION"),
+        (f"test:x@{SHA64}", "POINTER_REVISION"),
+        ("url:https://example.org/@sha256:abc", "POINTER_REVISION"),
+        # spans
+        (f"repo:x.py#@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L20-L10@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L0@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L0-L3@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L01@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L10000001@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L1-L{'9' * 100}@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L-1@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L1-@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L1-2@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L1-L2-L3@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#10-20@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L1#L2@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#L١@{SHA}", "POINTER_SPAN"),
+        (f"repo:x.py#sec=A@{SHA}", "POINTER_SPAN"),
+        (f"artifact:x.md#L1-L2@{SHA}", "POINTER_SPAN"),
+        (f"artifact:x.md#sec=@{SHA}", "POINTER_SPAN"),
+        (f"artifact:x.md#sec=/@{SHA}", "POINTER_SPAN"),
+        (f"artifact:x.md#sec=A//B@{SHA}", "POINTER_SPAN"),
+        (f"artifact:x.md#sec=A%0AB@{SHA}", "POINTER_SPAN"),
+        (f"diff:x.py#L1@{SHA}..{SHA}", "POINTER_SPAN"),
+        (f"test:x#L1@{DIGEST}", "POINTER_SPAN"),
+        (f"url:https://example.org/#a@{DIGEST}", "POINTER_SPAN"),
+        # the rest
+        ("sam:decision@2026-01-08", "POINTER_SYNTAX"),
+        ("sam::x@2026-01-08", "POINTER_SYNTAX"),
+        (f"test:@{DIGEST}", "POINTER_SYNTAX"),
+        (f"test:a%0Ab@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:http://example.org/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:file:///etc/passwd@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://user:pw@example.org/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://[::1]/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https:///x@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org:0/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org:99999/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://exämple.org/@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org/a b@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org/a\r\nX: y@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org/%zz@{DIGEST}", "POINTER_SYNTAX"),
+        (f"url:https://example.org?x@{DIGEST}", "POINTER_SYNTAX"),
+        (f"repo:{'a' * 300}@{SHA}", "POINTER_TOO_LONG"),
+    ],
+)
+def test_bad_refs_are_refused_by_code_and_field(ref: str, code: str) -> None:
+    with pytest.raises(StigmergyError) as caught:
+        parse(ref, "pointers[0].ref")
+    assert (caught.value.code, caught.value.field) == (code, "pointers[0].ref")
+
+
+def test_limits_are_named() -> None:
+    with pytest.raises(StigmergyError) as long:
+        parse("repo:" + "a" * 300)
+    assert (long.value.limit, long.value.used) == (300, 305)
+    with pytest.raises(StigmergyError) as huge:
+        parse(f"repo:x#L10000001@{SHA}")
+    assert huge.value.limit == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("given_", "ref"),
+    [
+        (Pointer(type="repo", ref=f"repo:x.py@{SHA}", span="L3"), f"repo:x.py#L3-L3@{SHA}"),
+        (Pointer(type="repo", ref=f"repo:x.py#L3@{SHA}", span="L3-L3"), f"repo:x.py#L3-L3@{SHA}"),
+        (Pointer(type="artifact", ref="artifact:x.md@v1", span="Two words"), "artifact:x.md#sec=Two%20words@v1"),
+        (Pointer(type="artifact", ref="artifact:x.md#sec=A/B@v1", span="sec=A/B"), "artifact:x.md#sec=A/B@v1"),
+    ],
+)
+def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
+    pointer, address = check(given_)
+    assert pointer == Pointer(type=given_.type, ref=ref)
+    assert parse(ref) == address
+    assert check(pointer) == (pointer, address)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "code", "field"),
+    [
+        (Pointer(type="repo", ref=f"repo:x.py#L1@{SHA}", span="L2"), "POINTER_DISAGREES", "p.span"),
+        (Pointer(type="artifact", ref="artifact:x.md#sec=A@v1", span="B"), "POINTER_DISAGREES", "p.span"),
+        (Pointer(type="repo", ref=f"repo:x.py@{SHA}", span="junk"), "POINTER_SPAN", "p.span"),
+        (Pointer(type="repo", ref=f"repo:x.py@{SHA}", span=""), "POINTER_SPAN", "p.span"),
+        (Pointer(type="diff", ref=f"diff:x.py@{SHA}..{SHA}", span="L1"), "POINTER_SPAN", "p.span"),
+        (Pointer(type="artifact", ref="artifact:x.md@v1", span="\ud800"), "POINTER_SYNTAX", "p.span"),
+        (Pointer(type="artifact", ref="artifact:x.md@v1", span="a" * 301), "POINTER_TOO_LONG", "p.span"),
+        (Pointer(type="artifact", ref=f"repo:x.py@{SHA}"), "POINTER_DISAGREES", "p.type"),
+        (Pointer(type="file", ref=f"repo:x.py@{SHA}"), "POINTER_SYNTAX", "p.type"),
+        (Pointer(type="repo", ref=f"repo:x.py@{SHA}", digest="md5:1"), "POINTER_SYNTAX", "p.digest"),
+        (Pointer(type="repo", ref=f"repo:x.py@{SHA}", digest=DIGEST.upper()), "POINTER_SYNTAX", "p.digest"),
+        (Pointer(type="repo", ref="repo:x.py"), "POINTER_NOT_PINNED", "p.ref"),
+        (Pointer(type="repo", ref=f"repo:{' ' * 90}@{SHA}"), "POINTER_TOO_LONG", "p.ref"),
+        (
+            Pointer(type="artifact", ref=f"artifact:{DIGEST}", digest=f"sha256:{'0' * 64}"),
+            "POINTER_DISAGREES",
+            "p.digest",
+        ),
+    ],
+)
+def test_a_pointer_whose_parts_disagree_is_refused(pointer: Pointer, code: str, field: str) -> None:
+    with pytest.raises(StigmergyError) as caught:
+        check(pointer, "p")
+    assert (caught.value.code, caught.value.field) == (code, field)
+
+
+def test_the_wire_value_is_the_published_object() -> None:
+    pointer = msgspec.json.decode(b'{"type":"repo","ref":"repo:x","span":"L1"}', type=Pointer)
+    assert msgspec.json.encode(pointer) == b'{"type":"repo","ref":"repo:x","span":"L1"}'
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"type":"repo","ref":"repo:x","more":1}', type=Pointer)
+
+
+def test_a_megabyte_is_refused_at_once() -> None:
+    started = time.perf_counter()
+    for text in ("%", "#", "@", "/", "repo:" + "../", "L1-", "%2e"):
+        with pytest.raises(StigmergyError):
+            parse("repo:" + text * (1_000_000 // len(text)))
+        with pytest.raises(StigmergyError):
+            check(Pointer(type="repo", ref=f"repo:x@{SHA}", span=text * (1_000_000 // len(text))))
+    assert time.perf_counter() - started < 1
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
+names = texts.filter(lambda text: text not in (".", "..") and not set("/\\") & set(text))
+paths = st.lists(names, min_size=1, max_size=4).map("/".join)
+shas = st.one_of(
+    st.text("0123456789abcdef", min_size=40, max_size=40), st.text("0123456789abcdef", min_size=64, max_size=64)
+)
+digests = st.text("0123456789abcdef", min_size=64, max_size=64).map("sha256:{}".format)
+versions = st.one_of(shas, st.sampled_from(["v1", "1.2.0-rc.1+b5", "2026-01-08", "20260108"]))
+numbers = st.integers(1, 10_000_000)
+lines = st.tuples(numbers, numbers).map(lambda pair: (min(pair), max(pair)))
+headings = st.lists(texts.filter(str.strip), min_size=1, max_size=3).map(tuple)
+addresses: st.SearchStrategy[Address] = st.one_of(
+    st.builds(RepoAddress, path=paths, revision=shas, lines=st.none() | lines, repository=st.none() | names),
+    st.builds(ArtifactAddress, name=paths, version=versions, section=st.none() | headings),
+    st.builds(BodyAddress, digest=digests),
+    st.builds(SamAddress, kind=names, slug=names, version=versions),
+    st.builds(lambda path, sha: DiffAddress(path=path, base=sha, head=sha[::-1]), paths, shas),
+    st.builds(TestAddress, node=texts, receipt=digests),
+)
+
+
+@given(addresses)
+def test_printing_and_parsing_are_each_others_inverse(address: Address) -> None:
+    text = print_address(address)
+    if len(text) <= 300:
+        assert parse(text) == address
+        assert "\n" not in text
+        assert " " not in text
+
+
+fragments = st.one_of(
+    st.sampled_from(
+        ["repo:", "artifact:", "sam:", "diff:", "test:", "url:https://", "#L", "#sec=", "@", "-L", "//", ".."]
+    ),
+    st.sampled_from([SHA, SHA64, DIGEST, "%2F", "%", "%41", "v1.0", "2026-01-08", "x.py", "1", "/", "example.org"]),
+    st.text(max_size=5),
+)
+
+
+@given(st.lists(fragments, max_size=10).map("".join), st.none() | st.text(max_size=20), st.none() | st.text(max_size=9))
+def test_any_text_parses_or_is_refused_and_a_parsed_one_is_stable(
+    ref: str, span: str | None, digest: str | None
+) -> None:
+    scheme = ref.partition(":")[0]
+    refused: StigmergyError | None = None
+    try:
+        pointer, address = check(Pointer(type=scheme, ref=ref, span=span, digest=digest))
+    except StigmergyError as problem:
+        refused = problem
+    if refused is not None:
+        assert refused.field
+        return
+    assert parse(pointer.ref) == address
+    assert print_address(address) == pointer.ref
+    assert check(pointer) == (pointer, address)
