@@ -6,6 +6,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── BodyTooLarge     413  BODY_TOO_LARGE
 │   │   ├── ContentType      415  CONTENT_TYPE
 │   │   ├── BadJson               BAD_JSON
+│   │   ├── BadYaml               BAD_YAML
 │   │   ├── TooDeep               TOO_DEEP
 │   │   ├── DuplicateKey          DUPLICATE_KEY
 │   │   ├── NumberRange           NUMBER_RANGE
@@ -83,6 +84,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
     ├── JournalDamaged            JOURNAL_DAMAGED
+    ├── IndexDamaged              INDEX_DAMAGED
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
     ├── GitTrouble                GIT_TROUBLE
@@ -180,6 +182,12 @@ class BadJson(BodyRefusal):
     """The body is not JSON."""
 
     code = "BAD_JSON"
+
+
+class BadYaml(BodyRefusal):
+    """The text is not YAML as it is taken here."""
+
+    code = "BAD_YAML"
 
 
 class TooDeep(BodyRefusal):
@@ -650,6 +658,12 @@ class JournalDamaged(Trouble):
     """The journal is damaged before its last synced mark."""
 
     code = "JOURNAL_DAMAGED"
+
+
+class IndexDamaged(Trouble):
+    """The index was damaged and has been built anew; ask again."""
+
+    code = "INDEX_DAMAGED"
 
 
 class FormatUnknown(Trouble):

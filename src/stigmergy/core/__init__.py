@@ -6,6 +6,7 @@ from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid
 from stigmergy.core.strict_json import read_json
+from stigmergy.core.strict_yaml import read_yaml
 from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "parse_time",
     "print_time",
     "read_json",
+    "read_yaml",
 ]

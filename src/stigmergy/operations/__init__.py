@@ -1,0 +1,45 @@
+"""Everything one can do. Each operation is declared once; every edge is made from the declarations."""
+
+from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
+from stigmergy.operations.decode import to_request
+from stigmergy.operations.engrams import (
+    forget_engram,
+    get_engram,
+    promote_engram,
+    put_engram,
+    put_engrams,
+    query_engrams,
+)
+from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
+from stigmergy.operations.pointers import deref_pointer, link_pointer
+from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.workplace import Workplace
+
+__all__ = [
+    "LOCAL_ADMIN",
+    "OPERATIONS",
+    "Command",
+    "Credential",
+    "Gateway",
+    "Operation",
+    "Route",
+    "Workplace",
+    "add_agent",
+    "agent_token",
+    "apply_policy",
+    "deref_pointer",
+    "end_run",
+    "forget_engram",
+    "get_engram",
+    "link_pointer",
+    "list_agents",
+    "open_run",
+    "promote_engram",
+    "put_engram",
+    "put_engrams",
+    "query_engrams",
+    "stats",
+    "to_request",
+    "verify",
+]

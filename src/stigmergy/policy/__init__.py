@@ -13,6 +13,7 @@ from stigmergy.policy.identity import (
     check_descends,
     check_name,
 )
+from stigmergy.policy.project import POLICY_FILE, Project, create_project, find_project
 from stigmergy.policy.rules import DEFAULT_POLICY, Policy, UrlPolicy, read_policy
 from stigmergy.policy.scopes import PROJECT_SPACE, Scope, check_may_write, space_of, visible_spaces
 from stigmergy.policy.tokens import Claims, TokenKey
@@ -20,6 +21,7 @@ from stigmergy.policy.tokens import Claims, TokenKey
 __all__ = [
     "ADMIN",
     "DEFAULT_POLICY",
+    "POLICY_FILE",
     "PROJECT_SPACE",
     "ROLES",
     "Agent",
@@ -29,6 +31,7 @@ __all__ = [
     "IdentityReads",
     "Policy",
     "PolicyApplied",
+    "Project",
     "Role",
     "Run",
     "RunEnded",
@@ -40,6 +43,8 @@ __all__ = [
     "check_descends",
     "check_may_write",
     "check_name",
+    "create_project",
+    "find_project",
     "read_policy",
     "space_of",
     "visible_spaces",

@@ -68,7 +68,7 @@ class IdentityReads(Protocol):
         ...
 
     def current_run(self) -> Run | None:
-        """The run opened last that has not ended."""
+        """The run opened last that goes on; when all have ended, the last of them."""
         ...
 
     def agent(self, run_id: str, name: str) -> Agent | None:

@@ -11,6 +11,7 @@ from stigmergy.errors import PolicyInvalid, StigmergyError
 from stigmergy.policy.identity import ROLES
 
 SCOPES = ("run", "project", "org", "global")
+_FLOORS = {"run": 0.0, "project": 0.5, "org": 0.7, "global": 0.8}
 
 
 class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -29,9 +30,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which scopes a role may write; where a role is not named, run and project."""
     max_ttl: str = "P365D"
     """The longest an engram may ask to live."""
-    token_ttl: str = "P30D"
+    token_ttl: str = "P30D"  # noqa: S105  # a duration
     """How long an agent's token lasts unless asked otherwise."""
+    promotion_floor: dict[str, float] = {}
+    """The confidence an engram needs for a scope; where a scope is not named, 0.5, 0.7 and 0.8 on the way up."""
     urls: UrlPolicy = UrlPolicy()
+
+    def floor(self, scope: str) -> float:
+        """The confidence an engram needs to be promoted into a scope."""
+        return self.promotion_floor.get(scope, _FLOORS[scope])
 
     def may_write(self, role: str, scope: str) -> bool:
         """Whether a role may put engrams into a scope."""
@@ -50,6 +57,7 @@ def read_policy(value: Any) -> Policy:
     for field, names, known in (
         ("scopes", policy.scopes, SCOPES),
         ("write_scopes", tuple(policy.write_scopes), ROLES),
+        ("promotion_floor", tuple(policy.promotion_floor), SCOPES),
         *((f"write_scopes.{role}", scopes, SCOPES) for role, scopes in policy.write_scopes.items()),
     ):
         for name in names:

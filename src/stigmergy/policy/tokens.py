@@ -1,6 +1,6 @@
 """Bearer tokens: who the bearer is, signed with a key that only this project's gateway holds.
 
-`stig1.<payload>.<mac>`, both parts base64url: the payload is canonical JSON, the mac HMAC-SHA256 over `stig1.<payload>`.
+`stig1.<payload>.<mac>`, both parts base64url: the payload canonical JSON, the mac HMAC-SHA256 over `stig1.<payload>`.
 """
 
 from __future__ import annotations

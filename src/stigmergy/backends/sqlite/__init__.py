@@ -1,0 +1,5 @@
+"""The default back end: an append-only journal and a SQLite index beside it."""
+
+from stigmergy.backends.sqlite.store import INDEX, JOURNAL, SqliteStore, create_store
+
+__all__ = ["INDEX", "JOURNAL", "SqliteStore", "create_store"]

@@ -103,6 +103,12 @@ class Journal:
             place = Place(offset=offset + len(written), seq=line.seq, sum=line.sum, at=line.at)
             yield line, place
 
+    def last_sound(self, place: Place) -> Place:
+        """The place behind the last sound line."""
+        for _, behind in self.read(place):
+            place = behind
+        return place
+
     def judge_tail(self, end: Place, synced: int = 0) -> int:
         """How many bytes after the last sound line are a tail that never happened.
 

@@ -1,6 +1,9 @@
 """Engrams: one small claim each, anchored to pointers."""
 
+from stigmergy.knowledge.engrams.facts import EngramForgotten, EngramPromoted, EngramPut
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
+from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
+from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, pointer_names, recall
 from stigmergy.knowledge.engrams.rules import (
     CheckedEngram,
     EngramDraft,
@@ -24,22 +27,35 @@ from stigmergy.knowledge.engrams.values import (
 
 __all__ = [
     "DEFAULTS",
+    "DEFAULT_K",
+    "DEPTH",
+    "EVERYTHING",
     "KINDS",
+    "MAX_K",
     "CheckedEngram",
     "Defaults",
     "Engram",
     "EngramDraft",
+    "EngramForgotten",
+    "EngramPromoted",
+    "EngramPut",
+    "EngramReads",
     "Keys",
     "Kind",
     "Provenance",
     "Source",
+    "Stored",
+    "Traits",
     "count_sentences",
     "hash_keys",
+    "kind_key",
     "less_export",
     "name_keys",
     "normalise_key",
+    "pointer_names",
     "print_duration",
     "query_keys",
+    "recall",
     "schema_bytes",
     "schema_names",
     "stamp",

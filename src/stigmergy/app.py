@@ -1,0 +1,91 @@
+"""The only wiring: settings → back end → rooms → operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stigmergy.backends.sqlite import SqliteStore, create_store
+from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
+from stigmergy.evidence.pointers import (
+    ArtifactAddress,
+    ArtifactResolver,
+    BodyAddress,
+    BodyResolver,
+    DiffAddress,
+    DiffResolver,
+    Evidence,
+    GitRepository,
+    RepoAddress,
+    RepoResolver,
+    Repositories,
+    Resolver,
+    UrlAddress,
+    UrlResolver,
+    UrlSettings,
+)
+from stigmergy.evidence.receipts import BodyStore
+from stigmergy.operations import Gateway, Workplace
+from stigmergy.policy import Project, RunOpened, TokenKey, create_project, find_project
+from stigmergy.settings import Settings
+
+DEFAULT_GOAL = "first run"
+
+
+def init_project(
+    start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
+) -> Project:
+    """Make a project with an empty store, its keys and a first run."""
+    clock = clock or SystemClock()
+    project = create_project(start, new_ulid(clock.now(), randomness))
+    create_store(project.catalog, project=project.project_id, at=clock.now())
+    TokenKey.at(settings.key_folder(project.project_id))
+    store = SqliteStore(project.catalog, clock)
+    try:
+        run = new_ulid(clock.now(), randomness)
+        store.commit(lambda view: ([RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None))
+    finally:
+        store.close()
+    return project
+
+
+def open_project(
+    start: Path,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    randomness: Randomness = os.urandom,
+    progress: Callable[[int, int], None] | None = None,
+) -> Gateway:
+    """The gateway of the project a folder belongs to."""
+    project = find_project(start)
+    store = SqliteStore(project.catalog, clock or SystemClock(), progress)
+    repositories = Repositories(
+        GitRepository(project.git_folder) if project.git_folder else None,
+        {name: GitRepository(place) for name, place in project.repositories.items()},
+    )
+    return Gateway(
+        store=store,
+        evidence=_evidence(project, repositories, store),
+        workplace=Workplace(project.root, repositories),
+        key=TokenKey.at(settings.key_folder(project.project_id)),
+        randomness=randomness,
+    )
+
+
+def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:
+    def url_settings() -> UrlSettings | None:
+        with store.read() as view:
+            urls = view.policy().urls
+        return UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
+
+    resolvers: dict[type[Any], Resolver[Any]] = {
+        RepoAddress: RepoResolver(repositories),
+        ArtifactAddress: ArtifactResolver(repositories),
+        BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
+        DiffAddress: DiffResolver(repositories),
+        UrlAddress: UrlResolver(url_settings),
+    }
+    return Evidence(resolvers)

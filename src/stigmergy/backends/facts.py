@@ -1,0 +1,23 @@
+"""Everything that can stand in the journal, and how it is read back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stigmergy.knowledge.engrams import EngramForgotten, EngramPromoted, EngramPut
+from stigmergy.operations.ports import RequestAnswered
+from stigmergy.policy import AgentAdded, PolicyApplied, RunEnded, RunOpened
+
+Fact = (
+    RunOpened | RunEnded | AgentAdded | PolicyApplied | EngramPut | EngramPromoted | EngramForgotten | RequestAnswered
+)
+
+_decoder = msgspec.json.Decoder(list[Fact])
+
+REMEMBERED_FOR = 86_400_000_000
+"""How long an idempotency key is honoured: a day, in microseconds."""
+
+
+def decode_facts(text: bytes) -> list[Fact]:
+    """A commit's facts."""
+    return _decoder.decode(text)

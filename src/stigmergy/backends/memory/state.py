@@ -1,0 +1,200 @@
+"""What the journal adds up to, in plain dictionaries. Read this to learn what a back end must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stigmergy.backends.facts import REMEMBERED_FOR, Fact
+from stigmergy.core import parse_time
+from stigmergy.knowledge.engrams import (
+    EVERYTHING,
+    Engram,
+    EngramForgotten,
+    EngramPromoted,
+    EngramPut,
+    Stored,
+    Traits,
+    kind_key,
+    pointer_names,
+)
+from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
+from stigmergy.policy import (
+    DEFAULT_POLICY,
+    Agent,
+    AgentAdded,
+    Policy,
+    PolicyApplied,
+    Run,
+    RunEnded,
+    RunOpened,
+    read_policy,
+    space_of,
+)
+
+
+class State:
+    """Everything, as of the last commit."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.agents: dict[tuple[str, str], Agent] = {}
+        self.policy: Policy = DEFAULT_POLICY
+        self.stored: dict[int, Stored] = {}
+        self.spaces: dict[int, str] = {}
+        self.keys: dict[int, frozenset[str]] = {}
+        self.ids: dict[tuple[str, str], int] = {}
+        self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.ordinal = 0
+
+    def apply(self, fact: Fact, at: int) -> None:
+        """Let one fact have happened."""
+        match fact:
+            case RunOpened():
+                number = len(self.runs) + 1
+                self.runs[fact.run] = Run(run_id=fact.run, goal=fact.goal, number=number, opened_at=at)
+            case RunEnded():
+                self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
+            case AgentAdded():
+                agent = Agent(run=fact.run, name=fact.name, role=fact.role, parent=fact.parent)
+                self.agents[fact.run, fact.name] = agent
+            case PolicyApplied():
+                self.policy = read_policy(fact.policy)
+            case EngramPut():
+                self._put(fact)
+            case EngramPromoted():
+                self._promote(fact)
+            case EngramForgotten():
+                self._drop(self.ids[space_of(fact.scope, self.runs[fact.run]), fact.id])
+            case RequestAnswered():
+                answer = Remembered(request=fact.request, answer=bytes(fact.answer))
+                self.remembered[fact.caller, fact.key] = (at, answer)
+
+    def _put(self, fact: EngramPut) -> None:
+        self.ordinal += 1
+        stored = Stored(ordinal=self.ordinal, engram=fact.engram, run=fact.run, expires_at=fact.expires_at)
+        keys = {*fact.engram.hash_keys, *fact.more_keys, kind_key(fact.engram.kind), EVERYTHING}
+        self._place(stored, frozenset(keys))
+
+    def _promote(self, fact: EngramPromoted) -> None:
+        run = self.runs[fact.run]
+        ordinal = next(self.ids[space, fact.id] for space in (space_of("run", run),) if (space, fact.id) in self.ids)
+        stored, keys = self.stored[ordinal], self.keys[ordinal]
+        self._drop(ordinal)
+        engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
+        self._place(msgspec.structs.replace(stored, engram=engram), keys)
+
+    def _place(self, stored: Stored, keys: frozenset[str]) -> None:
+        space = space_of(stored.engram.scope, self.runs[stored.run])
+        self.stored[stored.ordinal] = stored
+        self.spaces[stored.ordinal] = space
+        self.keys[stored.ordinal] = keys
+        self.ids[space, stored.engram.id] = stored.ordinal
+
+    def _drop(self, ordinal: int) -> None:
+        stored = self.stored.pop(ordinal)
+        del self.ids[self.spaces.pop(ordinal), stored.engram.id], self.keys[ordinal]
+
+
+class MemoryView:
+    """The state as of one moment."""
+
+    def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
+        self._state = state
+        self._as_of = as_of
+        self._commits = commits
+        self._journal_bytes = journal_bytes
+
+    @property
+    def as_of(self) -> int:
+        """The moment."""
+        return self._as_of
+
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._state.policy
+
+    def run(self, run_id: str) -> Run | None:
+        """The run of that id."""
+        return self._state.runs.get(run_id)
+
+    def current_run(self) -> Run | None:
+        """The run opened last that goes on, or else the last."""
+        return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
+
+    def agent(self, run_id: str, name: str) -> Agent | None:
+        """The agent of that name in that run."""
+        return self._state.agents.get((run_id, name))
+
+    def agents(self, run_id: str) -> list[Agent]:
+        """Every agent of a run, in the order they came."""
+        return [agent for agent in self._state.agents.values() if agent.run == run_id]
+
+    def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
+        """The newest live engrams posted under a key."""
+        found = self._live(spaces, {key} if kind is None else {key, kind_key(kind)})
+        return [ordinal for ordinal, _ in zip(found, range(limit), strict=False)]
+
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
+        """The newest live engrams."""
+        found = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
+        return [ordinal for ordinal in found if before is None or ordinal < before][:limit]
+
+    def traits(self, ordinals: Sequence[int]) -> list[Traits]:
+        """What decides between these."""
+        return [_traits(self._state.stored[ordinal]) for ordinal in ordinals]
+
+    def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
+        """These engrams."""
+        return [self._state.stored[ordinal].engram for ordinal in ordinals]
+
+    def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
+        """The live engram of that id."""
+        for space in spaces:
+            ordinal = self._state.ids.get((space, engram_id))
+            if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
+                return self._state.stored[ordinal]
+        return None
+
+    def remembered(self, caller: str, key: str) -> Remembered | None:
+        """The answer once given under this key."""
+        at, answer = self._state.remembered.get((caller, key), (0, None))
+        return answer if at + REMEMBERED_FOR > self._as_of else None
+
+    def counts(self) -> Counts:
+        """How much there is."""
+        kinds: dict[str, int] = {}
+        for stored in self._state.stored.values():
+            if stored.expires_at > self._as_of:
+                kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
+        return Counts(
+            commits=self._commits,
+            journal_bytes=self._journal_bytes,
+            runs=len(self._state.runs),
+            agents=len(self._state.agents),
+            engrams=sum(kinds.values()),
+            kinds=dict(sorted(kinds.items())),
+        )
+
+    def _live(self, spaces: Sequence[str], keys: set[str]) -> Iterator[int]:
+        state = self._state
+        for ordinal in sorted(state.stored, reverse=True):
+            if (
+                state.spaces[ordinal] in spaces
+                and state.stored[ordinal].expires_at > self._as_of
+                and keys <= state.keys[ordinal]
+            ):
+                yield ordinal
+
+
+def _traits(stored: Stored) -> Traits:
+    engram = stored.engram
+    return Traits(
+        stored.ordinal,
+        engram.id,
+        engram.scope,
+        parse_time(engram.provenance.created_at),
+        engram.confidence,
+        pointer_names(engram),
+    )

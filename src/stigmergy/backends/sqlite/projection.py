@@ -1,0 +1,184 @@
+"""How facts change the index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from stigmergy.backends.facts import Fact
+from stigmergy.backends.sqlite.queries import queries
+from stigmergy.core import parse_time
+from stigmergy.core.journal import Place
+from stigmergy.knowledge.engrams import (
+    EVERYTHING,
+    Engram,
+    EngramForgotten,
+    EngramPromoted,
+    EngramPut,
+    kind_key,
+    pointer_names,
+)
+from stigmergy.operations.ports import RequestAnswered
+from stigmergy.policy import AgentAdded, PolicyApplied, Run, RunEnded, RunOpened, space_of
+
+LAYOUT = 1
+PENDING_FULL = 64
+SWEEP_AT_ONCE = 64
+
+_encode = msgspec.json.Encoder().encode
+_decode_engram = msgspec.json.Decoder(Engram).decode
+
+
+class Applied(msgspec.Struct, kw_only=True):
+    """How far an index has come; changed as facts are applied and written back by `save`."""
+
+    place: Place
+    ordinal: int
+    runs: int
+    pending: int
+
+
+def tokens_of(space: str, keys: str) -> str:
+    """The tokens an engram is posted under: its space before each of its keys."""
+    return f"{space}:" + keys.replace(" ", f" {space}:")
+
+
+class Projection:
+    """Applies facts through one connection inside one transaction."""
+
+    def __init__(self, connection: apsw.Connection, applied: Applied) -> None:
+        self._connection = connection
+        self._sql = queries()
+        self.applied = applied
+        self._engrams: list[tuple[object, ...]] = []
+        self._tokens: list[tuple[int, str]] = []
+        self._run_cache: dict[str, Run] = {}
+
+    def apply(self, fact: Fact, at: int) -> None:
+        """Let one fact have happened. Puts are gathered and written by `flush`."""
+        if isinstance(fact, EngramPut):
+            self._put(fact)
+            return
+        self.flush()
+        match fact:
+            case RunOpened():
+                self.applied.runs += 1
+                self._run("open_run", self.applied.runs, fact.run, fact.goal, at)
+            case RunEnded():
+                self._run("end_run", fact.run)
+            case AgentAdded():
+                self._run("add_agent", fact.run, fact.name, fact.role, fact.parent)
+            case PolicyApplied():
+                self._run("apply_policy", _encode(fact.policy).decode())
+            case EngramPromoted():
+                self._promote(fact)
+            case EngramForgotten():
+                ordinal, _, _ = self._place(space_of(fact.scope, self._run_of(fact.run)), fact.id)
+                self._drop(ordinal)
+            case RequestAnswered():
+                self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
+
+    def flush(self) -> None:
+        """Write the puts gathered so far."""
+        if not self._engrams:
+            return
+        self._connection.executemany(self._sql["put_engram"], self._engrams)
+        if self.applied.pending + len(self._tokens) < PENDING_FULL:
+            self._connection.executemany(self._sql["hold"], self._tokens)
+            self.applied.pending += len(self._tokens)
+        else:
+            held = self._connection.execute(self._sql["held"]).fetchall()
+            self._run("unhold_all")
+            self._connection.executemany(self._sql["post"], sorted([*held, *self._tokens]))
+            self.applied.pending = 0
+        self._engrams, self._tokens = [], []
+
+    def sweep(self, now: int) -> int:
+        """Take out some engrams whose time has passed; tells how many."""
+        overdue: list[tuple[Any, ...]] = self._connection.execute(self._sql["overdue"], (now, SWEEP_AT_ONCE)).fetchall()
+        for (ordinal,) in overdue:
+            self._drop(ordinal)
+        return len(overdue)
+
+    def save(self, place: Place) -> None:
+        """Write everything gathered, and how far we have come."""
+        self.flush()
+        applied = self.applied
+        applied.place = place
+        self._run(
+            "move_applied",
+            place.offset,
+            place.seq,
+            place.sum,
+            place.at,
+            applied.ordinal,
+            applied.runs,
+            applied.pending,
+        )
+
+    def _put(self, fact: EngramPut) -> None:
+        engram = fact.engram
+        self.applied.ordinal += 1
+        ordinal = self.applied.ordinal
+        space = space_of(engram.scope, self._run_of(fact.run))
+        keys = " ".join((EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *fact.more_keys))
+        self._engrams.append(
+            (
+                ordinal,
+                space,
+                engram.id,
+                fact.run,
+                engram.kind,
+                engram.scope,
+                parse_time(engram.provenance.created_at),
+                fact.expires_at,
+                engram.confidence,
+                pointer_names(engram),
+                keys,
+                _encode(engram),
+            )
+        )
+        self._tokens.append((ordinal, tokens_of(space, keys)))
+
+    def _promote(self, fact: EngramPromoted) -> None:
+        run = self._run_of(fact.run)
+        ordinal, keys, body = self._place(space_of("run", run), fact.id)
+        space = space_of(fact.scope, run)
+        engram = msgspec.structs.replace(_decode_engram(body), scope=fact.scope)
+        self._unpost(ordinal)
+        self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
+        self._run("post", ordinal, tokens_of(space, keys))
+
+    def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
+        found: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        ordinal, keys, body = found
+        return ordinal, keys, body
+
+    def _drop(self, ordinal: int) -> None:
+        self._run("drop_engram", ordinal)
+        self._unpost(ordinal)
+
+    def _unpost(self, ordinal: int) -> None:
+        self._run("unhold", ordinal)
+        held = self._connection.changes()
+        self.applied.pending -= held
+        if not held:
+            self._run("unpost", ordinal)
+
+    def _run_of(self, run_id: str) -> Run:
+        run = self._run_cache.get(run_id)
+        if run is None:
+            row: Any = self._connection.execute(self._sql["run"], (run_id,)).fetchone()
+            run = self._run_cache[run_id] = run_from_row(row)
+        return run
+
+    def _run(self, name: str, *values: object) -> None:
+        self._connection.execute(self._sql[name], values)
+
+
+def run_from_row(row: tuple[str, str, int, int, int]) -> Run:
+    """A run as its row says."""
+    run_id, goal, number, opened_at, ended = row
+    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended))

@@ -1,0 +1,96 @@
+-- name: applied
+SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending FROM applied;
+
+-- name: begin_applied
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0);
+
+-- name: move_applied
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?;
+
+-- name: open_run
+INSERT INTO runs (number, run_id, goal, opened_at) VALUES (?, ?, ?, ?);
+
+-- name: end_run
+UPDATE runs SET ended = 1 WHERE run_id = ?;
+
+-- name: run
+SELECT run_id, goal, number, opened_at, ended FROM runs WHERE run_id = ?;
+
+-- name: current_run
+SELECT run_id, goal, number, opened_at, ended FROM runs ORDER BY ended, number DESC LIMIT 1;
+
+-- name: add_agent
+INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);
+
+-- name: agent
+SELECT run, name, role, parent FROM agents WHERE run = ? AND name = ?;
+
+-- name: agents
+SELECT run, name, role, parent FROM agents WHERE run = ? ORDER BY position;
+
+-- name: apply_policy
+INSERT INTO policies (policy) VALUES (?);
+
+-- name: policy
+SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
+
+-- name: put_engram
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, keys, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: place_of_engram
+SELECT ordinal, keys, body FROM engrams WHERE space = ? AND id = ?;
+
+-- name: promote_engram
+UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
+
+-- name: drop_engram
+DELETE FROM engrams WHERE ordinal = ?;
+
+-- name: post
+INSERT INTO postings (rowid, tokens) VALUES (?, ?);
+
+-- name: unpost
+DELETE FROM postings WHERE rowid = ?;
+
+-- name: hold
+INSERT INTO pending (ordinal, tokens) VALUES (?, ?);
+
+-- name: unhold
+DELETE FROM pending WHERE ordinal = ?;
+
+-- name: held
+SELECT ordinal, tokens FROM pending ORDER BY ordinal;
+
+-- name: unhold_all
+DELETE FROM pending;
+
+-- name: overdue
+SELECT ordinal FROM engrams WHERE expires_at <= ? ORDER BY expires_at LIMIT ?;
+
+-- name: posted
+SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid DESC LIMIT ?;
+
+-- name: posted_before
+SELECT rowid FROM postings WHERE postings MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?;
+
+-- name: traits
+SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordinal = ?;
+
+-- name: body
+SELECT body FROM engrams WHERE ordinal = ?;
+
+-- name: find_engram
+SELECT ordinal, body, run, expires_at FROM engrams WHERE space = ? AND id = ? AND expires_at > ?;
+
+-- name: remember
+INSERT OR REPLACE INTO remembered (caller, key, at, request, answer) VALUES (?, ?, ?, ?, ?);
+
+-- name: remembered
+SELECT request, answer FROM remembered WHERE caller = ? AND key = ? AND at > ?;
+
+-- name: count_kinds
+SELECT kind, count(*) FROM engrams WHERE expires_at > ? GROUP BY kind ORDER BY kind;
+
+-- name: count_agents
+SELECT count(*) FROM agents;

@@ -1,0 +1,79 @@
+-- The index: a projection of the journal. Nothing here is true by itself; delete the file and it is built again.
+
+CREATE TABLE applied (              -- how far into the journal this index has come: always one row
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    layout     INTEGER NOT NULL,    -- the version of this file; another one means: build it again
+    project    TEXT    NOT NULL,
+    position   INTEGER NOT NULL,    -- bytes of the journal applied
+    seq        INTEGER NOT NULL,    -- the last line applied
+    checksum   TEXT    NOT NULL,    -- that line's
+    at         INTEGER NOT NULL,    -- that line's
+    ordinal    INTEGER NOT NULL,    -- engrams put so far
+    runs       INTEGER NOT NULL,    -- runs opened so far
+    pending    INTEGER NOT NULL     -- rows in the table of that name
+) STRICT;
+
+CREATE TABLE runs (
+    number     INTEGER PRIMARY KEY,
+    run_id     TEXT    NOT NULL UNIQUE,
+    goal       TEXT    NOT NULL,
+    opened_at  INTEGER NOT NULL,
+    ended      INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE agents (
+    position   INTEGER PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    role       TEXT    NOT NULL,
+    parent     TEXT,
+    UNIQUE (run, name)
+) STRICT;
+
+CREATE TABLE policies (             -- the last one applied is in force
+    position   INTEGER PRIMARY KEY,
+    policy     TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE engrams (
+    ordinal    INTEGER PRIMARY KEY,
+    space      TEXT    NOT NULL,    -- who may see it: 'p', or 'r' and the run's number
+    id         TEXT    NOT NULL,
+    run        TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    scope      TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    confidence REAL    NOT NULL,
+    names      TEXT    NOT NULL,    -- base names its pointers lead to
+    keys       TEXT    NOT NULL,    -- every key it is posted under, without its space
+    body       BLOB    NOT NULL     -- the engram, as JSON
+) STRICT;
+-- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
+CREATE UNIQUE INDEX engrams_id ON engrams (space, id);
+CREATE INDEX engrams_expiry ON engrams (expires_at);
+
+-- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
+-- engram's ordinal. Nothing is ranked by it.
+CREATE VIRTUAL TABLE postings USING fts5 (
+    tokens,
+    content = '',
+    contentless_delete = 1,
+    detail = none,
+    tokenize = "ascii tokenchars '!#$%&()*+,-./:;<=>?@[\]^_`{|}~'"
+);
+
+-- The newest engrams, not yet in postings: those enter sixty-four at a time, which costs a fraction of one by one.
+CREATE TABLE pending (
+    ordinal    INTEGER PRIMARY KEY,
+    tokens     TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE remembered (           -- answers given under an idempotency key
+    caller     TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    request    TEXT    NOT NULL,
+    answer     BLOB    NOT NULL,
+    PRIMARY KEY (caller, key)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,74 @@
+"""Holding the index against what the journal says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from stigmergy.backends.sqlite.index import build_index, connect, remove_index
+from stigmergy.core.journal import Journal
+from stigmergy.operations.ports import Finding
+
+# What an index says, however it came to say it: rows in an order of their own, without those whose time has passed
+# (when they are swept out is not the journal's business) and without where new postings wait.
+COMPARED = {
+    "runs": "SELECT * FROM runs ORDER BY number",
+    "agents": "SELECT run, name, role, parent FROM agents ORDER BY position",
+    "policies": "SELECT policy FROM policies ORDER BY position",
+    "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
+    "remembered": "SELECT * FROM remembered ORDER BY caller, key",
+    "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs FROM applied",
+}
+
+
+def verify_store(index: Path, journal: Journal) -> list[Finding]:
+    """Everything wrong with an index. The caller holds the lock and has brought it up to the journal."""
+    fresh = index.with_name(index.name + ".verify")
+    build_index(fresh, journal)
+    try:
+        kept, built = connect(index), connect(fresh)
+        try:
+            ((at,),) = built.execute("SELECT at FROM applied").fetchall()
+            findings = [
+                Finding(what="differs from a rebuild", where=f"index table {table}")
+                for table, query in COMPARED.items()
+                if not _same_rows(kept, built, query, {"at": at})
+            ]
+            findings += _postings_findings(kept)
+            return findings
+        finally:
+            kept.close()
+            built.close()
+    finally:
+        remove_index(fresh)
+
+
+def _same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
+    bindings = values if ":at" in query else {}
+    left, right = one.execute(query, bindings), other.execute(query, bindings)
+    while True:
+        a, b = left.fetchone(), right.fetchone()
+        if a != b:
+            return False
+        if a is None:
+            return True
+
+
+def _postings_findings(index: apsw.Connection) -> list[Finding]:
+    """Every engram must be found under each of its keys: in the postings, or waiting to be."""
+    held: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
+    for ordinal, space, keys in index.execute("SELECT ordinal, space, keys FROM engrams ORDER BY ordinal"):
+        tokens = [f"{space}:{key}" for key in keys.split(" ")]
+        if ordinal in held:
+            found = held[ordinal].split(" ") == tokens
+        else:
+            question = " AND ".join(f'"{token}"' for token in tokens)
+            row = index.execute(
+                "SELECT 1 FROM postings WHERE postings MATCH ? AND rowid = ?", (question, ordinal)
+            ).fetchone()
+            found = row is not None
+        if not found:
+            return [Finding(what="an engram is not posted under all its keys", where=f"ordinal {ordinal}")]
+    return []

@@ -1,0 +1,41 @@
+"""What engrams write into the journal."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stigmergy.knowledge.engrams.values import Engram
+
+
+class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag_field="fact", omit_defaults=True):
+    """An engram was put on the bus."""
+
+    engram: Engram
+    run: str
+    """The run it was put in."""
+    expires_at: int
+    """When its ttl runs out, fixed at put; microseconds."""
+    more_keys: tuple[str, ...] = ()
+    """Keys it is also found by, beyond the thirty-two it shows."""
+
+
+class EngramPromoted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.promoted", tag_field="fact"):
+    """An engram is seen further than before."""
+
+    id: str
+    run: str
+    """The run it was put in."""
+    scope: str
+    """The scope it has now."""
+    by: str
+
+
+class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.forgotten", tag_field="fact"):
+    """An engram was taken off the bus."""
+
+    id: str
+    run: str
+    """The run it was put in."""
+    scope: str
+    """The scope it had."""
+    by: str

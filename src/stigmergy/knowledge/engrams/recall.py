@@ -1,0 +1,74 @@
+"""Recall: the engrams that share most with a question, found through its keys alone.
+
+For each key the newest `DEPTH` live engrams inside what the caller may see are read. A key found on few of them
+weighs more than one found on many; an engram's rank is the sum of the weights of the keys it was found by. Equal ranks
+are parted by scope (the nearest first), then recency in whole seconds, confidence, how many of its pointers lead to
+a file the question names, and last by id. All of it is integer arithmetic over what the journal says, so the same
+store and the same question give the same answer everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stigmergy.core import SECOND
+from stigmergy.knowledge.engrams.keys import name_keys
+from stigmergy.knowledge.engrams.ports import EngramReads, Traits
+from stigmergy.knowledge.engrams.values import Engram
+
+DEPTH = 128
+"""How many postings of one key are looked at."""
+
+DEFAULT_K = 12
+MAX_K = 100
+
+_NEARNESS = {"run": 0, "project": 1, "org": 2, "global": 3}
+
+
+def weight(found: int) -> int:
+    """What a key is worth that was found on this many engrams: 1 for a common key, 8 for a unique one."""
+    return (DEPTH // found).bit_length()
+
+
+def recall(
+    reads: EngramReads, spaces: Sequence[str], keys: Sequence[str], *, k: int, kind: str | None = None
+) -> list[Engram]:
+    """The k engrams that answer these keys best, best first."""
+    ranks: dict[int, int] = {}
+    for key in keys:
+        found = reads.postings(spaces, key, kind=kind, limit=DEPTH)
+        if found:
+            worth = weight(len(found))
+            for ordinal in found:
+                ranks[ordinal] = ranks.get(ordinal, 0) + worth
+    if not ranks:
+        return []
+    contenders = _contenders(ranks, k)
+    asked = frozenset(keys)
+    best = sorted(reads.traits(contenders), key=lambda traits: _order(ranks[traits.ordinal], traits, asked))
+    return reads.engrams([traits.ordinal for traits in best[:k]])
+
+
+def pointer_names(engram: Engram) -> str:
+    """The names an engram's pointers lead to, as keys, parted by spaces."""
+    return " ".join(name_keys(pointer.ref for pointer in engram.pointers))
+
+
+def _contenders(ranks: dict[int, int], k: int) -> list[int]:
+    """Those that could be among the first k: every one whose rank is at least the k-th highest."""
+    if len(ranks) <= k:
+        return list(ranks)
+    floor = sorted(ranks.values(), reverse=True)[k - 1]
+    return [ordinal for ordinal, rank in ranks.items() if rank >= floor]
+
+
+def _order(rank: int, traits: Traits, asked: frozenset[str]) -> tuple[int, int, int, float, int, str]:
+    overlap = sum(name in asked for name in traits.names.split())
+    return (
+        -rank,
+        _NEARNESS[traits.scope],
+        -(traits.created_at // SECOND),
+        -traits.confidence,
+        -overlap,
+        traits.id,
+    )

@@ -1,0 +1,107 @@
+"""How an operation is declared: once, with everything an edge needs to offer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
+
+import msgspec
+
+if TYPE_CHECKING:
+    from stigmergy.operations.gateway import Context
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Response = TypeVar("Response", bound=msgspec.Struct)
+Method = Literal["GET", "POST", "DELETE"]
+Edge = Literal["http", "mcp", "cli", "client"]
+
+ANYONE = frozenset({"architect", "director", "manager", "programmer", "tool", "admin"})
+PARENTS = frozenset({"architect", "director", "manager", "admin"})
+KEEPERS = frozenset({"tool", "admin"})
+ADMINS = frozenset({"admin"})
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where an operation stands on HTTP; `{name}` in the path is a field of the request."""
+
+    method: Method
+    path: str
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What an operation is called on the command line."""
+
+    words: str
+    """`agent add`"""
+    arguments: tuple[str, ...] = ()
+    """The fields given by position; all others are options."""
+
+
+class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only=True):
+    """One thing one can do."""
+
+    name: str
+    """The client's method, the MCP tool (with `less_` where the title says so) and the OpenAPI id."""
+    title: str
+    """The dotted name that specifications and people use."""
+    summary: str
+    """One sentence a user could read."""
+    request: type[Request]
+    response: type[Response]
+    roles: frozenset[str]
+    """Who may call it."""
+    run: Callable[[Context, Request], Response]
+    writes: bool
+    """Whether it can change anything."""
+    route: Route | None
+    command: Command | None
+    tool: bool
+    """Whether agents get it as an MCP tool."""
+    kept_off: dict[str, str]
+    """Edges it does not appear on, each with the reason."""
+
+    @property
+    def tool_name(self) -> str:
+        """Its name as an MCP tool: no dots, since clients refuse them."""
+        return self.title.replace(".", "_")
+
+
+OPERATIONS: dict[str, Operation[Any, Any]] = {}
+"""Everything one can do, by name, in the order it was declared."""
+
+
+def operation(
+    title: str,
+    *,
+    roles: frozenset[str] = ANYONE,
+    writes: bool = False,
+    route: Route | None = None,
+    command: Command | None = None,
+    tool: bool = False,
+    kept_off: dict[str, str] | None = None,
+) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
+    """Declare a function as an operation. Its types are the request and the response, its docstring the summary."""
+
+    def declared(run: Callable[[Context, Request], Response]) -> Callable[[Context, Request], Response]:
+        hints = get_type_hints(run, localns={"Context": Any})
+        parameters = [hint for name, hint in hints.items() if name != "return"]
+        name = run.__name__
+        if name in OPERATIONS:
+            raise ValueError(f"operation {name} is declared twice")
+        OPERATIONS[name] = Operation(
+            name=name,
+            title=title,
+            summary=(run.__doc__ or "").strip().partition("\n")[0],
+            request=parameters[-1],
+            response=hints["return"],
+            roles=roles,
+            run=run,
+            writes=writes,
+            route=route,
+            command=command,
+            tool=tool,
+            kept_off=kept_off or {},
+        )
+        return run
+
+    return declared

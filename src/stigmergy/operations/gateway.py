@@ -1,0 +1,193 @@
+"""The one way in: every edge hands its calls to a gateway, which finds out who asks before anything is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from stigmergy.core import Randomness, canonical, digest, is_ulid
+from stigmergy.errors import (
+    FieldValue,
+    IdempotencyConflict,
+    IndexDamaged,
+    RoleForbidden,
+    RunEnded,
+    RunNotFound,
+    TokenInvalid,
+    TokenMissing,
+)
+from stigmergy.evidence.pointers import Evidence
+from stigmergy.operations.declare import Operation, Request, Response
+from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
+from stigmergy.operations.workplace import Workplace
+from stigmergy.policy import ADMIN, Caller, Policy, Run, TokenKey, check_descends
+
+T = TypeVar("T")
+
+MAX_IDEMPOTENCY_KEY = 128
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """What an edge knows about who is asking."""
+
+    token: str | None = None
+    """A bearer token, when one was sent."""
+    local_admin: bool = False
+    """Whether the call comes from the account that owns the files, with no token."""
+    speak_as: str | None = None
+    """The descendant in whose name to act."""
+    run: str | None = None
+    """The run the local admin chose; a token names its own."""
+    idempotency_key: str | None = None
+    """Repeats of a write under the same key are answered, not done again."""
+
+
+LOCAL_ADMIN = Credential(local_admin=True)
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operation has at hand."""
+
+    caller: Caller
+    policy: Policy
+    """The policy in force when the call came in."""
+    as_of: int
+    """When the call came in, by the project's clock."""
+    store: Store
+    evidence: Evidence
+    workplace: Workplace
+    key: TokenKey
+    randomness: Randomness
+    idempotency_key: str | None
+    request_digest: str | None
+    open_view: View | None
+    """The store as of then; only for operations that do not write."""
+
+    @property
+    def view(self) -> View:
+        """The store as it was when the call came in."""
+        if self.open_view is None:
+            raise ValueError("an operation that writes decides against the view its commit is given")
+        return self.open_view
+
+    def commit(self, decide: Decide[T], answer_type: type[T], *, in_run: bool = True) -> T:
+        """Change the store, once for each idempotency key; the caller's run must still be going on."""
+
+        def once(view: View) -> tuple[Sequence[Any], T]:
+            if in_run:
+                check_run_goes_on(view, self.caller)
+            key, request = self.idempotency_key, self.request_digest
+            if key is None or request is None:
+                return decide(view)
+            before = view.remembered(self.caller.full_name, key)
+            if before is not None:
+                if before.request != request:
+                    raise IdempotencyConflict(field="Idempotency-Key", used=key)
+                return (), msgspec.json.decode(before.answer, type=answer_type)
+            facts, answer = decide(view)
+            kept = RequestAnswered(
+                caller=self.caller.full_name, key=key, request=request, answer=msgspec.Raw(msgspec.json.encode(answer))
+            )
+            return (*facts, kept), answer
+
+        return self.store.commit(once)
+
+
+class Gateway:
+    """One project, open for business."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        evidence: Evidence,
+        workplace: Workplace,
+        key: TokenKey,
+        randomness: Randomness = os.urandom,
+    ) -> None:
+        self.store = store
+        self.evidence = evidence
+        self.workplace = workplace
+        self.key = key
+        self._randomness = randomness
+
+    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+        """Carry out an operation for whoever the credential shows."""
+        try:
+            return self._call(operation, request, credential)
+        except IndexDamaged:
+            return self._call(operation, request, credential)
+
+    def _call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+        key = credential.idempotency_key if operation.writes else None
+        if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
+            raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
+        with self.store.read() as view:
+            caller = self._caller(view, credential)
+            if caller.role not in operation.roles:
+                raise RoleForbidden(
+                    f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
+                )
+            context = Context(
+                caller=caller,
+                policy=view.policy(),
+                as_of=view.as_of,
+                store=self.store,
+                evidence=self.evidence,
+                workplace=self.workplace,
+                key=self.key,
+                randomness=self._randomness,
+                idempotency_key=key,
+                request_digest=_request_digest(operation, request) if key is not None else None,
+                open_view=None if operation.writes else view,
+            )
+            if not operation.writes:
+                return operation.run(context, request)
+        return operation.run(context, request)
+
+    def _caller(self, view: View, credential: Credential) -> Caller:
+        if credential.token is not None:
+            caller = self._bearer(view, credential.token)
+        elif credential.local_admin:
+            caller = Caller(project=self.store.project, run=_chosen_run(view, credential.run), name=ADMIN, role=ADMIN)
+        else:
+            raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `stig agent token NAME` prints one.")
+        name = credential.speak_as
+        if name is None or name == caller.name:
+            return caller
+        agent = check_descends(view, caller, name)
+        return Caller(
+            project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=caller.full_name
+        )
+
+    def _bearer(self, view: View, token: str) -> Caller:
+        claims = self.key.check(token, project=self.store.project, now=view.as_of)
+        run = view.run(claims.run)
+        if run is None:
+            raise TokenInvalid
+        if claims.role != ADMIN:
+            agent = view.agent(claims.run, claims.agent)
+            if agent is None or agent.role != claims.role or agent.parent != claims.parent:
+                raise TokenInvalid
+        return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
+
+
+def check_run_goes_on(view: View, caller: Caller) -> None:
+    """Refuse to write into a run that has ended."""
+    run = view.run(caller.run.run_id)
+    if run is None or run.ended:
+        raise RunEnded(f"The run '{caller.run.run_id}' has ended.", hint="Open another: stig run new GOAL.")
+
+
+def _chosen_run(view: View, run_id: str | None) -> Run:
+    run = view.current_run() if run_id is None else view.run(run_id) if is_ulid(run_id) else None
+    if run is None:
+        raise RunNotFound(field="run", hint="Open one: stig run new GOAL.")
+    return run
+
+
+def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> str:
+    return digest(canonical([operation.name, msgspec.to_builtins(request)]))

@@ -1,0 +1,87 @@
+"""Looking after a project: its policy, its figures, its soundness."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stigmergy.core import print_time
+from stigmergy.operations.declare import ADMINS, Command, Route, operation
+from stigmergy.operations.gateway import Context
+from stigmergy.operations.ports import Counts, Finding, View
+from stigmergy.policy import PolicyApplied, read_policy
+
+_ON_THE_MACHINE = {"http": "an admin does this at the machine", "mcp": "an admin does this at the machine"}
+
+
+class ApplyPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    policy: Annotated[dict[str, Any], Meta(description="What .catalog/policy.yaml says")]
+
+
+class PolicyAnswer(Struct, frozen=True, kw_only=True):
+    policy: dict[str, Any]
+    """Every setting that differs from the default."""
+
+
+@operation(
+    "policy.apply",
+    roles=ADMINS,
+    writes=True,
+    command=Command("policy apply"),
+    kept_off=_ON_THE_MACHINE,
+)
+def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
+    """Put the project's policy file into force."""
+    policy = msgspec.to_builtins(read_policy(request.policy))
+
+    def decide(view: View) -> tuple[list[PolicyApplied], PolicyAnswer]:
+        return [PolicyApplied(policy=policy, by=context.caller.full_name)], PolicyAnswer(policy=policy)
+
+    return context.commit(decide, PolicyAnswer, in_run=False)
+
+
+class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class StatsAnswer(Struct, frozen=True, kw_only=True):
+    project: str
+    run_id: str
+    as_of: str
+    counts: Counts
+
+
+@operation(
+    "stats",
+    roles=ADMINS,
+    route=Route("GET", "/stats"),
+    command=Command("stats"),
+    kept_off={"mcp": "figures are for people"},
+)
+def stats(context: Context, request: Stats) -> StatsAnswer:
+    """How much the project holds."""
+    return StatsAnswer(
+        project=context.caller.project,
+        run_id=context.caller.run.run_id,
+        as_of=print_time(context.as_of),
+        counts=context.view.counts(),
+    )
+
+
+class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class VerifyAnswer(Struct, frozen=True, kw_only=True):
+    sound: bool
+    commits: int
+    findings: list[Finding]
+
+
+@operation("verify", roles=ADMINS, command=Command("verify"), kept_off=_ON_THE_MACHINE)
+def verify(context: Context, request: Verify) -> VerifyAnswer:
+    """Recompute every checksum and hold the index against a rebuild from the journal."""
+    findings = context.store.verify()
+    return VerifyAnswer(sound=not findings, commits=context.view.counts().commits, findings=findings)

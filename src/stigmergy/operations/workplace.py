@@ -1,0 +1,52 @@
+"""Where a project's evidence lies: its folder, its repositories, and how people point into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stigmergy.errors import PointerSpan
+from stigmergy.evidence.pointers import (
+    Address,
+    Pointer,
+    RepoAddress,
+    Repositories,
+    check_path,
+    parse_lines,
+    print_address,
+)
+
+
+class Workplace:
+    """The folder a project stands in, with its git repositories."""
+
+    def __init__(self, root: Path, repositories: Repositories) -> None:
+        self.root = root
+        self.repositories = repositories
+
+    def point_at(self, place: str, field: str = "at") -> Pointer:
+        """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`."""
+        spot, at, revision = place.rpartition("@")
+        if not at or "/" in revision or ":" in revision:
+            spot, revision = place, "HEAD"
+        path, colon, span = spot.rpartition(":")
+        if not colon or not span.replace("-", "").isdigit():
+            path, span = spot, ""
+        check_path(path, field)
+        address = RepoAddress(
+            path=path,
+            lines=parse_lines(_line_span(span, field), field) if span else None,
+            revision=self.repositories.select().expand(revision, self.root),
+        )
+        return Pointer(type="repo", ref=print_address(address))
+
+    def keep(self, addresses: tuple[Address, ...]) -> None:
+        """See to it that what these lead to is not pruned."""
+        for address in addresses:
+            self.repositories.keep(address)
+
+
+def _line_span(span: str, field: str) -> str:
+    first, dash, last = span.partition("-")
+    if not first or (dash and not last):
+        raise PointerSpan(field=field, used=span, hint="Write lines as 10 or 10-20.")
+    return f"L{first}-L{last or first}"

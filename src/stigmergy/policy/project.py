@@ -1,0 +1,110 @@
+"""A project: an id, and the `.catalog` folder that holds everything it knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from stigmergy.core import is_ulid, read_yaml
+from stigmergy.errors import FormatUnknown, ProjectExists, ProjectNotFound
+from stigmergy.evidence.pointers import find_repository
+
+CATALOG = ".catalog"
+PROJECT_FILE = "project.yaml"
+POLICY_FILE = "policy.yaml"
+
+_IGNORED = """\
+# Everything here is written by Stigmergy. Three files are for you to commit; the rest is this machine's.
+*
+!.gitignore
+!project.yaml
+!policy.yaml
+!capabilities.json
+"""
+
+_POLICY = """\
+# What this project allows. Edit it, then: stig policy apply
+# scopes: [run, project]          # add org or global to switch them on
+# max_ttl: P365D
+# token_ttl: P30D
+# write_scopes: {programmer: [run, project]}
+# promotion_floor: {project: 0.5}
+# urls: {enabled: false, hosts: []}
+"""
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a project lives."""
+
+    project_id: str
+    root: Path
+    """The folder people work in."""
+    catalog: Path
+    """The folder Stigmergy keeps."""
+    git_folder: Path | None
+    """The repository's common folder, if there is one."""
+    repositories: dict[str, Path] = {}
+    """Other repositories that pointers may name."""
+
+
+def find_project(start: Path) -> Project:
+    """The project that a folder belongs to."""
+    home = _home(start)
+    if home is not None:
+        catalog, git_folder = home
+        if (catalog / PROJECT_FILE).is_file():
+            return _read(catalog, git_folder)
+    raise ProjectNotFound(f"No Stigmergy project at {start} or above.", hint="Make one: stig init.")
+
+
+def create_project(start: Path, project_id: str) -> Project:
+    """Make a project where a folder's repository stands, or in the folder itself without git."""
+    catalog, git_folder = _home(start) or (start / CATALOG, None)
+    if (catalog / PROJECT_FILE).exists():
+        raise ProjectExists(f"{catalog} is a project already.")
+    catalog.mkdir(parents=True, exist_ok=True)
+    for name, text in ((".gitignore", _IGNORED), (POLICY_FILE, _POLICY)):
+        if not (catalog / name).exists():
+            (catalog / name).write_text(text, "utf-8")
+    draft = catalog / f"{PROJECT_FILE}.{os.getpid()}.new"
+    draft.write_text(f"project: {project_id}\n", "utf-8")
+    draft.rename(catalog / PROJECT_FILE)
+    return _read(catalog, git_folder)
+
+
+def _home(start: Path) -> tuple[Path, Path | None] | None:
+    """The catalog folder for a place, and the git folder beside it. Without git, the nearest catalog above."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / ".git").is_dir() and not (folder / ".git" / "commondir").exists():
+            return folder / CATALOG, folder / ".git"  # the common case, without asking git
+        if (folder / ".git").exists() or (folder / "HEAD").is_file():
+            found = find_repository(folder)
+            if found is not None:
+                common, worktree = found
+                return (worktree or common) / CATALOG, common
+    for folder in (start, *start.parents):
+        if (folder / CATALOG / PROJECT_FILE).is_file():
+            return folder / CATALOG, None
+    return None
+
+
+def _read(catalog: Path, git_folder: Path | None) -> Project:
+    text = (catalog / PROJECT_FILE).read_text("utf-8")
+    name, _, rest = text.strip().partition(": ")
+    said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
+    if not isinstance(said, dict) or not is_ulid(str(said.get("project"))):
+        raise FormatUnknown(f"{catalog / PROJECT_FILE} does not name a project.", field="project")
+    named = said.get("repositories") or {}
+    if not isinstance(named, dict) or not all(isinstance(place, str) for place in named.values()):
+        raise FormatUnknown("'repositories' maps names to folders.", field="repositories")
+    root = catalog.parent
+    return Project(
+        project_id=str(said["project"]),
+        root=root,
+        catalog=catalog,
+        git_folder=git_folder,
+        repositories={name: (root / place).resolve() for name, place in named.items()},
+    )

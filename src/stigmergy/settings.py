@@ -1,0 +1,39 @@
+"""What the environment says, read once. Nothing else in the package looks at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How this process was told to behave."""
+
+    url: str | None = None
+    """STIGMERGY_URL: speak to a gateway there instead of opening files."""
+    token: str | None = None
+    """STIGMERGY_TOKEN: the bearer token to act under."""
+    run: str | None = None
+    """STIGMERGY_RUN: the run to act in, for the local admin."""
+    state_home: Path
+    """XDG_STATE_HOME: where keys are kept."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """The settings the environment gives."""
+        given = os.environ if environment is None else environment
+        home = Path(given.get("HOME") or "/")
+        state = given.get("XDG_STATE_HOME")
+        return cls(
+            url=given.get("STIGMERGY_URL") or None,
+            token=given.get("STIGMERGY_TOKEN") or None,
+            run=given.get("STIGMERGY_RUN") or None,
+            state_home=Path(state) if state and state.startswith("/") else home / ".local" / "state",
+        )
+
+    def key_folder(self, project: str) -> Path:
+        """Where a project's keys are kept, apart from its files."""
+        return self.state_home / "stigmergy" / project
