@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from stigmergy.core import is_hex
 from stigmergy.errors import ContentTooLarge, GitTrouble, ObjectDamaged
 
 _CHUNK = 65_536
@@ -52,6 +53,8 @@ class Batch:
 
     def read(self, object_id: str, cap: int) -> GitObject | None:
         """The object, or None when the repository has none of that id; larger than `cap` is refused."""
+        if not is_hex(object_id, 40, 64):
+            return None
         with self._lock:
             found = self._ask(object_id, cap)
         if found is None:

@@ -107,13 +107,13 @@ class GitRepository:
 
     def tag_commit(self, version: str) -> str:
         """The commit a tag of that exact name leads to."""
-        done = self._run("show-ref", "--verify", "--dereference", "--hash", f"refs/tags/{version}")
-        lines = done.stdout.split()
-        if done.returncode or not lines:
+        # Of an annotated tag the last line is what it leads to in the end.
+        done = self._run("show-ref", "--verify", "--dereference", f"refs/tags/{version}")
+        if done.returncode or not done.stdout:
             raise RevisionNotFound(
                 f"The repository has no tag {version!r}.", hint="Tag the commit, or use its full id."
             )
-        commit = lines[-1].decode()
+        commit = done.stdout.splitlines()[-1].split(b" ")[0].decode()
         self.check_commit(commit)
         return commit
 
