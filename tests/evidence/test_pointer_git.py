@@ -202,6 +202,7 @@ def test_threads_share_one_git_even_while_it_is_being_killed(repo: Repo) -> None
     sha = repo.commit(dict(files))
     git = GitRepository(repo.path)
     wrong: list[object] = []
+    reads: list[str] = []
     enough = threading.Event()
 
     def hammer(seed: int) -> None:
@@ -212,19 +213,20 @@ def test_threads_share_one_git_even_while_it_is_being_killed(repo: Repo) -> None
             try:
                 if git.read(sha, path).data != content.encode():
                     wrong.append(path)
+                reads.append(path)
             except StigmergyError as problem:
                 wrong.append(problem.problem())
 
     threads = [threading.Thread(target=hammer, args=(seed,)) for seed in range(6)]
     for thread in threads:
         thread.start()
-    killed: set[int] = set()
-    while len(killed) < 5 and not wrong:
+    kills = seen = 0
+    while kills < 5 and not wrong:
         pid = git.git_pid
-        if pid is not None and pid not in killed:
-            killed.add(pid)
+        if pid is not None and len(reads) > seen + 20:
             os.kill(pid, signal.SIGKILL)
-        enough.wait(0.02)
+            kills, seen = kills + 1, len(reads)
+        enough.wait(0.002)
     enough.set()
     for thread in threads:
         thread.join()

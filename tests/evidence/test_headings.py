@@ -1,0 +1,139 @@
+"""Sections of Markdown documents."""  # EB-04
+
+from __future__ import annotations
+
+import pytest
+
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers.headings import pick_section, read_sections
+
+DOCUMENT = b"""\
+Preamble
+# Budget Rules
+intro
+## Limits
+first limits
+### Deep
+deep
+## Grants
+```python
+# Not a heading
+```
+~~~~
+# Nor this
+~~~
+## nor this
+~~~~
+````
+```
+# Still code
+```
+````
+    # indented code
+
+> # quoted
+
+- # in a list
+
+<!--
+# commented out
+-->
+Two-line
+title
+===
+text
+
+Sub
+---
+sub text
+# I/O & `code`
+## Limits
+second limits
+### *Deep* ###
+end"""
+
+
+def section(path: str) -> str:
+    found = pick_section(read_sections(DOCUMENT), tuple(path.split("/")))
+    return DOCUMENT[found.start : found.end].decode()
+
+
+def test_headings_and_what_only_looks_like_one() -> None:
+    assert [entry.path for entry in read_sections(DOCUMENT)] == [
+        ("Budget Rules",),
+        ("Budget Rules", "Limits"),
+        ("Budget Rules", "Limits", "Deep"),
+        ("Budget Rules", "Grants"),
+        ("Two-line title",),
+        ("Two-line title", "Sub"),
+        ("I/O & `code`",),
+        ("I/O & `code`", "Limits"),
+        ("I/O & `code`", "Limits", "*Deep*"),
+    ]
+
+
+def test_a_section_runs_to_the_next_heading_of_its_level_or_above() -> None:
+    assert section("Budget Rules/Limits") == "## Limits\nfirst limits\n### Deep\ndeep\n"
+    assert section("Deep") == "### Deep\ndeep\n"
+    assert section("Budget Rules").startswith("# Budget Rules\nintro\n## Limits\n")
+    assert section("Budget Rules").endswith("-->\n")
+    assert section("Sub") == "Sub\n---\nsub text\n"
+    assert section("*Deep*") == "### *Deep* ###\nend"
+
+
+def test_letters_and_digits_are_enough() -> None:
+    assert section("BudgetRules/limits") == section("Budget Rules/Limits")
+    assert section("two line TITLE") == section("Two-line title")
+    found = pick_section(read_sections(DOCUMENT), ("io code",))
+    assert found.path == ("I/O & `code`",)
+
+
+def test_exact_text_wins_over_letters() -> None:
+    document = b"# a-b\none\n# A B\ntwo\n"
+    sections = read_sections(document)
+    assert pick_section(sections, ("A B",)).start == 10
+    with pytest.raises(StigmergyError) as caught:
+        pick_section(sections, ("ab",))
+    assert caught.value.code == "SECTION_AMBIGUOUS"
+
+
+def test_two_sections_of_one_name_are_never_guessed_between() -> None:
+    with pytest.raises(StigmergyError) as caught:
+        section("Limits")
+    assert caught.value.code == "SECTION_AMBIGUOUS"
+    assert "/Budget%20Rules/Limits" in str(caught.value.hint)
+    assert "/I%2FO%20&%20`code`/Limits" in str(caught.value.hint)
+
+
+def test_a_path_from_the_top_names_the_outer_of_two() -> None:
+    sections = read_sections(b"# Setup\n# B\n## Setup\n")
+    with pytest.raises(StigmergyError):
+        pick_section(sections, ("Setup",))
+    assert pick_section(sections, ("", "Setup")).path == ("Setup",)
+    assert pick_section(sections, ("", "B", "Setup")).path == ("B", "Setup")
+    twins = read_sections(b"# Setup\n# Setup\n")
+    with pytest.raises(StigmergyError):
+        pick_section(twins, ("", "Setup"))
+
+
+@pytest.mark.parametrize(
+    "wanted", [("Nothing",), ("Limits", "Budget Rules"), ("Not a heading",), ("!!!",), ("", "Limits")]
+)
+def test_a_missing_section_is_said_so(wanted: tuple[str, ...]) -> None:
+    with pytest.raises(StigmergyError) as caught:
+        pick_section(read_sections(DOCUMENT), wanted)
+    assert caught.value.code == "SECTION_NOT_FOUND"
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"])
+def test_line_ends_of_every_kind(end: bytes) -> None:
+    document = end.join([b"\xef\xbb\xbf# A", b"x", b"## B", b"y", b"# C", b""])
+    sections = read_sections(document)
+    found = pick_section(sections, ("B",))
+    assert document[found.start : found.end] == b"## B" + end + b"y" + end
+
+
+def test_no_headings_and_no_text() -> None:
+    assert read_sections(b"") == ()
+    assert read_sections(b"words\n") == ()
+    assert [entry.path for entry in read_sections(b"#\n# A\n")] == [("",), ("A",)]

@@ -1,0 +1,289 @@
+"""Pointers lead to exactly what they name, proved by digest."""  # EB-04, EB-05
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stigmergy.core import digest
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import (
+    ArtifactAddress,
+    ArtifactResolver,
+    BodyAddress,
+    BodyResolver,
+    Content,
+    DiffAddress,
+    DiffResolver,
+    Evidence,
+    GitRepository,
+    Pointer,
+    RepoAddress,
+    RepoResolver,
+    Repositories,
+    SamAddress,
+    UrlAddress,
+    UrlResolver,
+    parse,
+)
+from stigmergy.evidence.receipts import BodyStore
+
+from .repos import Repo
+
+ABSENT = "0" * 40
+
+
+def evidence_of(repositories: Repositories, bodies: Path | None = None) -> Evidence:
+    return Evidence(
+        {
+            RepoAddress: RepoResolver(repositories),
+            ArtifactAddress: ArtifactResolver(repositories),
+            BodyAddress: BodyResolver(BodyStore(bodies or Path("/nonexistent"))),
+            DiffAddress: DiffResolver(repositories),
+            UrlAddress: UrlResolver(lambda: None),
+        }
+    )
+
+
+def pointer(ref: str, content_digest: str | None = None) -> Pointer:
+    return Pointer(type=ref.partition(":")[0], ref=ref, digest=content_digest)
+
+
+def refusal(action: Callable[[], object]) -> StigmergyError:
+    with pytest.raises(StigmergyError) as caught:
+        action()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("content", "span", "lines"),
+    [
+        (b"a\nb\nc\n", "#L1", b"a\n"),
+        (b"a\nb\nc\n", "#L2-L3", b"b\nc\n"),
+        (b"a\nb\nc", "#L2-L3", b"b\nc"),
+        (b"a\nb\nc", "#L3", b"c"),
+        (b"a\nb\nc", "#L1-L2", b"a\nb\n"),
+        (b"a\r\nb\r\n", "#L1", b"a\r\n"),
+        (b"a\rb\x0b\x0c\xe2\x80\xa8c\n", "#L1", b"a\rb\x0b\x0c\xe2\x80\xa8c\n"),
+        (b"\n\n\n", "#L2", b"\n"),
+        (b"\xff\xfe\n", "#L1", b"\xff\xfe\n"),
+        (b"", "", b""),
+        (b"a\nb", "", b"a\nb"),
+    ],
+)
+def test_exactly_the_pointed_lines(repo: Repo, content: bytes, span: str, lines: bytes) -> None:
+    sha = repo.commit({"f": content})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    found = evidence.read(pointer(f"repo:f{span}@{sha}"))
+    assert found == Content(data=lines, digest=digest(lines), blob=repo.git("rev-parse", "HEAD:f"))
+
+
+@pytest.mark.parametrize(
+    ("content", "span", "count"), [(b"", "L1", 0), (b"a\nb\n", "L3", 2), (b"a\nb", "L2-L3", 2), (b"a", "L2", 1)]
+)
+def test_a_span_past_the_end_names_the_number_of_lines(repo: Repo, content: bytes, span: str, count: int) -> None:
+    sha = repo.commit({"f": content})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    problem = refusal(lambda: evidence.read(pointer(f"repo:f#{span}@{sha}"), "pointers[2]"))
+    assert (problem.code, problem.field, problem.limit) == ("SPAN_NOT_FOUND", "pointers[2].ref", count)
+
+
+def test_repositories_are_chosen_by_name(repo: Repo, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "other")
+    sha = other.commit({"f": "x\n"})
+    evidence = evidence_of(Repositories(None, {"lib": GitRepository(other.path)}))
+    assert evidence.read(pointer(f"repo:lib//f@{sha}")).data == b"x\n"
+    assert refusal(lambda: evidence.read(pointer(f"repo:nope//f@{sha}"))).code == "REPOSITORY_NOT_FOUND"
+    for ref in (f"repo:f@{sha}", f"artifact:f@{sha}", f"diff:f@{sha}..{sha}"):
+        assert refusal(lambda ref=ref: evidence.stamp(pointer(ref))).code == "NO_REPOSITORY"  # type: ignore[misc]
+
+
+def test_each_thing_that_is_missing_has_its_own_code(repo: Repo) -> None:
+    sha = repo.commit({"f": "x\n", "d.md": "# A\n"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    for ref, code in {
+        f"repo:f@{ABSENT}": "REVISION_NOT_FOUND",
+        f"repo:g@{sha}": "FILE_NOT_FOUND",
+        f"repo:f#L2@{sha}": "SPAN_NOT_FOUND",
+        f"artifact:e.md@{sha}": "ARTIFACT_NOT_FOUND",
+        f"artifact:x/d.md@{sha}": "ARTIFACT_NOT_FOUND",
+        f"artifact:d.md#sec=B@{sha}": "SECTION_NOT_FOUND",
+        "artifact:d.md@v1": "REVISION_NOT_FOUND",
+        f"artifact:sha256:{'0' * 64}": "BODY_NOT_FOUND",
+        f"diff:g@{sha}..{sha}": "FILE_NOT_FOUND",
+        f"diff:f@{sha}..{ABSENT}": "REVISION_NOT_FOUND",
+        f"url:https://example.org/@sha256:{'0' * 64}": "URLS_OFF",
+        "sam:decision:x@2026-01-08": "NO_RESOLVER",
+        f"test:x@sha256:{'0' * 64}": "NO_RESOLVER",
+    }.items():
+        problem = refusal(lambda ref=ref: evidence.read(pointer(ref), "at"))  # type: ignore[misc]
+        assert (problem.code, problem.field) == (code, "at.ref"), ref
+
+
+def test_a_digest_that_is_not_the_contents_is_refused(repo: Repo) -> None:
+    sha = repo.commit({"f": "x\n"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    right, wrong = digest(b"x\n"), digest(b"y\n")
+    ref = f"repo:f@{sha}"
+    assert evidence.read(pointer(ref, right)).data == b"x\n"
+    assert evidence.stamp(pointer(ref, right)) == pointer(ref, right)
+    for act in (evidence.read, evidence.stamp):
+        problem = refusal(lambda act=act: act(pointer(ref, wrong)))  # type: ignore[misc]
+        assert (problem.code, problem.field) == ("DIGEST_MISMATCH", "pointer.digest")
+
+
+class Counting:
+    """A resolver that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def resolve(self, address: object) -> Content:
+        self.asked += 1
+        return Content.of(b"content %d" % self.asked)
+
+
+def test_stamping_remembers_what_never_changes() -> None:
+    counting = Counting()
+    evidence = Evidence({RepoAddress: counting, ArtifactAddress: counting, SamAddress: counting}, remember=2)
+    pinned = pointer(f"repo:f@{ABSENT}")
+    assert evidence.stamp(pinned) == evidence.stamp(pinned)
+    assert counting.asked == 1
+    tagged = pointer("artifact:f@v1")
+    assert evidence.stamp(tagged) != evidence.stamp(tagged)
+    assert evidence.stamp(pointer("sam:a:b@v1")) != evidence.stamp(pointer("sam:a:b@v1"))
+    asked = counting.asked
+    for name in "ghi":
+        evidence.stamp(pointer(f"repo:{name}@{ABSENT}"))
+    evidence.stamp(pinned)  # let go of meanwhile
+    assert counting.asked == asked + 4
+
+
+def test_stamping_gives_the_canonical_pointer(repo: Repo) -> None:
+    sha = repo.commit({"a b": "x\ny\n"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    given = Pointer(type="repo", ref=f"repo:a b@{sha}", span="L2")
+    assert evidence.stamp(given) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
+
+
+def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
+    evidence = evidence_of(Repositories(None))
+    for ref in (
+        "sam:decision:x@2026-01-08",
+        f"test:x@sha256:{'0' * 64}",
+        f"url:https://example.org/@sha256:{'0' * 64}",
+    ):
+        assert evidence.stamp(pointer(ref)) == pointer(ref)
+    assert refusal(lambda: Evidence({}).stamp(pointer(f"repo:f@{ABSENT}"))).code == "NO_RESOLVER"
+
+
+def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
+    store = BodyStore(tmp_path / "cas")
+    name = store.put(b"output\n")
+    evidence = evidence_of(Repositories(None), tmp_path / "cas")
+    assert evidence.read(pointer(f"artifact:{name}")).data == b"output\n"
+    assert evidence.stamp(pointer(f"artifact:{name}")).digest == name
+    small = Evidence({BodyAddress: BodyResolver(store, cap=3)})
+    assert refusal(lambda: small.read(pointer(f"artifact:{name}"))).code == "CONTENT_TOO_LARGE"
+
+
+def test_artifacts_at_a_tag_and_by_name(repo: Repo) -> None:
+    first = repo.commit({"docs/SPEC.md": "# One\n", "a/R.md": "1", "b/R.md": "2", "R2.md": "x", "c/R2.md": "y"})
+    repo.git("tag", "-a", "-m", "x", "v1")
+    second = repo.commit({"docs/SPEC.md": "# Two\n"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+
+    def read(ref: str) -> bytes:
+        return evidence.read(pointer(ref)).data
+
+    assert read("artifact:SPEC.md@v1") == read(f"artifact:docs/SPEC.md@{first}") == b"# One\n"
+    assert read(f"artifact:SPEC.md#sec=Two@{second}") == b"# Two\n"
+    assert read(f"artifact:R2.md@{first}") == b"x"  # exactly this path, before any other of the name
+    problem = refusal(lambda: read(f"artifact:R.md@{first}"))
+    assert problem.code == "ARTIFACT_AMBIGUOUS"
+    assert "a/R.md, b/R.md" in str(problem.hint)
+    repo.git("tag", "-f", "v1")
+    assert read("artifact:SPEC.md@v1") == b"# Two\n"
+
+
+def test_a_document_must_be_text_and_not_too_long_for_its_sections(repo: Repo) -> None:
+    sha = repo.commit({"latin.md": b"# \xe9\n", "long.md": b"# A\n" + b"x\n" * 600_000})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    assert refusal(lambda: evidence.read(pointer(f"artifact:latin.md#sec=A@{sha}"))).code == "NOT_TEXT"
+    assert refusal(lambda: evidence.read(pointer(f"artifact:long.md#sec=A@{sha}"))).code == "CONTENT_TOO_LARGE"
+    assert evidence.read(pointer(f"artifact:latin.md@{sha}")).data == b"# \xe9\n"
+
+
+def test_keeping_holds_every_commit_an_address_names(repo: Repo) -> None:
+    shas = [repo.commit({"f": str(n)}) for n in range(4)]
+    repo.git("tag", "v1", shas[3])
+    repositories = Repositories(GitRepository(repo.path))
+    for ref in (f"repo:f@{shas[0]}", f"diff:f@{shas[1]}..{shas[2]}", "artifact:f@v1", "sam:a:b@v1"):
+        repositories.keep(parse(ref))
+    kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/stigmergy/keep/").split()
+    assert sorted(kept) == sorted(shas)
+
+
+def test_a_diff_is_what_git_would_show(repo: Repo) -> None:
+    old = repo.commit({"dir/f ü.py": "def f():\n" + "".join(f"    line{n}\n" for n in range(20))})
+    new = repo.commit({"dir/f ü.py": "def f():\n" + "".join(f"    line{n}\n" for n in range(20) if n != 12) + "end"})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    found = evidence.read(pointer(f"diff:dir/f ü.py@{old}..{new}"))
+    assert found.data.decode() == (
+        "--- a/dir/f ü.py\n+++ b/dir/f ü.py\n"
+        "@@ -11,7 +11,6 @@\n     line9\n     line10\n     line11\n-    line12\n     line13\n     line14\n     line15\n"
+        "@@ -19,3 +18,4 @@\n     line17\n     line18\n     line19\n+end\n\\ No newline at end of file\n"
+    )
+    assert found.digest == "sha256:" + hashlib.sha256(found.data).hexdigest()
+    assert evidence.read(pointer(f"diff:dir/f ü.py@{old}..{old}")).data == b""
+
+
+def test_files_that_came_and_went_have_diffs(repo: Repo) -> None:
+    without = repo.commit({"other": "x\n"})
+    came = repo.commit({"f": "a\nb\n", "g": "one", "empty": ""})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+
+    def read(path: str, base: str, head: str) -> bytes:
+        return evidence.read(pointer(f"diff:{path}@{base}..{head}")).data
+
+    assert read("f", without, came) == b"--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n"
+    assert read("f", came, without) == b"--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
+    assert read("g", without, came) == b"--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+one\n\\ No newline at end of file\n"
+    assert read("empty", without, came) == b"--- /dev/null\n+++ b/empty\n"
+    filled = repo.commit({"empty": "x\n"})
+    assert read("empty", came, filled) == b"--- a/empty\n+++ b/empty\n@@ -0,0 +1 @@\n+x\n"
+
+
+def test_a_diff_does_not_depend_on_configuration(repo: Repo) -> None:
+    old = repo.commit({"f.py": "def f():\n" + "    x\n" * 9 + "    y\n\n    z\n", ".gitattributes": "*.py diff=evil\n"})
+    new = repo.commit({"f.py": "def f():\n" + "    x\n" * 9 + "    Y\n\n    z\n"})
+    plain = evidence_of(Repositories(GitRepository(repo.path))).read(pointer(f"diff:f.py@{old}..{new}"))
+    for name, value in {
+        "diff.external": f"touch {repo.path}/ran",
+        "diff.evil.textconv": f"touch {repo.path}/ran",
+        "diff.evil.command": f"touch {repo.path}/ran",
+        "diff.context": "0",
+        "diff.noprefix": "true",
+        "diff.algorithm": "patience",
+        "diff.suppressBlankEmpty": "true",
+        "diff.colorMoved": "default",
+        "color.ui": "always",
+        "core.pager": f"touch {repo.path}/ran",
+    }.items():
+        repo.git("config", name, value)
+    (repo.path / ".git" / "info" / "attributes").write_text("* -diff\n")
+    hostile = evidence_of(Repositories(GitRepository(repo.path))).read(pointer(f"diff:f.py@{old}..{new}"))
+    assert hostile == plain
+    assert not (repo.path / "ran").exists()
+
+
+def test_a_link_is_not_compared(repo: Repo) -> None:
+    old = repo.commit({"f": "x\n"})
+    (repo.path / "f").unlink()
+    (repo.path / "f").symlink_to("/etc/passwd")
+    new = repo.commit({})
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    assert refusal(lambda: evidence.read(pointer(f"diff:f@{old}..{new}"))).code == "LINK_REFUSED"
