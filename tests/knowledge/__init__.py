@@ -1,0 +1,1 @@
+"""Engrams: schemas, rules and hash keys."""

@@ -1,0 +1,257 @@
+"""Hash keys: docs/hash-keys.md, its vectors, and the same answer from every Python.  # EB-12"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stigmergy.knowledge.engrams.keys
+from stigmergy.knowledge.engrams import hash_keys, name_keys, normalise_key, query_keys
+from stigmergy.knowledge.engrams.words import stem
+
+from . import literal_keys
+
+VECTORS: dict[str, Any] = json.loads(literal_keys.VECTORS.read_text("utf-8"))
+SHA = "a" * 40
+REF = f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"
+
+# Text in which the interesting things happen often: joiners, case, quotes, digits, sentence ends, many scripts.
+PIECES = st.sampled_from(
+    [
+        "-",
+        "--",
+        ".",
+        "..",
+        "/",
+        "//",
+        ":",
+        "::",
+        "_",
+        "__",
+        " ",
+        "  ",
+        "'",
+        "'s ",
+        "’s",
+        ",",
+        ", ",
+        ". ",
+        "!",
+        "?",
+        "; ",
+    ]
+    + ["+", "%", "@", "#", "\t", "\n", "\x00", "1", "42", ",000", "v", "v1", "s", "S", "A", "URLs", "HTTPServer", "py"]
+    + [
+        "vendor",
+        "Client",
+        "budgets",
+        "classes",
+        "the",
+        "e.g",
+        "is",
+        "md",
+        "服务",
+        "予",
+        "ー",
+        "ก",
+        "ั",
+        "Σ",
+        "ς",
+        "İ",
+        "é",
+    ]
+    + ["e\u0301", "H\u0331", "\u0338", "ﬁ", "½", "Ⴀ", "\u200d", "\ufe0f", "\u00ad", "🚀", "\u2028", "ẞ", "\ud800", "ǅ"]
+)
+TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join))
+
+
+def test_vectors_cover_what_the_document_speaks_of() -> None:
+    assert len(VECTORS["engrams"]) >= 40
+
+
+@pytest.mark.parametrize("case", VECTORS["engrams"], ids=lambda case: repr(case["claim"][:30]))
+def test_engram_vectors(case: dict[str, Any]) -> None:
+    keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))
+    assert list(keys.public) == case["public"]
+    assert list(keys.more) == case["more"]
+
+
+@pytest.mark.parametrize("case", VECTORS["questions"], ids=lambda case: repr(case["text"][:30]))
+def test_question_vectors(case: dict[str, Any]) -> None:
+    assert list(query_keys(case["text"])) == case["keys"]
+
+
+@pytest.mark.parametrize("case", VECTORS["given"], ids=lambda case: repr(case["text"][:30]))
+def test_given_key_vectors(case: dict[str, Any]) -> None:
+    assert normalise_key(case["text"]) == case["key"]
+
+
+def test_the_vectors_are_what_the_document_says() -> None:
+    for case in VECTORS["engrams"]:
+        told = literal_keys.engram_keys(
+            case["claim"], case.get("refs", []), case.get("tags", []), case.get("given", [])
+        )
+        assert told == (case["public"], case["more"])
+
+
+@given(
+    claim=TEXTS,
+    tags=st.lists(TEXTS, max_size=3),
+    own=st.lists(TEXTS, max_size=3),
+    names=st.lists(TEXTS.map(lambda text: f"sam:{text.encode('utf-8', 'replace').decode()}@1"), max_size=2),
+)
+@settings(max_examples=600, deadline=None)
+def test_the_quick_way_and_the_literal_way_agree(claim: str, tags: list[str], own: list[str], names: list[str]) -> None:
+    keys = hash_keys(claim, names, tags, own)
+    assert (list(keys.public), list(keys.more)) == literal_keys.engram_keys(claim, names, tags, own)
+    assert list(query_keys(claim)) == literal_keys.question_keys(claim)
+    assert normalise_key(claim) == literal_keys.given_key(claim)
+
+
+@given(claim=TEXTS, tags=st.lists(TEXTS, max_size=3), own=st.lists(TEXTS, max_size=3))
+@settings(max_examples=600, deadline=None)
+def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], own: list[str]) -> None:
+    keys = hash_keys(claim, [REF], tags, own)
+    assert len(keys.public) <= 32
+    every = keys.public + keys.more
+    assert len(set(every)) == len(every)
+    for key in every:
+        assert 1 <= len(key) <= 80
+        assert key.encode()
+        assert not any(c.isspace() or c < " " or c in "\"'`“”‘’«»" or "\x7f" <= c <= "\x9f" for c in key)
+    assert not any("+" in key for key in keys.more)
+
+
+@given(claim=TEXTS)
+@settings(max_examples=600, deadline=None)
+def test_a_key_given_back_stays_as_it_is(claim: str) -> None:
+    keys = hash_keys(claim, [REF])
+    for key in keys.public + keys.more:
+        assert normalise_key(key) == key
+
+
+@given(claim=TEXTS)
+@settings(deadline=None)
+def test_a_claim_shares_all_its_words_with_the_question_that_repeats_it(claim: str) -> None:
+    keys = hash_keys(claim)
+    assert {key for key in query_keys(claim) if "+" not in key} <= {*keys.public, *keys.more}
+
+
+def test_no_word_is_unfindable_however_many_there_are() -> None:
+    claim = " ".join(f"word{number}" for number in range(90))
+    keys = hash_keys(claim, [REF], ["service:gateway"])
+    assert {f"word{number}" for number in range(90)} <= {*keys.public, *keys.more}
+    assert len(keys.public) == 32
+
+
+def test_order_of_the_public_keys() -> None:
+    keys = hash_keys("HTTPServer retries", [REF], ["service:gateway"], ["Rate Limits"]).public
+    assert keys[:5] == ("rate+limit", "service:gateway", "httpserver", "vendor_client.py", "vendor_client")
+    assert keys[5:8] == ("http", "server", "retry")
+    assert keys.index("http+server") < keys.index("http+server+retry")
+
+
+def test_the_plural_meets_the_singular() -> None:
+    for one, many in (
+        ("budget", "budgets"),
+        ("class", "classes"),
+        ("retry", "retries"),
+        ("index", "indexes"),
+        ("match", "matches"),
+        ("cache", "caches"),
+        ("hash", "hashes"),
+        ("status", "status"),
+    ):
+        assert stem(many) == stem(one), one
+
+
+def test_one_name_in_three_spellings_meets() -> None:
+    snake, camel, kebab = (set(query_keys(name)) for name in ("vendor_client", "vendorClient", "vendor-client"))
+    assert {"vendor", "client", "vendor+client"} <= snake & camel & kebab
+
+
+def test_names_pointers_lead_to() -> None:
+    digest = "sha256:" + "c" * 64
+    assert name_keys(
+        [
+            REF,
+            REF,
+            f"diff:src/Makefile@{SHA}..{SHA}",
+            f"artifact:docs/SPEC.md#sec=Rules@{SHA}",
+            f"artifact:{digest}",
+            "sam:decision:publish-domain@2026-01-08",
+            f"test:tests/test_ids.py::test_sorts@{digest}",
+            f"url:https://example.com/a/page.html@{digest}",
+        ]
+    ) == ("vendor_client.py", "makefile", "spec.md", "decision:publish-domain", "test_ids.py", "page.html")
+
+
+def test_a_ref_that_is_no_pointer_is_read_for_what_it_has() -> None:
+    for ref in ("", ":", "repo:", "repo:@", "nothing", "url:@", "test:@", "%zz", "artifact:#@"):
+        hash_keys("", [ref])
+        name_keys([ref])
+
+
+def test_a_long_text_takes_time_in_proportion() -> None:
+    for text in ("a.py." * 40_000, "A" * 200_000, "'" * 200_000, "aB" * 100_000, ":a" * 100_000, "1,000" * 40_000):
+        assert len(query_keys(text)) <= 32
+
+
+PROGRAM = """
+import hashlib, json, sys, types
+root = sys.argv[1]
+for name, folder in (("stigmergy", ""), ("stigmergy.knowledge", "/knowledge"),
+                     ("stigmergy.knowledge.engrams", "/knowledge/engrams")):
+    package = types.ModuleType(name)
+    package.__path__ = [root + folder]
+    sys.modules[name] = package
+from stigmergy.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
+vectors = json.load(open(sys.argv[2], encoding="utf-8"))
+for case in vectors["engrams"]:
+    keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))
+    assert [list(keys.public), list(keys.more)] == [case["public"], case["more"]], case["claim"]
+for case in vectors["questions"]:
+    assert list(query_keys(case["text"])) == case["keys"], case["text"]
+every = hashlib.sha256()
+for first, last in ((0x0, 0x3400), (0xa000, 0xac00), (0xd7a0, 0xd900), (0xf8f0, 0x11000), (0x1d000, 0x1f800)):
+    for code in range(first, last):
+        key = normalise_key("x" + chr(code) + "\\u0301 " + chr(code) + "Y")
+        every.update(f"{code} {key} ".encode())
+print(every.hexdigest())
+"""
+
+
+def _digest_under(python: str, seed: str) -> str:
+    root = Path(stigmergy.knowledge.engrams.keys.__file__).parents[2]
+    done = subprocess.run(
+        [python, "-c", PROGRAM, str(root), str(literal_keys.VECTORS)],
+        env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _other_pythons() -> list[str]:
+    versions = Path.home() / ".pyenv" / "versions"
+    return sorted(str(path) for minor in (12, 13, 14) for path in versions.glob(f"3.{minor}.*/bin/python"))
+
+
+@pytest.fixture(scope="module")
+def digest_here() -> str:
+    return _digest_under(sys.executable, "0")
+
+
+@pytest.mark.parametrize("python", [sys.executable, *_other_pythons()])
+def test_the_same_keys_from_every_python_and_hash_seed(python: str, digest_here: str) -> None:
+    assert _digest_under(python, "1") == digest_here
