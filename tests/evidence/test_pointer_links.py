@@ -115,6 +115,23 @@ def test_swhids_that_name_no_lines_of_a_file_are_refused(text: str, code: str) -
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("origin", "shown"),
+    [
+        ("git@github.com:o/r.git", ";origin=https://github.com/o/r;"),
+        ("https://ada:secret@git.example.org/r.git", ";origin=https://git.example.org/r.git;"),
+        ("/home/ada/secret", None),
+        ("file:///home/ada/secret", None),
+        ("ada@example.org:secret", None),
+    ],
+)
+def test_a_swhid_tells_no_password_and_no_local_path(origin: str, shown: str | None) -> None:
+    name = swhid(ADDRESS, BLOB, origin)
+    assert "secret" not in name
+    assert shown in name if shown else "origin" not in name
+    assert from_swhid(name) == ADDRESS
+
+
 def test_a_swhid_needs_sha1_objects() -> None:
     with pytest.raises(StigmergyError) as caught:
         swhid(RepoAddress(path="x", revision="0" * 64), "0" * 64)

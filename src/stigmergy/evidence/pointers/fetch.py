@@ -19,6 +19,7 @@ Connect = Callable[[str, int, str, float], socket.socket]
 """A TLS connection to a numeric address and port, its certificate checked against the host's name, within seconds."""
 
 _CHUNK = 65_536
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def fetch(
@@ -54,9 +55,12 @@ def is_public(address: str) -> bool:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
-    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
-    if inner is not None:
-        return is_public(str(inner))
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if inner is None and found in _NAT64:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+        if inner is not None:
+            return is_public(str(inner))
     return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
 
 

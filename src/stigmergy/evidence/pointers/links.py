@@ -40,7 +40,8 @@ def swhid(address: RepoAddress, blob: str, origin: str | None = None) -> str:
     """The Software Heritage identifier of the pointed lines, given the id git keeps the file under."""
     if not is_hex(blob, 40) or not is_hex(address.revision, 40):
         raise PointerRevision("A SWHID names SHA-1 objects; this repository has others.", field="revision")
-    qualifiers = [f"origin={quote(origin, safe=':/@')}"] if origin else []
+    place = _public_origin(origin) if origin else None
+    qualifiers = [f"origin={quote(place, safe=':/')}"] if place else []
     qualifiers += [f"anchor=swh:1:rev:{address.revision}", f"path=/{quote(address.path, safe='/')}"]
     if address.lines:
         qualifiers.append(f"lines={address.lines[0]}-{address.lines[1]}")
@@ -95,6 +96,18 @@ def _github_name(origin: str) -> str | None:
     if not slash or not owner or not name or "/" in name:
         return None
     return f"{quote(owner, safe='')}/{quote(name, safe='')}"
+
+
+def _public_origin(origin: str) -> str | None:
+    """The origin as others may know it: no user, no password, no path on this machine."""
+    name = _github_name(origin)
+    if name is not None:
+        return _GITHUB + name
+    scheme, mark, rest = origin.partition("://")
+    if not mark or scheme not in ("https", "http", "ssh", "git"):
+        return None
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _swhid_lines(text: str, field: str) -> tuple[int, int]:

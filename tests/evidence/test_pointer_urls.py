@@ -1,0 +1,245 @@
+"""URL pointers: off unless allowed, and then within limits. No test leaves this machine."""  # EB-04
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from stigmergy.core import digest
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse
+from stigmergy.evidence.pointers.fetch import Connect, connect_tls, is_public, wrap_tls
+
+PAGE = b"the page\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + PAGE
+SETTINGS = UrlSettings(hosts=frozenset({"docs.example.org", "docs.example.org:8443"}), max_bytes=100, max_seconds=5)
+
+
+def address(url: str = "https://docs.example.org/a?b=1", content: bytes = PAGE) -> UrlAddress:
+    found = parse(f"url:{url}@{digest(content)}")
+    assert isinstance(found, UrlAddress)
+    return found
+
+
+def refusal(action: Callable[[], object]) -> StigmergyError:
+    with pytest.raises(StigmergyError) as caught:
+        action()
+    return caught.value
+
+
+def answering(answer: bytes, asked: list[bytes] | None = None) -> Connect:
+    """A connection whose other end says this, whatever it is asked."""
+
+    def connect(_address: str, _port: int, _host: str, _seconds: float) -> socket.socket:
+        ours, theirs = socket.socketpair()
+
+        def serve() -> None:
+            with theirs:
+                request = theirs.recv(65536)
+                if asked is not None:
+                    asked.append(request)
+                try:
+                    theirs.sendall(answer)
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        return ours
+
+    return connect
+
+
+def resolver(
+    answer: bytes, *, addresses: tuple[str, ...] = ("93.184.215.14",), settings: UrlSettings = SETTINGS
+) -> UrlResolver:
+    return UrlResolver(lambda: settings, lookup=lambda _host, _port: addresses, connect=answering(answer))
+
+
+def test_off_means_off() -> None:
+    def never(*_: object) -> socket.socket:
+        raise AssertionError("nobody may be called")
+
+    off = UrlResolver(lambda: None, connect=never)
+    assert refusal(lambda: off.resolve(address())).code == "URLS_OFF"
+
+
+def test_a_page_with_its_digest_is_read() -> None:
+    asked: list[bytes] = []
+    allowed = UrlResolver(lambda: SETTINGS, lookup=lambda *_: ["93.184.215.14"], connect=answering(OK, asked))
+    content = allowed.resolve(address())
+    assert (content.data, content.digest) == (PAGE, digest(PAGE))
+    assert asked[0].startswith(b"GET /a?b=1 HTTP/1.1\r\nHost: docs.example.org\r\n")
+    assert allowed.resolve(address("https://docs.example.org:8443/")).data == PAGE
+    assert b"Host: docs.example.org:8443\r\n" in asked[1]
+
+
+def test_a_page_in_chunks_is_read() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nthe \r\n5\r\npage\n\r\n0\r\n\r\n"
+    assert resolver(answer).resolve(address()).data == PAGE
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.org/", "https://docs.example.org.evil.example/", "https://docs.example.org:1/"]
+)
+def test_only_listed_hosts_are_called(url: str) -> None:
+    assert refusal(lambda: resolver(OK).resolve(address(url))).code == "URL_REFUSED"
+
+
+@pytest.mark.parametrize(
+    "private",
+    ["127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b:1::1", "64:ff9b::7f00:1",
+     "ff02::1", "fe80::1%eth0", "not an address"],
+)  # fmt: skip
+def test_an_address_that_is_not_public_is_refused(private: str) -> None:
+    assert not is_public(private)
+    problem = refusal(lambda: resolver(OK, addresses=("93.184.215.14", private)).resolve(address()))
+    assert problem.code == "URL_REFUSED"
+
+
+def test_public_addresses_are_public() -> None:
+    assert is_public("93.184.215.14")
+    assert is_public("2606:4700::1111")
+    assert is_public("64:ff9b::5db8:d70e")
+    assert refusal(lambda: resolver(OK, addresses=()).resolve(address())).code == "URL_REFUSED"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 302 Found\r\nLocation: https://docs.example.org/b\r\nContent-Length: 0\r\n\r\n", "URL_REFUSED"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "URL_TROUBLE"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nnew", "DIGEST_MISMATCH"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n" + b"x" * 900, "CONTENT_TOO_LARGE"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 900, "CONTENT_TOO_LARGE"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nthe page\n", "URL_TROUBLE"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nthe page\n", "URL_TROUBLE"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\nthe page\n", "URL_TROUBLE"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "URL_TROUBLE"),
+        (b"nonsense\r\n\r\n", "URL_TROUBLE"),
+        (b"", "URL_TROUBLE"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n", "URL_TROUBLE"),
+    ],
+)
+def test_an_answer_that_is_not_the_pinned_page_is_refused(answer: bytes, code: str) -> None:
+    assert refusal(lambda: resolver(answer).resolve(address())).code == code
+
+
+def test_a_server_that_dribbles_is_hung_up_on() -> None:
+    def connect(_address: str, _port: int, _host: str, _seconds: float) -> socket.socket:
+        ours, theirs = socket.socketpair()
+
+        def serve() -> None:
+            with theirs:
+                try:
+                    while True:
+                        theirs.send(b"H")
+                        time.sleep(0.02)
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        return ours
+
+    quick = UrlSettings(hosts=SETTINGS.hosts, max_seconds=0.3)
+    slow = UrlResolver(lambda: quick, lookup=lambda *_: ["93.184.215.14"], connect=connect)
+    started = time.monotonic()
+    problem = refusal(lambda: slow.resolve(address()))
+    assert (problem.code, problem.limit) == ("URL_TROUBLE", "0.3 s")
+    assert time.monotonic() - started < 5
+
+
+def test_a_host_that_cannot_be_found_or_reached_is_trouble() -> None:
+    def no_lookup(*_: object) -> list[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    def no_connect(*_: object) -> socket.socket:
+        raise ConnectionRefusedError
+
+    for broken in (
+        UrlResolver(lambda: SETTINGS, lookup=no_lookup),
+        UrlResolver(lambda: SETTINGS, lookup=lambda *_: ["93.184.215.14"], connect=no_connect),
+    ):
+        assert refusal(lambda broken=broken: broken.resolve(address())).code == "URL_TROUBLE"  # type: ignore[misc]
+
+
+def make_certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@contextmanager
+def tls_server(certificate: Path, key: Path) -> Iterator[int]:
+    """A server on the loopback that answers every connection with the page."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    plain, _ = listening.accept()
+                except OSError:
+                    return
+                try:
+                    with context.wrap_socket(plain, server_side=True) as secure:
+                        secure.recv(65536)
+                        secure.sendall(OK)
+                except OSError:
+                    plain.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_the_server_must_prove_to_be_the_host(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "docs.example.org")
+    with tls_server(certificate, key) as port:
+
+        def trusting(_address: str, _port: int, host: str, seconds: float) -> socket.socket:
+            plain = socket.create_connection(("127.0.0.1", port), timeout=seconds)
+            return wrap_tls(plain, host, ssl.create_default_context(cafile=str(certificate)))
+
+        def wary(_address: str, _port: int, host: str, seconds: float) -> socket.socket:
+            return connect_tls("127.0.0.1", port, host, seconds)
+
+        def read(connect: Connect, url: str = "https://docs.example.org/") -> bytes:
+            hosts = UrlSettings(hosts=frozenset({"docs.example.org", "other.example.org"}))
+            found = UrlResolver(lambda: hosts, lookup=lambda *_: ["93.184.215.14"], connect=connect)
+            return found.resolve(address(url)).data
+
+        assert read(trusting) == PAGE
+        assert refusal(lambda: read(trusting, "https://other.example.org/")).code == "URL_TROUBLE"
+        assert refusal(lambda: read(wary)).code == "URL_TROUBLE"
