@@ -50,12 +50,14 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── NoResolver            NO_RESOLVER
 │   │   ├── UrlsOff          403  URLS_OFF
 │   │   └── UrlRefused       403  URL_REFUSED
+│   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
 │   ├── TokenMissing              TOKEN_MISSING
 │   ├── TokenInvalid              TOKEN_INVALID
-│   └── TokenExpired              TOKEN_EXPIRED
+│   ├── TokenExpired              TOKEN_EXPIRED
+│   └── CodeInvalid               CODE_INVALID
 ├── Forbidden                403  we know who is asking, and the answer is no
 │   ├── RoleForbidden             ROLE_FORBIDDEN
 │   ├── ScopeForbidden            SCOPE_FORBIDDEN
@@ -450,6 +452,13 @@ class UrlRefused(EvidenceRefusal):
     status = 403
 
 
+class MethodNotAllowed(Refusal):
+    """This address does not take that method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+
+
 class BudgetTooSmall(Refusal):
     """The token budget is too small for any answer."""
 
@@ -485,6 +494,12 @@ class TokenExpired(Unauthorized):
     """The token has expired."""
 
     code = "TOKEN_EXPIRED"
+
+
+class CodeInvalid(Unauthorized):
+    """The code was used already, has expired, or was never given."""
+
+    code = "CODE_INVALID"
 
 
 class Forbidden(StigmergyError):

@@ -174,8 +174,8 @@ class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     k: Annotated[int, Meta(ge=1, le=MAX_K, description="How many at the most")] = DEFAULT_K
     scope: Annotated[Scope | None, Meta(description="Only this scope")] = None
     kind: Annotated[Kind | None, Meta(description="Only this kind")] = None
-    max_tokens: Annotated[int | None, Meta(ge=1, description="The answer is never larger")] = None
-    cursor: Annotated[str | None, Meta(max_length=20, description="Where the last page ended; only without words")] = (
+    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended; only without words")] | None = (
         None
     )
 
