@@ -100,8 +100,8 @@ def test_only_listed_hosts_are_called(url: str) -> None:
 @pytest.mark.parametrize(
     "private",
     ["127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
-     "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b:1::1", "64:ff9b::7f00:1",
-     "ff02::1", "fe80::1%eth0", "not an address"],
+     "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b:1::1",
+     "64:ff9b::7f00:1", "ff02::1", "fe80::1%eth0", "not an address"],
 )  # fmt: skip
 def test_an_address_that_is_not_public_is_refused(private: str) -> None:
     assert not is_public(private)
