@@ -28,7 +28,7 @@ class SystemClock:
 
 def print_time(moment: int) -> str:
     """A moment as RFC 3339 with microseconds: `2026-01-08T09:30:00.000000Z`."""
-    return (_EPOCH + timedelta(microseconds=moment)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_time(text: str) -> int:

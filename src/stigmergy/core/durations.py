@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from stigmergy.core.clock import SECOND
 from stigmergy.errors import TtlInvalid
 
@@ -9,6 +11,7 @@ _SECONDS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "se
 MAX_TEXT = 40
 
 
+@lru_cache(maxsize=256)
 def parse_duration(text: str, field: str = "ttl") -> int:
     """Microseconds in a duration such as `PT6H` or `P7D`; zero, negative and calendar lengths are refused."""
     import whenever

@@ -114,6 +114,11 @@ class Gateway:
         self.key = key
         self._randomness = randomness
 
+    def close(self) -> None:
+        """Let go of the store and of every running git."""
+        self.store.close()
+        self.workplace.repositories.close()
+
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """Carry out an operation for whoever the credential shows."""
         try:

@@ -39,11 +39,11 @@ def read_applied(connection: apsw.Connection, project: str) -> Applied | None:
         return None
     if row is None:
         return None
-    layout, owner, position, seq, checksum, at, ordinal, runs, pending = row
+    layout, owner, position, seq, checksum, at, ordinal, runs, pending, identity = row
     if layout != LAYOUT or owner != project:
         return None
     place = Place(offset=position, seq=seq, sum=checksum, at=at)
-    return Applied(place=place, ordinal=ordinal, runs=runs, pending=pending)
+    return Applied(place=place, ordinal=ordinal, runs=runs, pending=pending, identity=identity)
 
 
 def remove_index(path: Path) -> None:
@@ -65,7 +65,7 @@ def build_index(path: Path, journal: Journal, progress: Progress | None = None) 
         start = journal.start
         project = journal.header.project
         connection.execute(queries()["begin_applied"], (LAYOUT, project, start.offset, start.seq, start.sum, start.at))
-        replay(connection, Applied(place=start, ordinal=0, runs=0, pending=0), journal, progress)
+        replay(connection, Applied(place=start, ordinal=0, runs=0, pending=0, identity=0), journal, progress)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA journal_mode = WAL")
     finally:

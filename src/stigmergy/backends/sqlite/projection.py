@@ -24,7 +24,7 @@ from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import AgentAdded, PolicyApplied, Run, RunEnded, RunOpened, space_of
 
 LAYOUT = 1
-PENDING_FULL = 64
+PENDING_FULL = 32
 SWEEP_AT_ONCE = 64
 
 _encode = msgspec.json.Encoder().encode
@@ -38,6 +38,7 @@ class Applied(msgspec.Struct, kw_only=True):
     ordinal: int
     runs: int
     pending: int
+    identity: int
 
 
 def tokens_of(space: str, keys: str) -> str:
@@ -62,6 +63,8 @@ class Projection:
             self._put(fact)
             return
         self.flush()
+        if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
+            self.applied.identity += 1
         match fact:
             case RunOpened():
                 self.applied.runs += 1
@@ -116,6 +119,7 @@ class Projection:
             applied.ordinal,
             applied.runs,
             applied.pending,
+            applied.identity,
         )
 
     def _put(self, fact: EngramPut) -> None:

@@ -29,10 +29,9 @@ from stigmergy.backends.sqlite.index import (
     replay,
 )
 from stigmergy.backends.sqlite.projection import Applied, Projection
-from stigmergy.backends.sqlite.queries import queries
 from stigmergy.backends.sqlite.verify import verify_store
-from stigmergy.backends.sqlite.view import SqliteView
-from stigmergy.core import Clock
+from stigmergy.backends.sqlite.view import Kept, SqliteView
+from stigmergy.core import SECOND, Clock
 from stigmergy.core.journal import GroupCommit, Journal, Place, Ticket, create_journal, encode_facts, print_line
 from stigmergy.errors import DiskPressure, IndexDamaged, StigmergyError, StoreReadOnly
 from stigmergy.operations.ports import Decide, Finding, View
@@ -42,7 +41,7 @@ T = TypeVar("T")
 JOURNAL = "memory.jsonl"
 INDEX = "index.db"
 LOCK = "lock"
-MANY_OVERDUE = 256
+SWEEP_EVERY = SECOND
 
 DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 
@@ -65,6 +64,8 @@ class SqliteStore:
         self._writer: apsw.Connection | None = None
         self._writer_file: tuple[int, int] | None = None
         self._mutex = threading.Lock()
+        self._kept = Kept()
+        self._sweep_at = 0
         self._readers: list[_Reading] = []
         self._readers_lock = threading.Lock()
         if not self._index_path.exists():
@@ -80,20 +81,20 @@ class SqliteStore:
     def read(self) -> Iterator[View]:
         """The store as of now."""
         reading = self._begin_read()
-        damaged = False
+        as_of = max(self._clock.now(), reading.applied.place.at)
+        view = SqliteView(reading.connection, reading.applied, as_of, self._kept)
         try:
-            yield SqliteView(reading.connection, reading.applied, max(self._clock.now(), reading.applied.place.at))
+            yield view
         except DAMAGED as problem:
-            damaged = True
+            reading.connection.close()
+            self.rebuild()
             raise IndexDamaged from problem
-        finally:
-            reading.connection.execute("COMMIT")
-            if damaged:
-                reading.connection.close()
-                self.rebuild()
-            else:
-                with self._readers_lock:
-                    self._readers.append(reading)
+        except BaseException:
+            self._end_read(reading)
+            raise
+        self._end_read(reading)
+        if view.saw_many_overdue:
+            self._tend()
 
     def commit(self, decide: Decide[T]) -> T:
         """Change the store; returns once the change is on the disk."""
@@ -170,7 +171,9 @@ class SqliteStore:
             for fact in facts:
                 projection.apply(fact, at)
         if lines:
-            projection.sweep(place.at)
+            if place.at >= self._sweep_at:
+                self._sweep_at = place.at + SWEEP_EVERY
+                projection.sweep(place.at)
             projection.save(place)
             self._journal.append(lines)
             self._journal.sync()
@@ -241,10 +244,8 @@ class SqliteStore:
             with self._locked():
                 self._caught_up()
             reading = self._snapshot()
-        elif self._lags(reading):
-            reading.connection.execute("COMMIT")
-            with self._readers_lock:
-                self._readers.append(reading)
+        elif self._journal.size() > reading.applied.place.offset:
+            self._end_read(reading)
             self._tend()
             reading = self._snapshot()
         if reading is None:
@@ -276,12 +277,10 @@ class SqliteStore:
                 reading.connection.close()
         return connect(self._index_path)
 
-    def _lags(self, reading: _Reading) -> bool:
-        """Whether the journal goes further than the index, or much in the index is past its time."""
-        if self._journal.size() > reading.applied.place.offset:
-            return True
-        overdue = reading.connection.execute(queries()["overdue"], (self._clock.now(), MANY_OVERDUE)).fetchall()
-        return len(overdue) == MANY_OVERDUE
+    def _end_read(self, reading: _Reading) -> None:
+        reading.connection.execute("COMMIT")
+        with self._readers_lock:
+            self._readers.append(reading)
 
     def _tend(self) -> None:
         """Bring the index up to the journal and sweep it, unless a writer is at work: then it will."""

@@ -19,7 +19,7 @@ COMPARED = {
     "policies": "SELECT policy FROM policies ORDER BY position",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "remembered": "SELECT * FROM remembered ORDER BY caller, key",
-    "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs FROM applied",
+    "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs, identity FROM applied",
 }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -19,18 +19,34 @@ from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, read_policy
 
 _decode_engram = msgspec.json.Decoder(Engram).decode
 _NEVER = 1 << 62
+MANY_OVERDUE = 256
+T = TypeVar("T")
+
+
+class Kept:
+    """What earlier reads of the same index found and later ones need not look up again.
+
+    `identity` holds rows about runs, agents and policy, good until a fact about one of those is applied; `waiting`
+    the pending rows turned inside out, good until anything is applied.
+    """
+
+    def __init__(self) -> None:
+        self.identity: tuple[int, dict[tuple[str, ...], Any]] = (-1, {})
+        self.waiting: tuple[str, dict[str, list[int]]] = ("", {})
 
 
 class SqliteView:
     """The index through one connection, inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int) -> None:
+    def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int, kept: Kept | None = None) -> None:
         self._connection = connection
         self._sql = queries()
         self._applied = applied
         self._as_of = as_of
-        self._pending: list[tuple[int, frozenset[str]]] | None = None
+        self._kept = kept
         self._overdue: frozenset[int] | None = None
+        self._empty_spaces: dict[str, bool] = {}
+        self._waiting: dict[str, list[int]] | None = None
 
     @property
     def as_of(self) -> int:
@@ -39,30 +55,29 @@ class SqliteView:
 
     def policy(self) -> Policy:
         """The policy in force."""
-        row = self._one("policy")
-        return read_policy(msgspec.json.decode(row[0])) if row else DEFAULT_POLICY
+        policy: Policy = self._once(("policy",), self._read_policy)
+        return policy
 
     def run(self, run_id: str) -> Run | None:
         """The run of that id."""
-        row = self._one("run", run_id)
-        return run_from_row(row) if row else None
+        run: Run | None = self._once(("run", run_id), lambda: _maybe(run_from_row, self._one("run", run_id)))
+        return run
 
     def current_run(self) -> Run | None:
         """The run opened last that goes on, or else the last."""
-        row = self._one("current_run")
-        return run_from_row(row) if row else None
+        run: Run | None = self._once(("current_run",), lambda: _maybe(run_from_row, self._one("current_run")))
+        return run
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
-        row = self._one("agent", run_id, name)
-        return Agent(run=row[0], name=row[1], role=row[2], parent=row[3]) if row else None
+        agent: Agent | None = self._once(
+            ("agent", run_id, name), lambda: _maybe(_agent_from_row, self._one("agent", run_id, name))
+        )
+        return agent
 
     def agents(self, run_id: str) -> list[Agent]:
         """Every agent of a run, in the order they came."""
-        return [
-            Agent(run=run, name=name, role=role, parent=parent)
-            for run, name, role, parent in self._connection.execute(self._sql["agents"], (run_id,))
-        ]
+        return [_agent_from_row(row) for row in self._connection.execute(self._sql["agents"], (run_id,))]
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         """The newest live engrams posted under a key."""
@@ -111,42 +126,95 @@ class SqliteView:
         )
 
     def _posted(self, spaces: Sequence[str], keys: tuple[str, ...], limit: int, before: int) -> Sequence[int]:
-        overdue = self._overdue_set()
+        overdue = self.overdue()
         wanted = limit + len(overdue)
-        lists = [self._in_space(tuple(f"{space}:{key}" for key in keys), wanted, before) for space in spaces]
-        found = [found for found in lists if found]
+        found: list[list[int]] = []
+        for space in spaces:
+            if not self._is_empty(space):
+                inside = self._in_space([f"{space}:{key}" for key in keys], wanted, before)
+                if inside:
+                    found.append(inside)
         if not overdue and len(found) <= 1:
             return found[0][:limit] if found else ()
         return list(islice((at for at in merge(*found, reverse=True) if at not in overdue), limit))
 
-    def _in_space(self, tokens: tuple[str, ...], limit: int, before: int) -> list[int]:
-        question = " AND ".join(f'"{token}"' for token in tokens)
-        posted: list[tuple[Any, ...]]
+    def _is_empty(self, space: str) -> bool:
+        """Whether a space holds nothing at all, as most runs' do: one look saves one for every key."""
+        empty = self._empty_spaces.get(space)
+        if empty is None:
+            empty = self._empty_spaces[space] = not self._in_space([f"{space}:{EVERYTHING}"], 1, _NEVER)
+        return empty
+
+    def _in_space(self, tokens: list[str], limit: int, before: int) -> list[int]:
+        question = '"' + '" AND "'.join(tokens) + '"'
+        rows: Any
         if before == _NEVER:
-            posted = self._connection.execute(self._sql["posted"], (question, limit)).fetchall()
+            rows = self._connection.execute(self._sql["posted"], (question, limit))
         else:
-            posted = self._connection.execute(self._sql["posted_before"], (question, before, limit)).fetchall()
-        found = [ordinal for (ordinal,) in posted]
-        held = [
-            ordinal
-            for ordinal, holds in self._pending_rows()
-            if ordinal < before and all(token in holds for token in tokens)
-        ]
-        return sorted([*held, *found], reverse=True) if held else found
+            rows = self._connection.execute(self._sql["posted_before"], (question, before, limit))
+        found = [row[0] for row in rows]
+        waiting = self._waiting_under(tokens)
+        if not waiting:
+            return found
+        return sorted([*found, *(ordinal for ordinal in waiting if ordinal < before)], reverse=True)
 
-    def _pending_rows(self) -> list[tuple[int, frozenset[str]]]:
-        if self._pending is None:
-            rows = self._connection.execute(self._sql["held"]) if self._applied.pending else ()
-            self._pending = [(ordinal, frozenset(tokens.split(" "))) for ordinal, tokens in rows]
-        return self._pending
+    def _waiting_under(self, tokens: list[str]) -> Sequence[int]:
+        """Engrams under all these tokens that wait in `pending`."""
+        if self._waiting is None:
+            self._waiting = self._read_waiting() if self._applied.pending else {}
+        first, *others = [self._waiting.get(token, ()) for token in tokens]
+        return [ordinal for ordinal in first if all(ordinal in other for other in others)] if others else first
 
-    def _overdue_set(self) -> frozenset[int]:
+    def _read_waiting(self) -> dict[str, list[int]]:
+        version = self._applied.place.sum
+        if self._kept is not None and self._kept.waiting[0] == version:
+            return self._kept.waiting[1]
+        waiting: dict[str, list[int]] = {}
+        rows: Any = self._connection.execute(self._sql["held"])
+        for ordinal, tokens in rows:
+            for token in tokens.split(" "):
+                waiting.setdefault(token, []).append(ordinal)
+        if self._kept is not None:
+            self._kept.waiting = (version, waiting)
+        return waiting
+
+    def overdue(self) -> frozenset[int]:
         """Engrams whose time has passed but that no commit has swept out yet; mostly none."""
         if self._overdue is None:
-            rows = self._connection.execute(self._sql["overdue"], (self._as_of, -1))
-            self._overdue = frozenset(ordinal for (ordinal,) in rows)
+            rows: Any = self._connection.execute(self._sql["overdue"], (self._as_of, -1))
+            self._overdue = frozenset(row[0] for row in rows)
         return self._overdue
+
+    @property
+    def saw_many_overdue(self) -> bool:
+        """Whether this view had to step around so many that they should be swept out now."""
+        return self._overdue is not None and len(self._overdue) > MANY_OVERDUE
+
+    def _read_policy(self) -> Policy:
+        row = self._one("policy")
+        return read_policy(msgspec.json.decode(row[0])) if row else DEFAULT_POLICY
+
+    def _once(self, name: tuple[str, ...], read: Callable[[], Any]) -> Any:
+        """What a read about identity found last time, if nothing there has changed since."""
+        if self._kept is None:
+            return read()
+        version, found = self._kept.identity
+        if version != self._applied.identity:
+            found = {}
+            self._kept.identity = (self._applied.identity, found)
+        if name not in found:
+            found[name] = read()
+        return found[name]
 
     def _one(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
         return row
+
+
+def _agent_from_row(row: Any) -> Agent:
+    run, name, role, parent = row
+    return Agent(run=run, name=name, role=role, parent=parent)
+
+
+def _maybe(make: Callable[[Any], T], row: Any) -> T | None:
+    return None if row is None else make(row)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NotRequired, TypedDict
 
 import msgspec
@@ -104,7 +103,7 @@ def validate(draft: Mapping[str, Any], *, max_ttl: int) -> CheckedEngram:
     whole.setdefault("confidence", defaults.confidence)
     whole.setdefault("scope", defaults.scope)
     if "ttl" not in whole:
-        whole["ttl"] = defaults.ttl if _microseconds(defaults.ttl) <= max_ttl else print_duration(max_ttl)
+        whole["ttl"] = defaults.ttl if parse_duration(defaults.ttl) <= max_ttl else print_duration(max_ttl)
     has_id = "id" in whole
     if not has_id:
         whole["id"] = _PLACEHOLDER_ID
@@ -247,14 +246,9 @@ def _is_visible(character: str) -> bool:
     return not character.isspace() and unicodedata.category(character) != "Cf"
 
 
-@lru_cache(maxsize=512)
-def _microseconds(ttl: str) -> int:
-    return parse_duration(ttl)
-
-
 def _lifetime(ttl: str, max_ttl: int | None) -> int:
     try:
-        lifetime = _microseconds(ttl)
+        lifetime = parse_duration(ttl)
     except TtlInvalid as problem:
         limit = None if max_ttl is None else print_duration(max_ttl)
         if _FIXED_LENGTH.fullmatch(ttl) and not _NOT_ZERO.isdisjoint(ttl):

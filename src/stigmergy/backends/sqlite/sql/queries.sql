@@ -1,11 +1,11 @@
 -- name: applied
-SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending FROM applied;
+SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending, identity FROM applied;
 
 -- name: begin_applied
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 
 -- name: move_applied
-UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?;
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, identity = ?;
 
 -- name: open_run
 INSERT INTO runs (number, run_id, goal, opened_at) VALUES (?, ?, ?, ?);

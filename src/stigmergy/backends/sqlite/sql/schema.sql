@@ -10,7 +10,8 @@ CREATE TABLE applied (              -- how far into the journal this index has c
     at         INTEGER NOT NULL,    -- that line's
     ordinal    INTEGER NOT NULL,    -- engrams put so far
     runs       INTEGER NOT NULL,    -- runs opened so far
-    pending    INTEGER NOT NULL     -- rows in the table of that name
+    pending    INTEGER NOT NULL,    -- rows in the table of that name
+    identity   INTEGER NOT NULL     -- facts about runs, agents and policy so far: what was read of those is good until it moves
 ) STRICT;
 
 CREATE TABLE runs (
@@ -63,7 +64,7 @@ CREATE VIRTUAL TABLE postings USING fts5 (
     tokenize = "ascii tokenchars '!#$%&()*+,-./:;<=>?@[\]^_`{|}~'"
 );
 
--- The newest engrams, not yet in postings: those enter sixty-four at a time, which costs a fraction of one by one.
+-- The newest engrams, not yet in postings: those enter thirty-two at a time, which costs a fraction of one by one.
 CREATE TABLE pending (
     ordinal    INTEGER PRIMARY KEY,
     tokens     TEXT    NOT NULL

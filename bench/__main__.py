@@ -1,0 +1,99 @@
+"""`make bench`: the whole table, in one run. `python -m bench --quick` stops at 10,000 engrams and skips the peers."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+
+from rich.progress import Progress
+
+from bench.corpus import Corpus, make_repository
+from bench.edges import cli_rows, http_rows
+from bench.evidence import deref_rows
+from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
+from bench.measure import Row, markdown, percentile, show
+from bench.peers import peer_rows
+from stigmergy.app import init_project, open_project
+from stigmergy.settings import Settings
+
+SIZES = (10_000, 100_000, 1_000_000)
+PEER_SIZE = 100_000
+REPORT = Path("docs/performance.md")
+
+
+def main() -> None:
+    """Measure everything and write the report."""
+    options = argparse.ArgumentParser(prog="bench", description=__doc__)
+    options.add_argument("--quick", action="store_true", help="10,000 engrams, no peers, nothing written")
+    quick = options.parse_args().quick
+    scratch = Path(tempfile.mkdtemp(prefix="stigmergy-bench-", dir=Path.cwd()))
+    try:
+        rows = measure(scratch, SIZES[:1] if quick else SIZES, peers=not quick)
+    finally:
+        shutil.rmtree(scratch)
+    show(rows)
+    if not quick:
+        REPORT.write_text(report(rows), "utf-8")
+
+
+def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
+    """Every row, on one growing store."""
+    environment = {"XDG_STATE_HOME": str(scratch / "state")}
+    settings = Settings.from_environment({"HOME": str(scratch), **environment})
+    project = scratch / "project"
+    refs = make_repository(project)
+    init_project(project, settings)
+    gateway = open_project(project, settings)
+    index = project / ".catalog" / "index.db"
+    corpus = Corpus()
+    questions = [corpus.question() for _ in range(QUESTIONS)]
+    recalls: dict[int, tuple[list[float], list[float]]] = {}
+    imported = 0.0
+    rows: list[Row] = []
+    with Progress(transient=True) as progress:
+        task = progress.add_task("importing", total=sizes[-1])
+        held = 0
+        for size in sizes:
+            imported = fill(gateway, corpus, refs, size - held, lambda count: progress.advance(task, count))
+            held = size
+            progress.update(task, description=f"recall at {size:,}")
+            recalls[size] = recall_times(gateway, index, questions)
+            if size == sizes[0]:
+                rows += put_rows(gateway, corpus, refs, scratch)
+                rows.append(bulk_row(gateway, index, scratch, imported))
+                rows += deref_rows(gateway, project, refs)
+                rows += cli_rows(project, environment)
+            progress.update(task, description="importing")
+        progress.update(task, description=f"HTTP at {held:,}")
+        rows += http_rows(gateway, project, environment, questions)
+        if peers:
+            ours = percentile(recalls[PEER_SIZE][0], 0.95)
+            rows += peer_rows(
+                Corpus(seed=11), PEER_SIZE, ours, scratch, lambda name: progress.update(task, description=name)
+            )
+    gateway.close()
+    return recall_rows(recalls) + rows
+
+
+def report(rows: list[Row]) -> str:
+    """The page in the documentation."""
+    return f"""# Performance
+
+Written by `make bench`; every ratio is between two figures of the same run, on one machine
+({platform.machine()}, Python {platform.python_version()}). Absolute times mean little elsewhere; ratios travel.
+
+{markdown(rows)}
+
+How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
+returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
+SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
+`git cat-file --batch`. The peers hold as many records, are asked the same questions, and get their vectors from a hash
+that costs nothing, so their search is what is timed.
+"""
+
+
+if __name__ == "__main__":
+    main()

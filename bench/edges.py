@@ -1,0 +1,128 @@
+"""What the edges add: HTTP, the command line, and the memory a server takes."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlencode
+
+from bench.measure import Row, microseconds, percentile, sample
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from stigmergy.operations.engrams import QueryEngrams
+from stigmergy.operations.people import AddAgent
+
+PACED_SECONDS = 10
+PACED_RATE = 200
+STIG = str(Path(sys.executable).with_name("stig"))
+
+
+def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], questions: list[str]) -> list[Row]:
+    """Queries over HTTP against the same queries in process; then at a steady rate; then the server's memory."""
+    port = _free_port()
+    server = subprocess.Popen(
+        [STIG, "up", "--port", str(port), "--project", str(project)],
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        token = gateway.call(OPERATIONS["add_agent"], AddAgent(name=f"bench-{port}"), LOCAL_ADMIN).token
+        connection = _connect(port)
+        headers = {"Authorization": f"Bearer {token}"}
+
+        def over_http(question: str) -> None:
+            connection.request("GET", "/engram/query?" + urlencode({"q": question, "k": 12}), headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status != 200:
+                raise RuntimeError(f"HTTP {answer.status}")
+
+        def in_process(question: str) -> None:
+            gateway.call(OPERATIONS["query_engrams"], QueryEngrams(q=question, k=12), LOCAL_ADMIN)
+
+        for question in questions[:50]:
+            over_http(question)
+            in_process(question)
+        local = sample([lambda question=question: in_process(question) for question in questions])  # type: ignore[misc]
+        remote = sample([lambda question=question: over_http(question) for question in questions])  # type: ignore[misc]
+        paced = _at_a_steady_rate([lambda question=question: over_http(question) for question in questions])  # type: ignore[misc]
+        added = percentile(remote, 0.95) - percentile(local, 0.95)
+        p99 = percentile(paced, 0.99)
+        resident = _resident_megabytes(server.pid)
+    finally:
+        server.terminate()
+        server.wait(10)
+    return [
+        Row("HTTP query", "p95 added to the call in process", microseconds(added),
+            f"in process {microseconds(percentile(local, 0.95))}", "–", "≤ 1 ms", added <= 1000),
+        Row("HTTP query", f"p99 at {PACED_RATE} req/s", microseconds(p99), "–", "–", "≤ 10 ms", p99 <= 10_000),
+        Row("memory", f"server after {len(questions) * 2 + PACED_RATE * PACED_SECONDS:,} queries",
+            f"{resident:.0f} MB", "–", "–", "≤ 150 MB", resident <= 150),
+    ]  # fmt: skip
+
+
+def cli_rows(project: Path, environment: dict[str, str]) -> list[Row]:
+    """Cold starts of the command, against a bare interpreter."""
+    env = {**os.environ, **environment}
+    rows = []
+    bare = _cold([sys.executable, "-c", "pass"], env)
+    for words, limit in ((["--help"], 100), (["query", "gateway budget", "--project", str(project)], 150)):
+        took = _cold([STIG, *words], env)
+        rows.append(
+            Row("CLI", f"stig {words[0]}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
+                f"{took / bare:.1f} ×", f"≤ {limit} ms", took <= limit)
+        )  # fmt: skip
+    return rows
+
+
+def _cold(command: list[str], env: dict[str, str]) -> float:
+    times = []
+    for _ in range(15):
+        start = time.perf_counter()
+        subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def _at_a_steady_rate(calls: list) -> list[float]:  # type: ignore[type-arg]
+    times = []
+    start = time.perf_counter()
+    for number in range(PACED_RATE * PACED_SECONDS):
+        due = start + number / PACED_RATE
+        wait = due - time.perf_counter()
+        if wait > 0:
+            time.sleep(wait)
+        calls[number % len(calls)]()
+        times.append((time.perf_counter() - max(due, start)) * 1e6)
+    return sorted(times)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _connect(port: int) -> http.client.HTTPConnection:
+    for _ in range(200):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        try:
+            connection.connect()
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+        else:
+            return connection
+    raise RuntimeError("the server did not start")
+
+
+def _resident_megabytes(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
