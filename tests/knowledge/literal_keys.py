@@ -7,7 +7,6 @@ Nothing is shared with the product, regular expressions are avoided, and each fu
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from unicodedata import ucd_3_2_0 as unicode_3_2
 
@@ -15,17 +14,14 @@ VECTORS = Path(__file__).with_name("vectors") / "hash_keys.json"
 DIGITS = "0123456789"
 SMALL = "abcdefghijklmnopqrstuvwxyz"
 CAPITAL = SMALL.upper()
-EXTENSIONS = (
-    "c cc cfg cjs cpp cs exs h hpp htm ini ipynb jl js jsonl jsx kt md mjs pl ps1 py pyi rb rs rst scss sh tf ts tsx"
-    " txt yml zsh"
-).split(" ")
-STOP = (
-    "a about after all also am an and any are as at be because been before being both but by can could did do "
-    "does doing done during each etc for from had has have having he her here him his how i if in into is it its just "
-    "may me might more most must my no nor not of off on once only or other our out over own same shall she should so "
-    "some such than that the their them then there these they this those through to too under until up us very was we "
-    "were what when where which while who whom why will with would you your e.g i.e vs dont doesnt didnt isnt cant wont"
-).split(" ")
+EXTENSIONS = """c cc cfg cjs cpp cs exs h hpp htm ini ipynb jl js jsonl jsx kt md mjs pl ps1 py pyi rb rs rst scss sh tf
+    ts tsx txt yml zsh""".split()  # noqa: SIM905
+STOP = """a about after all also am an and any are as at be because been before being both but by can could did do
+    does doing done during each etc for from had has have having he her here him his how i if in into is it its just
+    may me might more most must my no nor not of off on once only or other our out over own same shall she should so
+    some such than that the their them then there these they this those through to too under until up us very was we
+    were what when where which while who whom why will with would you your
+    e.g i.e vs dont doesnt didnt isnt cant wont""".split()  # noqa: SIM905
 WITHOUT_SPACES = [
     (0x0E01, 0x0EFF),
     (0x1000, 0x109F),
@@ -432,4 +428,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

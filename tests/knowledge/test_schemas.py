@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.engrams import schema_bytes, schema_names, validator
+from stigmergy.knowledge.engrams import schema_bytes, schema_names, schemas, validator
 from stigmergy.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -164,6 +164,11 @@ def test_nothing_else_can_be_read(name: str) -> None:
 def test_both_families_check_references_formats_and_unknown_properties(name: str, change: dict[str, Any]) -> None:
     assert validator(name).is_valid(GOOD)
     assert not validator(name).is_valid({**GOOD, **change})
+
+
+def test_a_reference_out_of_the_package_leads_nowhere() -> None:
+    with pytest.raises(LookupError):
+        schemas._retrieve("https://json-schema.org/draft/2020-12/schema")
 
 
 def test_only_one_family_knows_embeddings() -> None:

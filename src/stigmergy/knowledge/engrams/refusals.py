@@ -26,9 +26,28 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 80
 
+_FIELDS = (
+    *(
+        "id",
+        "kind",
+        "claim",
+        "pointers",
+        "confidence",
+        "ttl",
+        "scope",
+        "tags",
+        "hash_keys",
+        "embedding_ref",
+        "provenance",
+    ),
+    *("type", "ref", "digest", "span", "created_at", "created_by", "source"),
+)
+_POSITION = {name: position for position, name in enumerate(_FIELDS)}
+
 
 def first_refusal(validator: Draft202012Validator, engram: dict[str, Any]) -> Refusal:
     """The first thing wrong with an engram, in the order the schema speaks of it."""
+    engram = _in_order(engram)
     try:
         problem = next(iter(validator.iter_errors(engram)), None)
     except UnicodeEncodeError:
@@ -68,6 +87,22 @@ def _refusal(problem: ValidationError, engram: dict[str, Any]) -> Refusal:
     return FieldValue("The engram does not follow its schema.", field=field)
 
 
+def _in_order(engram: dict[str, Any]) -> dict[str, Any]:
+    """The same engram with its fields in the schema's order, so that the order they were sent in decides nothing."""
+
+    def sort(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return dict(sorted(value.items(), key=lambda item: (_POSITION.get(item[0], len(_FIELDS)), str(item[0]))))
+
+    ordered: dict[str, Any] = sort(engram)
+    if isinstance(ordered.get("pointers"), list | tuple):
+        ordered["pointers"] = [sort(pointer) for pointer in ordered["pointers"]]
+    if "provenance" in ordered:
+        ordered["provenance"] = sort(ordered["provenance"])
+    return ordered
+
+
 def _missing(field: str) -> Refusal:
     if field == "pointers":
         return NoPointer(field=field, limit=1, used=0)
@@ -75,7 +110,7 @@ def _missing(field: str) -> Refusal:
 
 
 def _wrong_type(field: str, value: Any, wanted: str) -> Refusal:
-    if field == "confidence" and isinstance(value, bool | float):
+    if field == "confidence" and isinstance(value, int | float):
         return ConfidenceRange(field=field, limit="0 to 1", used=_shown(value))
     return FieldType(f"{field} is not of type {wanted}.", field=field, limit=wanted)
 

@@ -1,0 +1,426 @@
+"""What makes an engram acceptable, and how each refusal reads.  # EB-01 EB-02"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stigmergy.core import SECOND, read_json
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import Pointer, RepoAddress
+from stigmergy.knowledge.engrams import (
+    DEFAULTS,
+    KINDS,
+    CheckedEngram,
+    Engram,
+    Provenance,
+    hash_keys,
+    less_export,
+    print_duration,
+    stamp,
+    validate,
+    validate_whole,
+    validator,
+)
+from stigmergy.knowledge.engrams.schemas import LESS_ENGRAM
+
+SHA = "a" * 40
+DAY = 86_400 * SECOND
+YEAR = 365 * DAY
+POINTER = {"type": "repo", "ref": f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"}
+DRAFT: dict[str, Any] = {"kind": "risk", "claim": "The gateway reserves budget twice.", "pointers": [POINTER]}
+STAMPED = Provenance(created_at="2026-01-08T09:30:00Z", created_by="run/agent", source="agent")
+PROVENANCE = msgspec.to_builtins(STAMPED)
+ULID = "01JH000000000000000000000A"
+WHOLE: dict[str, Any] = {
+    **DRAFT,
+    "id": ULID,
+    "confidence": 0.5,
+    "ttl": "P7D",
+    "scope": "project",
+    "provenance": PROVENANCE,
+}
+
+CHECKS: tuple[Callable[[Any], CheckedEngram], ...] = (partial(validate, max_ttl=YEAR), validate_whole)
+
+
+def accepted(**changes: Any) -> CheckedEngram:
+    return validate({**DRAFT, **changes}, max_ttl=YEAR)
+
+
+def refused(**changes: Any) -> StigmergyError:
+    with pytest.raises(StigmergyError) as caught:
+        accepted(**changes)
+    json.dumps(caught.value.problem(), allow_nan=False)
+    return caught.value
+
+
+def refused_without(*fields: str) -> StigmergyError:
+    with pytest.raises(StigmergyError) as caught:
+        validate({field: value for field, value in DRAFT.items() if field not in fields}, max_ttl=YEAR)
+    return caught.value
+
+
+class TestAccepted:
+    def test_the_least_an_author_can_send(self) -> None:
+        checked = accepted()
+        assert checked.claim == DRAFT["claim"]
+        assert checked.pointers == (Pointer(**POINTER),)
+        assert checked.addresses == (
+            RepoAddress(path="services/gateway/vendor_client.py", revision=SHA, lines=(280, 360)),
+        )
+        assert (checked.confidence, checked.ttl, checked.scope) == (0.6, "P30D", "project")
+        assert checked.lifetime == 30 * DAY
+        assert (checked.tags, checked.hash_keys, checked.embedding_ref, checked.id) == ((), (), None, None)
+        assert checked.provenance is None
+
+    def test_everything_an_author_can_send(self) -> None:
+        checked = accepted(
+            confidence=1,
+            ttl="PT6H",
+            scope="run",
+            tags=["service:gateway"],
+            hash_keys=["own"],
+            embedding_ref="e:1",
+            id=ULID,
+        )
+        assert checked.confidence == 1.0
+        assert type(checked.confidence) is float
+        assert (checked.ttl, checked.lifetime, checked.scope) == ("PT6H", 6 * 3600 * SECOND, "run")
+        assert (checked.tags, checked.hash_keys) == (("service:gateway",), ("own",))
+        assert (checked.embedding_ref, checked.id) == ("e:1", ULID)
+
+    def test_what_was_sent_is_not_changed(self) -> None:
+        draft = {**DRAFT, "pointers": [dict(POINTER)]}
+        validate(draft, max_ttl=YEAR)
+        assert draft == {**DRAFT, "pointers": [POINTER]}
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_each_kind_has_defaults(self, kind: str) -> None:
+        checked = accepted(kind=kind)
+        defaults = DEFAULTS[kind]
+        assert (checked.ttl, checked.confidence, checked.scope) == (defaults.ttl, defaults.confidence, defaults.scope)
+
+    def test_defaults_exist_for_exactly_the_published_kinds(self) -> None:
+        assert tuple(DEFAULTS) == KINDS
+
+    def test_a_default_bows_to_the_ceiling_and_what_was_written_does_not(self) -> None:
+        checked = validate({**DRAFT, "kind": "decision"}, max_ttl=7 * DAY)
+        assert (checked.ttl, checked.lifetime) == ("P7D", 7 * DAY)
+        with pytest.raises(StigmergyError) as caught:
+            validate({**DRAFT, "ttl": "P8D"}, max_ttl=7 * DAY)
+        assert caught.value.code == "TTL_TOO_LONG"
+
+    def test_a_pointer_is_brought_into_its_canonical_form(self) -> None:
+        checked = accepted(pointers=[{"type": "repo", "ref": f"repo:a%2Eb.py@{SHA}", "span": "L1-L2"}])
+        assert checked.pointers == (Pointer(type="repo", ref=f"repo:a.b.py#L1-L2@{SHA}"),)
+
+    def test_no_negative_zero(self) -> None:
+        assert math.copysign(1, accepted(confidence=-0.0).confidence) == 1
+
+    def test_limits_themselves_are_within(self) -> None:
+        accepted(claim="x" * 500)
+        accepted(claim="日" * 500)
+        accepted(claim="One. Two. Three.")
+        accepted(pointers=[POINTER] * 12, tags=["t" * 40] * 12, hash_keys=["k" * 80] * 32, confidence=0)
+        accepted(ttl="P365D", embedding_ref="e" * 300, id="123e4567-e89b-12d3-a456-426614174000")
+
+
+class TestRefused:
+    """Each with its own code, the field, the limit and what was used."""
+
+    @pytest.mark.parametrize(
+        ("changes", "code", "field", "limit", "used"),
+        [
+            ({"pointers": []}, "NO_POINTER", "pointers", 1, 0),
+            ({"pointers": [POINTER] * 13}, "TOO_MANY_POINTERS", "pointers", 12, 13),
+            ({"claim": ""}, "CLAIM_EMPTY", "claim", None, None),
+            ({"claim": " \u00a0 "}, "CLAIM_EMPTY", "claim", None, None),
+            ({"claim": "\u200b\u2060"}, "CLAIM_EMPTY", "claim", None, None),
+            ({"claim": "x" * 501}, "CLAIM_TOO_LONG", "claim", 500, 501),
+            ({"claim": "One. Two. Three. Four."}, "CLAIM_TOO_MANY_SENTENCES", "claim", 3, 4),
+            ({"claim": 5}, "FIELD_TYPE", "claim", "string", None),
+            ({"claim": None}, "FIELD_TYPE", "claim", "string", None),
+            ({"claim": "a\nb"}, "FIELD_VALUE", "claim", None, None),
+            ({"claim": "a\tb"}, "FIELD_VALUE", "claim", None, None),
+            ({"claim": "a\x1b[31mb"}, "FIELD_VALUE", "claim", None, None),
+            ({"claim": "a\x85b"}, "FIELD_VALUE", "claim", None, None),
+            ({"claim": "a\u2028b"}, "FIELD_VALUE", "claim", None, None),
+            ({"claim": "a\ud800b"}, "BAD_TEXT", "claim", None, None),
+            ({"tags": ["ok", "a\x00b"]}, "FIELD_VALUE", "tags[1]", None, None),
+            ({"tags": [" "]}, "FIELD_VALUE", "tags[0]", None, None),
+            ({"tags": ["a", "b", "c", "t" * 41]}, "FIELD_VALUE", "tags[3]", 40, 41),
+            ({"tags": ["t"] * 13}, "FIELD_VALUE", "tags", 12, 13),
+            ({"tags": "t"}, "FIELD_TYPE", "tags", "array", None),
+            ({"tags": [5]}, "FIELD_TYPE", "tags[0]", "string", None),
+            ({"hash_keys": ["k" * 81]}, "FIELD_VALUE", "hash_keys[0]", 80, 81),
+            ({"hash_keys": ["k"] * 33}, "FIELD_VALUE", "hash_keys", 32, 33),
+            ({"kind": 5}, "FIELD_TYPE", "kind", "string", None),
+            ({"kind": []}, "FIELD_TYPE", "kind", "string", None),
+            ({"kind": "rumour"}, "FIELD_VALUE", "kind", ", ".join(KINDS), "rumour"),
+            ({"scope": "world"}, "FIELD_VALUE", "scope", "run, project, org, global", "world"),
+            ({"surprise": 1}, "FIELD_UNKNOWN", "surprise", None, None),
+            ({"confidence": 1.01}, "CONFIDENCE_RANGE", "confidence", "0 to 1", 1.01),
+            ({"confidence": -0.01}, "CONFIDENCE_RANGE", "confidence", "0 to 1", -0.01),
+            ({"confidence": math.nan}, "CONFIDENCE_RANGE", "confidence", "0 to 1", "nan"),
+            ({"confidence": math.inf}, "CONFIDENCE_RANGE", "confidence", "0 to 1", "inf"),
+            ({"confidence": True}, "CONFIDENCE_RANGE", "confidence", "0 to 1", "true"),
+            ({"confidence": 10**5000}, "CONFIDENCE_RANGE", "confidence", "0 to 1", "an integer beyond 2^53"),
+            ({"confidence": "high"}, "FIELD_TYPE", "confidence", "number", None),
+            ({"confidence": None}, "FIELD_TYPE", "confidence", "number", None),
+            ({"ttl": "P1M"}, "TTL_INVALID", "ttl", "P365D", "P1M"),
+            ({"ttl": "P1Y"}, "TTL_INVALID", "ttl", "P365D", "P1Y"),
+            ({"ttl": "-P1D"}, "TTL_INVALID", "ttl", "P365D", "-P1D"),
+            ({"ttl": "P0D"}, "TTL_INVALID", "ttl", "P365D", "P0D"),
+            ({"ttl": "7 days"}, "TTL_INVALID", "ttl", "P365D", None),
+            ({"ttl": ""}, "TTL_INVALID", "ttl", "P365D", None),
+            ({"ttl": "P"}, "TTL_INVALID", "ttl", "P365D", None),
+            ({"ttl": "P366D"}, "TTL_TOO_LONG", "ttl", "P365D", "P366D"),
+            ({"ttl": "P99999999D"}, "TTL_TOO_LONG", "ttl", "P365D", "P99999999D"),
+            ({"ttl": "P" + "9" * 100 + "W"}, "TTL_TOO_LONG", "ttl", "P365D", "P" + "9" * 79),
+            ({"ttl": 7}, "FIELD_TYPE", "ttl", "string", None),
+            ({"id": "1"}, "ID_INVALID", "id", None, None),
+            ({"id": ULID.lower()}, "ID_INVALID", "id", None, None),
+            ({"id": "8" + ULID[1:]}, "ID_INVALID", "id", None, None),
+            ({"id": "123E4567-E89B-12D3-A456-426614174000"}, "ID_INVALID", "id", None, None),
+            ({"id": None}, "FIELD_TYPE", "id", "string", None),
+            ({"embedding_ref": "e" * 301}, "FIELD_VALUE", "embedding_ref", 300, 301),
+            ({"embedding_ref": "a\nb"}, "FIELD_VALUE", "embedding_ref", None, None),
+            ({"embedding_ref": ""}, "FIELD_VALUE", "embedding_ref", None, None),
+            ({"provenance": PROVENANCE}, "PROVENANCE_STAMPED", "provenance", None, None),
+            ({"provenance": None}, "PROVENANCE_STAMPED", "provenance", None, None),
+        ],
+        ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
+    )
+    def test_fields(self, changes: dict[str, Any], code: str, field: str, limit: object, used: object) -> None:
+        problem = refused(**changes)
+        assert (problem.code, problem.field, problem.limit, problem.used) == (code, field, limit, used)
+        assert problem.status == 422
+
+    @pytest.mark.parametrize(
+        ("pointer", "code", "part"),
+        [
+            ({"type": "repo", "ref": "repo:a.py"}, "POINTER_NOT_PINNED", ".ref"),
+            ({"type": "repo", "ref": "repo:a.py@main"}, "POINTER_REVISION", ".ref"),
+            ({"type": "repo", "ref": "repo:a.py@abc1234"}, "POINTER_REVISION", ".ref"),
+            ({"type": "repo", "ref": "not a pointer"}, "POINTER_SYNTAX", ".ref"),
+            ({"type": "repo", "ref": f"repo:../a.py@{SHA}"}, "POINTER_PATH", ".ref"),
+            ({"type": "repo", "ref": f"repo:a.py#L9-L2@{SHA}"}, "POINTER_SPAN", ".ref"),
+            ({"type": "artifact", "ref": f"repo:a.py@{SHA}"}, "POINTER_DISAGREES", ".type"),
+            ({"type": "repo", "ref": f"repo:a.py#L1@{SHA}", "span": "L2"}, "POINTER_DISAGREES", ".span"),
+            ({"type": "repo", "ref": "r" * 301}, "POINTER_TOO_LONG", ".ref"),
+            ({"type": "repo", "ref": f"repo:a.py@{SHA}", "span": "L" * 81}, "POINTER_TOO_LONG", ".span"),
+            ({"type": "repo", "ref": f"repo:a.py@{SHA}", "digest": "abc"}, "POINTER_SYNTAX", ".digest"),
+            ({"type": "ftp", "ref": "x"}, "FIELD_VALUE", ".type"),
+            ({"type": "repo"}, "FIELD_MISSING", ".ref"),
+            ({"ref": "x"}, "FIELD_MISSING", ".type"),
+            ({**POINTER, "line": 3}, "FIELD_UNKNOWN", ".line"),
+            ({**POINTER, "digest": None}, "FIELD_TYPE", ".digest"),
+            ("repo:a.py", "FIELD_TYPE", ""),
+        ],
+    )
+    def test_pointers(self, pointer: Any, code: str, part: str) -> None:
+        problem = refused(pointers=[POINTER, POINTER, pointer])
+        assert (problem.code, problem.field) == (code, f"pointers[2]{part}")
+
+    def test_missing_fields(self) -> None:
+        for field, code in (("kind", "FIELD_MISSING"), ("claim", "FIELD_MISSING"), ("pointers", "NO_POINTER")):
+            problem = refused_without(field)
+            assert (problem.code, problem.field) == (code, field)
+
+    @pytest.mark.parametrize("value", [None, [], "engram", 5, [DRAFT]])
+    def test_what_is_no_object(self, value: Any) -> None:
+        for check in CHECKS:
+            with pytest.raises(StigmergyError) as caught:
+                check(value)
+            assert caught.value.code == "FIELD_TYPE"
+
+    @pytest.mark.parametrize("value", [b"x", {1, 2}, object(), {5: 1}, {"\ud800": 1}])
+    def test_what_is_no_json(self, value: Any) -> None:
+        for field in ("claim", "tags", "pointers", "confidence", "surprise"):
+            assert refused(**{field: value}).status == 422
+
+    def test_the_first_refusal_does_not_depend_on_the_order_of_fields(self) -> None:
+        wrong = {**DRAFT, "claim": "x" * 501, "confidence": 7, "scope": "world", "surprise": 1}
+        codes = set()
+        for order in (list(wrong), list(reversed(wrong)), sorted(wrong)):
+            with pytest.raises(StigmergyError) as caught:
+                validate({field: wrong[field] for field in order}, max_ttl=YEAR)
+            codes.add(caught.value.code)
+        assert codes == {"CLAIM_TOO_LONG"}
+
+    def test_nor_inside_a_pointer(self) -> None:
+        pointer = {"span": "L" * 81, "ref": "r" * 301, "type": "ftp", "b": 1, "a": 1}
+        for order in (list(pointer), list(reversed(pointer)), sorted(pointer)):
+            assert refused(pointers=[{field: pointer[field] for field in order}]).field == "pointers[0].type"
+
+    def test_a_long_unknown_name_is_not_repeated_in_full(self) -> None:
+        assert len(str(refused(**{"x" * 1000: 1}).field)) == 80
+
+
+class TestWhole:
+    def test_accepted(self) -> None:
+        checked = validate_whole(WHOLE)
+        assert checked.id == ULID
+        assert checked.provenance == STAMPED
+        assert checked.created_at == 1_767_864_600 * SECOND
+
+    def test_without_a_ceiling_any_fixed_ttl_will_do(self) -> None:
+        assert validate_whole({**WHOLE, "ttl": "P3650D"}).lifetime == 3650 * DAY
+        with pytest.raises(StigmergyError) as caught:
+            validate_whole({**WHOLE, "ttl": "P3650D"}, max_ttl=YEAR)
+        assert caught.value.code == "TTL_TOO_LONG"
+
+    @pytest.mark.parametrize(
+        ("text", "moment"),
+        [
+            ("2026-01-08T09:30:00+00:00", 1_767_864_600_000_000),
+            ("2026-01-08T10:30:00+01:00", 1_767_864_600_000_000),
+            ("2026-01-08t09:30:00.5z", 1_767_864_600_500_000),
+        ],
+    )
+    def test_moments(self, text: str, moment: int) -> None:
+        assert validate_whole({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}}).created_at == moment
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("yesterday", "2026-01-08", "2026-01-08 09:30:00Z", "2026-02-30T00:00:00Z", "2026-01-08T09:30:00", ""),
+            *("20260108T093000Z", "2026-12-31T23:59:60Z", "0000-01-01T00:00:00Z", "2026-01-08T24:00:00Z"),
+            *("２０２６-01-08T09:30:00Z", "2026-01-08T09:30:00+25:00"),
+        ],
+    )
+    def test_times_that_are_none(self, text: str) -> None:
+        with pytest.raises(StigmergyError) as caught:
+            validate_whole({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}})
+        assert (caught.value.code, caught.value.field) == ("TIME_INVALID", "provenance.created_at")
+
+    @pytest.mark.parametrize(
+        ("changes", "code", "field"),
+        [
+            ({"id": "1"}, "ID_INVALID", "id"),
+            ({"provenance": {**PROVENANCE, "digest": "x"}}, "FIELD_UNKNOWN", "provenance.digest"),
+            ({"provenance": {"created_at": "2026-01-08T09:30:00Z"}}, "FIELD_MISSING", "provenance.created_by"),
+            ({"provenance": {**PROVENANCE, "source": "rumour"}}, "FIELD_VALUE", "provenance.source"),
+            ({"provenance": {**PROVENANCE, "created_by": " "}}, "FIELD_VALUE", "provenance.created_by"),
+            ({"provenance": {**PROVENANCE, "created_by": "x" * 201}}, "FIELD_VALUE", "provenance.created_by"),
+            ({"provenance": []}, "FIELD_TYPE", "provenance"),
+        ],
+    )
+    def test_refused(self, changes: dict[str, Any], code: str, field: str) -> None:
+        with pytest.raises(StigmergyError) as caught:
+            validate_whole({**WHOLE, **changes})
+        assert (caught.value.code, caught.value.field) == (code, field)
+
+    @pytest.mark.parametrize("field", ["id", "kind", "claim", "pointers", "confidence", "ttl", "scope", "provenance"])
+    def test_nothing_may_be_missing(self, field: str) -> None:
+        with pytest.raises(StigmergyError) as caught:
+            validate_whole({name: value for name, value in WHOLE.items() if name != field})
+        assert caught.value.code == ("NO_POINTER" if field == "pointers" else "FIELD_MISSING")
+        assert caught.value.field == field
+
+
+class TestEngram:
+    def engram(self, **changes: Any) -> Engram:
+        checked = accepted(**changes)
+        keys = hash_keys(checked.claim, [pointer.ref for pointer in checked.pointers], checked.tags, checked.hash_keys)
+        return stamp(checked, id=ULID, provenance=STAMPED, hash_keys=keys.public)
+
+    @pytest.mark.parametrize("changes", [{}, {"tags": ["a"], "embedding_ref": "e:1", "confidence": 1}])
+    def test_its_json_is_valid_by_the_published_schema_and_reads_back(self, changes: dict[str, Any]) -> None:
+        engram = self.engram(**changes)
+        sent = msgspec.json.encode(engram)
+        assert validator().is_valid(json.loads(sent))
+        assert msgspec.json.decode(sent, type=Engram) == engram
+        assert validate_whole(json.loads(sent)).claim == engram.claim
+
+    def test_what_is_absent_is_left_out(self) -> None:
+        shown = json.loads(msgspec.json.encode(self.engram()))
+        assert list(shown) == [
+            *("id", "kind", "claim", "pointers", "confidence", "ttl", "scope", "hash_keys", "provenance")
+        ]
+        assert list(shown["pointers"][0]) == ["type", "ref"]
+
+    def test_less_exports_have_no_embedding(self) -> None:
+        engram = self.engram(embedding_ref="e:1")
+        assert not validator(LESS_ENGRAM).is_valid(json.loads(msgspec.json.encode(engram)))
+        assert validator(LESS_ENGRAM).is_valid(json.loads(msgspec.json.encode(less_export(engram))))
+        plain = self.engram()
+        assert less_export(plain) is plain
+
+    def test_resolved_pointers_replace_those_that_were_sent(self) -> None:
+        resolved = Pointer(**POINTER, digest="sha256:" + "0" * 64)
+        stamped = stamp(
+            accepted(),
+            id=ULID,
+            provenance=STAMPED,
+            hash_keys=(),
+            pointers=[resolved],
+        )
+        assert stamped.pointers == (resolved,)
+
+    def test_it_cannot_be_changed(self) -> None:
+        with pytest.raises(AttributeError):
+            self.engram().claim = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"), [(DAY, "P1D"), (YEAR, "P365D"), (SECOND, "PT1S"), (90_000_001, "PT90.000001S")]
+)
+def test_durations_are_printed_so_that_they_read_back(microseconds: int, text: str) -> None:
+    assert print_duration(microseconds) == text
+    assert accepted(ttl=text).lifetime == microseconds
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = st.sampled_from([*WHOLE, "tags", "hash_keys", "embedding_ref", "at"])
+
+
+@given(JSON)
+@settings(max_examples=300, deadline=None)
+def test_any_json_is_taken_or_refused(value: Any) -> None:
+    for check in CHECKS:
+        with pytest.raises(StigmergyError):
+            check(value)
+
+
+@given(st.dictionaries(FIELDS, JSON | st.text(max_size=30) | st.lists(st.text(max_size=50)), min_size=1))
+@settings(max_examples=1000, deadline=None)
+def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> None:
+    for base, check in zip((DRAFT, WHOLE), CHECKS, strict=True):
+        try:
+            check({**base, **changes})
+        except StigmergyError as problem:
+            json.dumps(problem.problem(), allow_nan=False).encode()
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["type", "ref", "digest", "span", "x"]), st.text() | JSON), max_size=14)
+)
+@settings(max_examples=500, deadline=None)
+def test_any_pointers_are_taken_or_refused(pointers: list[Any]) -> None:
+    with pytest.raises(StigmergyError):
+        accepted(pointers=pointers)
+
+
+@given(claim=st.text(max_size=520), tags=st.lists(st.text(max_size=42), max_size=3))
+@settings(max_examples=500, deadline=None)
+def test_what_is_accepted_can_be_stored_and_read_back(claim: str, tags: list[str]) -> None:
+    try:
+        checked = accepted(claim=claim, tags=tags)
+    except StigmergyError:
+        return
+    engram = stamp(checked, id=ULID, provenance=STAMPED, hash_keys=hash_keys(claim, (), tags).public)
+    assert validate_whole(read_json(msgspec.json.encode(engram))).claim == claim
