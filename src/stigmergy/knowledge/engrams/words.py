@@ -33,9 +33,10 @@ EXTENSIONS = frozenset(
 """Ends of file names that nobody looks for alone; in `vendor_client.py` the words are vendor and client."""
 
 _TOKEN = re.compile("[^\x00-,;-@\\[-^`{-\x7f]+|[!?;]")
-_APOSTROPHE = re.compile(
-    "(?<=[0-9A-Za-z\x80-\U0010ffff])'(?:[sS](?![0-9A-Za-z_\x80-\U0010ffff])|(?=[0-9A-Za-z\x80-\U0010ffff]))"
+_ALPHANUMERIC = (
+    "[^\\x00-/:-@\\[-`{-\\x7f]"  # what is left when ASCII's other characters are taken away: quick to compile
 )
+_APOSTROPHE = re.compile(f"(?<={_ALPHANUMERIC})'(?:[sS](?!_|{_ALPHANUMERIC})|(?={_ALPHANUMERIC}))")
 _THOUSANDS = re.compile("(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _DOUBLED = re.compile(r"--+|\.\.+|//+|::+")
 _NUMBER = re.compile("v?[0-9]+(?:[.-][0-9]+)*")
