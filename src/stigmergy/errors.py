@@ -140,6 +140,9 @@ class StigmergyError(Exception):
             value = getattr(self, name)
             if value is not None:
                 shown[name] = value
+        for name, value in shown.items():
+            if isinstance(value, str) and not value.isascii():
+                shown[name] = value.encode("utf-8", "replace").decode()  # what was refused may not be Unicode
         return shown
 
     @classmethod

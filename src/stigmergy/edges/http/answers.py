@@ -1,0 +1,78 @@
+"""What goes back over HTTP: answers, problems, and files that are the same for everybody."""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from stigmergy.core import digest
+from stigmergy.edges.http.requests import BODY_READ, has_body, header
+from stigmergy.errors import MethodNotAllowed, StigmergyError, Unauthorized
+
+Headers = list[tuple[bytes, bytes]]
+
+LINGER_SECONDS = 2.0
+
+_NO_STORE = (b"cache-control", b"no-store")
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_JSON: Headers = [(b"content-type", b"application/json"), _NO_STORE, _NO_SNIFFING]
+_PROBLEM: Headers = [(b"content-type", b"application/problem+json"), _NO_STORE, _NO_SNIFFING]
+
+
+async def send_json(send: Send, body: bytes) -> None:
+    """Answer with JSON that nobody keeps."""
+    await _send(send, 200, _JSON, body)
+
+
+async def send_problem(scope: Scope, receive: Receive, send: Send, error: StigmergyError) -> None:
+    """Refuse, in the form of RFC 9457.
+
+    When the request's body has not been read, the connection is closed, but not before its sender had a moment to
+    read the refusal: closing at once would reset the connection under it.
+    """
+    body = msgspec.json.encode(error.problem())
+    headers = list(_PROBLEM)
+    if isinstance(error, Unauthorized):
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", str(error.limit).encode()))
+    if not has_body(scope) or scope.get(BODY_READ):
+        await _send(send, error.status, headers, body)
+        return
+    headers.append((b"connection", b"close"))
+    await _send(send, error.status, headers, body, more=True)
+    with anyio.move_on_after(LINGER_SECONDS):
+        while (await receive()).get("more_body"):
+            pass
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+class File:
+    """Bytes that anybody may read and keep, as long as they ask whether they are still the same."""
+
+    def __init__(self, body: bytes, content_type: str, headers: Headers | None = None) -> None:
+        self.body = body
+        self.tag = f'"{digest(body)[7:39]}"'.encode()
+        self.headers: Headers = [
+            (b"content-type", content_type.encode()),
+            (b"cache-control", b"no-cache"),
+            (b"etag", self.tag),
+            _NO_SNIFFING,
+            *(headers or []),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the bytes, or say that they have not changed."""
+        known = [tag.strip().removeprefix(b"W/") for tag in (header(scope, b"if-none-match") or b"").split(b",")]
+        if self.tag in known or known == [b"*"]:
+            await send({"type": "http.response.start", "status": 304, "headers": self.headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await _send(send, 200, self.headers, self.body)
