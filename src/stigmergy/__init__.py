@@ -1,3 +1,74 @@
-"""Shared memory and coordination bus for teams of AI agents."""
+"""Shared memory and coordination bus for teams of AI agents.
+
+    from stigmergy import Bus
+
+    with Bus.open() as bus:
+        bus.put_engram("Refunds over 500 need a second approval.", at=["src/refunds.py:10-20"], kind="constraint")
+        for engram in bus.query_engrams("refund approval").engrams:
+            print(engram.claim)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from stigmergy.app import init_project
+    from stigmergy.edges.client import Bus
+    from stigmergy.errors import StigmergyError
+    from stigmergy.evidence.pointers import Pointer
+    from stigmergy.knowledge.engrams import Engram, Kind, Provenance
+    from stigmergy.operations.engrams import PutEngram, QueryAnswer
+    from stigmergy.operations.pointers import DerefAnswer
+    from stigmergy.policy import Role, Scope
+    from stigmergy.settings import Settings
+
+_DOORS = {
+    "Bus": "stigmergy.edges.client",
+    "DerefAnswer": "stigmergy.operations.pointers",
+    "Engram": "stigmergy.knowledge.engrams",
+    "Kind": "stigmergy.knowledge.engrams",
+    "Pointer": "stigmergy.evidence.pointers",
+    "Provenance": "stigmergy.knowledge.engrams",
+    "PutEngram": "stigmergy.operations.engrams",
+    "QueryAnswer": "stigmergy.operations.engrams",
+    "Role": "stigmergy.policy",
+    "Scope": "stigmergy.policy",
+    "Settings": "stigmergy.settings",
+    "StigmergyError": "stigmergy.errors",
+    "init_project": "stigmergy.app",
+}
+
+__all__ = [
+    "Bus",
+    "DerefAnswer",
+    "Engram",
+    "Kind",
+    "Pointer",
+    "Provenance",
+    "PutEngram",
+    "QueryAnswer",
+    "Role",
+    "Scope",
+    "Settings",
+    "StigmergyError",
+    "__version__",
+    "init_project",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch a name from its room when it is first asked for, so that importing the package costs nothing."""
+    if name not in _DOORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_DOORS[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""The SDK: one `Bus`, in process or remote, with a method for every operation."""
+
+from stigmergy.edges.client.bus import Bus
+
+__all__ = ["Bus"]

@@ -1,0 +1,262 @@
+"""Every operation as a typed method. Generated from the declarations; to renew it:
+
+python src/stigmergy/edges/client/generate.py
+"""
+
+# fmt: off
+# ruff: noqa: A002, E501, RUF100
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations.engrams import Forgotten, PutAnswer, PutEngram, QueryAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+
+T = TypeVar("T")
+
+
+class Methods(ABC):
+    """What one can do, one method each."""
+
+    @abstractmethod
+    def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
+        """Carry out the operation of that name."""
+
+    def put_engram(
+        self,
+        claim: str,
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put one claim on the bus, anchored to pointers.
+
+        Args:
+            claim: One to three sentences, at most 500 characters
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("put_engram", Engram, {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key)
+
+    def put_engrams(
+        self,
+        engrams: list[PutEngram] | tuple[PutEngram, ...],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PutAnswer:
+        """Put many engrams in one commit: all of them, or none.
+
+        Args:
+            engrams: At most 500
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, by keys, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: 
+            cursor: 
+        """
+        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return self._do("get_engram", Engram, {"id": id})
+
+    def forget_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Forgotten:
+        """Take an engram off the bus.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
+
+    def promote_engram(
+        self,
+        id: str,
+        *,
+        scope: Literal["run", "project", "org", "global"] = "project",
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Let an engram be seen further: a decision for a parent of its author.
+
+        Args:
+            id: The engram's id
+            scope: How far it is to be seen
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+
+    def open_run(
+        self,
+        goal: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """Open a run and make it the current one.
+
+        Args:
+            goal: What the run is for
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("open_run", RunAnswer, {"goal": goal}, idempotency_key)
+
+    def end_run(
+        self,
+        run_id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """End a run: its agents can still read, and write no more.
+
+        Args:
+            run_id: The run
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("end_run", RunAnswer, {"run_id": run_id}, idempotency_key)
+
+    def add_agent(
+        self,
+        name: str,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] = "programmer",
+        parent: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AgentAnswer:
+        """Add an agent to the run and give it a token.
+
+        Args:
+            name: Unique in its run
+            role: Below its parent's
+            parent: An agent of the same run; the caller unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("add_agent", AgentAnswer, {"name": name, "role": role, "parent": parent}, idempotency_key)
+
+    def agent_token(
+        self,
+        name: str,
+        *,
+        expires_in: str | None = None,
+    ) -> AgentAnswer:
+        """Give an agent another token.
+
+        Args:
+            name: An agent of the run
+            expires_in: An ISO 8601 duration; the policy's unless said
+        """
+        return self._do("agent_token", AgentAnswer, {"name": name, "expires_in": expires_in})
+
+    def list_agents(
+        self,
+    ) -> AgentsAnswer:
+        """Who is in the run."""
+        return self._do("list_agents", AgentsAnswer, {})
+
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+    ) -> DerefAnswer:
+        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; it is cut at a line's end
+        """
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens})
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return self._do("link_pointer", LinkAnswer, {"ref": ref})
+
+    def apply_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PolicyAnswer:
+        """Put the project's policy file into force.
+
+        Args:
+            policy: What .catalog/policy.yaml says
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
+
+    def stats(
+        self,
+    ) -> StatsAnswer:
+        """How much the project holds."""
+        return self._do("stats", StatsAnswer, {})
+
+    def verify(
+        self,
+    ) -> VerifyAnswer:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        return self._do("verify", VerifyAnswer, {})
