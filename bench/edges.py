@@ -9,6 +9,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -48,9 +50,9 @@ def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], ques
         for question in questions[:50]:
             over_http(question)
             in_process(question)
-        local = sample([lambda question=question: in_process(question) for question in questions])  # type: ignore[misc]
-        remote = sample([lambda question=question: over_http(question) for question in questions])  # type: ignore[misc]
-        paced = _at_a_steady_rate([lambda question=question: over_http(question) for question in questions])  # type: ignore[misc]
+        local = sample([partial(in_process, question) for question in questions])
+        remote = sample([partial(over_http, question) for question in questions])
+        paced = _at_a_steady_rate([partial(over_http, question) for question in questions])
         added = percentile(remote, 0.95) - percentile(local, 0.95)
         p99 = percentile(paced, 0.99)
         resident = _resident_megabytes(server.pid)
@@ -89,7 +91,7 @@ def _cold(command: list[str], env: dict[str, str]) -> float:
     return statistics.median(times)
 
 
-def _at_a_steady_rate(calls: list) -> list[float]:  # type: ignore[type-arg]
+def _at_a_steady_rate(calls: Sequence[Callable[[], object]]) -> list[float]:
     times = []
     start = time.perf_counter()
     for number in range(PACED_RATE * PACED_SECONDS):

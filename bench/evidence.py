@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, at_most, microseconds, percentile, sample
@@ -20,7 +21,8 @@ def deref_rows(gateway: Gateway, repository: Path, refs: list[str]) -> list[Row]
     git = subprocess.Popen(
         ["git", "cat-file", "--batch"], cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert git.stdin is not None and git.stdout is not None
+    assert git.stdin is not None
+    assert git.stdout is not None
     send, receive = git.stdin, git.stdout
 
     def raw(name: bytes) -> None:
@@ -40,9 +42,9 @@ def deref_rows(gateway: Gateway, repository: Path, refs: list[str]) -> list[Row]
     for name, pointer in zip(names[:200], pointers[:200], strict=True):
         raw(name)
         resolve(pointer)
-    raw_times = sample([lambda name=name: raw(name) for name in names])  # type: ignore[misc]
-    times = sample([lambda pointer=pointer: resolve(pointer) for pointer in pointers])  # type: ignore[misc]
-    whole = sample([lambda request=request: gateway.call(deref, request, LOCAL_ADMIN) for request in requests])  # type: ignore[misc]
+    raw_times = sample([partial(raw, name) for name in names])
+    times = sample([partial(resolve, pointer) for pointer in pointers])
+    whole = sample([partial(gateway.call, deref, request, LOCAL_ADMIN) for request in requests])
     send.close()
     git.wait()
     receive.close()

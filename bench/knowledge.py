@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
+import msgspec
 
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, at_most, microseconds, per_second, percentile, rate, sample
 from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.engrams import DEPTH, query_keys
+from stigmergy.knowledge.engrams import DEPTH, Engram, query_keys
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.operations.engrams import PutEngram, PutEngrams, QueryEngrams
 
@@ -44,10 +47,12 @@ def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[l
     keys = [query_keys(question) for question in questions]
 
     def raw(asked: tuple[str, ...]) -> None:
+        connection.execute("BEGIN")
         for key in asked:
             connection.execute(
-                "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid DESC LIMIT ?", (f'"p:{key}"', DEPTH)
+                "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?", (f'"p:{key}"', DEPTH)
             ).fetchall()
+        connection.execute("COMMIT")
 
     def ours(question: str) -> None:
         gateway.call(QUERY, QueryEngrams(q=question, k=12), LOCAL_ADMIN)
@@ -55,8 +60,8 @@ def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[l
     for question, asked in zip(questions[:50], keys[:50], strict=True):
         ours(question)
         raw(asked)
-    times = sample([lambda question=question: ours(question) for question in questions])  # type: ignore[misc]
-    raw_times = sample([lambda asked=asked: raw(asked) for asked in keys])  # type: ignore[misc]
+    times = sample([partial(ours, question) for question in questions])
+    raw_times = sample([partial(raw, asked) for asked in keys])
     connection.close()
     return times, raw_times
 
@@ -89,7 +94,7 @@ def put_rows(gateway: Gateway, corpus: Corpus, refs: list[str], scratch: Path) -
     for half in range(2):  # ours and raw in turns, so that a busy disk hurts both
         raw = rate(DURABLE_PUTS // 2, lambda: synced_appends(scratch / "raw", line, DURABLE_PUTS // 2))
         part = drafts[half * DURABLE_PUTS // 2 : (half + 1) * DURABLE_PUTS // 2]
-        halves.append((raw, rate(len(part), lambda part=part: [gateway.call(PUT, d, LOCAL_ADMIN) for d in part])))  # type: ignore[misc]
+        halves.append((raw, rate(len(part), partial(_puts, gateway, part))))
     raw = sum(pair[0] for pair in halves) / 2
     single = sum(pair[1] for pair in halves) / 2
     many = rate(CLIENTS * 100, lambda: _in_threads(gateway, drafts[DURABLE_PUTS:]))
@@ -115,7 +120,10 @@ def synced_appends(path: Path, line: bytes, count: int) -> None:
 def bulk_row(gateway: Gateway, index: Path, scratch: Path, ours: float) -> Row:
     """Bulk import against FTS5 taking the very same keys."""
     source = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
-    rows = source.execute("SELECT ordinal, keys FROM engrams ORDER BY ordinal DESC LIMIT 50000").fetchall()[::-1]
+    stored: Any = source.execute("SELECT ordinal, space, body FROM engrams ORDER BY ordinal DESC LIMIT 50000")
+    decode = msgspec.json.Decoder(Engram).decode
+    rows = [(ordinal, " ".join(f"{space}:{key}" for key in decode(body).hash_keys)) for ordinal, space, body in stored]
+    rows.reverse()
     source.close()
     target = apsw.Connection(str(scratch / "raw.db"))
     target.execute("PRAGMA journal_mode = WAL")
@@ -134,12 +142,13 @@ def bulk_row(gateway: Gateway, index: Path, scratch: Path, ours: float) -> Row:
     return Row("put", "bulk import", per_second(ours), f"raw FTS5 insert {per_second(raw)}", *at_least(ours / raw, 0.4))
 
 
-def _in_threads(gateway: Gateway, drafts: list[PutEngram]) -> None:
-    def work(part: list[PutEngram]) -> None:
-        for draft in part:
-            gateway.call(PUT, draft, LOCAL_ADMIN)
+def _puts(gateway: Gateway, drafts: list[PutEngram]) -> None:
+    for draft in drafts:
+        gateway.call(PUT, draft, LOCAL_ADMIN)
 
-    threads = [threading.Thread(target=work, args=(drafts[start::CLIENTS],)) for start in range(CLIENTS)]
+
+def _in_threads(gateway: Gateway, drafts: list[PutEngram]) -> None:
+    threads = [threading.Thread(target=_puts, args=(gateway, drafts[start::CLIENTS])) for start in range(CLIENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:

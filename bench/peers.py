@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench.corpus import Corpus
@@ -53,9 +54,7 @@ def _langgraph(claims: list[str], questions: list[str], scratch: Path) -> list[f
     for start in range(0, len(claims), 1000):
         part = claims[start : start + 1000]
         store.batch([PutOp(("team",), f"{start + at}", {"claim": claim}) for at, claim in enumerate(part)])
-    times = sample(
-        [lambda question=question: store.search(("team",), query=question, limit=12) for question in questions]
-    )  # type: ignore[misc]  # noqa: E501
+    times = sample([partial(store.search, ("team",), query=question, limit=12) for question in questions])
     connection.close()
     return times
 
@@ -73,9 +72,8 @@ def _chroma(claims: list[str], questions: list[str], scratch: Path) -> list[floa
             embeddings=[embed(claim) for claim in part],
             documents=part,
         )
-    return sample(
-        [
-            lambda question=question: collection.query(query_embeddings=[embed(question)], n_results=12)
-            for question in questions
-        ]
-    )  # type: ignore[misc]  # noqa: E501
+
+    def ask(question: str) -> None:
+        collection.query(query_embeddings=[embed(question)], n_results=12)
+
+    return sample([partial(ask, question) for question in questions])

@@ -27,6 +27,7 @@ from stigmergy.evidence.pointers import (
     SamAddress,
     UrlAddress,
     UrlResolver,
+    check,
     parse,
 )
 from stigmergy.evidence.receipts import BodyStore
@@ -98,7 +99,7 @@ def test_repositories_are_chosen_by_name(repo: Repo, tmp_path: Path) -> None:
     assert evidence.read(pointer(f"repo:lib//f@{sha}")).data == b"x\n"
     assert refusal(lambda: evidence.read(pointer(f"repo:nope//f@{sha}"))).code == "REPOSITORY_NOT_FOUND"
     for ref in (f"repo:f@{sha}", f"artifact:f@{sha}", f"diff:f@{sha}..{sha}"):
-        assert refusal(lambda ref=ref: evidence.stamp(pointer(ref))).code == "NO_REPOSITORY"  # type: ignore[misc]
+        assert refusal(lambda ref=ref: evidence.stamp(*check(pointer(ref)))).code == "NO_REPOSITORY"  # type: ignore[misc]
 
 
 def test_each_thing_that_is_missing_has_its_own_code(repo: Repo) -> None:
@@ -129,9 +130,10 @@ def test_a_digest_that_is_not_the_contents_is_refused(repo: Repo) -> None:
     right, wrong = digest(b"x\n"), digest(b"y\n")
     ref = f"repo:f@{sha}"
     assert evidence.read(pointer(ref, right)).data == b"x\n"
-    assert evidence.stamp(pointer(ref, right)) == pointer(ref, right)
-    for act in (evidence.read, evidence.stamp):
-        problem = refusal(lambda act=act: act(pointer(ref, wrong)))  # type: ignore[misc]
+    assert evidence.stamp(*check(pointer(ref, right))) == pointer(ref, right)
+    read = refusal(lambda: evidence.read(pointer(ref, wrong)))
+    stamped = refusal(lambda: evidence.stamp(*check(pointer(ref, wrong))))
+    for problem in (read, stamped):
         assert (problem.code, problem.field) == ("DIGEST_MISMATCH", "pointer.digest")
 
 
@@ -150,15 +152,15 @@ def test_stamping_remembers_what_never_changes() -> None:
     counting = Counting()
     evidence = Evidence({RepoAddress: counting, ArtifactAddress: counting, SamAddress: counting}, remember=2)
     pinned = pointer(f"repo:f@{ABSENT}")
-    assert evidence.stamp(pinned) == evidence.stamp(pinned)
+    assert evidence.stamp(*check(pinned)) == evidence.stamp(*check(pinned))
     assert counting.asked == 1
     tagged = pointer("artifact:f@v1")
-    assert evidence.stamp(tagged) != evidence.stamp(tagged)
-    assert evidence.stamp(pointer("sam:a:b@v1")) != evidence.stamp(pointer("sam:a:b@v1"))
+    assert evidence.stamp(*check(tagged)) != evidence.stamp(*check(tagged))
+    assert evidence.stamp(*check(pointer("sam:a:b@v1"))) != evidence.stamp(*check(pointer("sam:a:b@v1")))
     asked = counting.asked
     for name in "ghi":
-        evidence.stamp(pointer(f"repo:{name}@{ABSENT}"))
-    evidence.stamp(pinned)  # let go of meanwhile
+        evidence.stamp(*check(pointer(f"repo:{name}@{ABSENT}")))
+    evidence.stamp(*check(pinned))  # let go of meanwhile
     assert counting.asked == asked + 4
 
 
@@ -166,7 +168,7 @@ def test_stamping_gives_the_canonical_pointer(repo: Repo) -> None:
     sha = repo.commit({"a b": "x\ny\n"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     given = Pointer(type="repo", ref=f"repo:a b@{sha}", span="L2")
-    assert evidence.stamp(given) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
+    assert evidence.stamp(*check(given)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
 
 
 def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
@@ -176,8 +178,8 @@ def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
         f"test:x@sha256:{'0' * 64}",
         f"url:https://example.org/@sha256:{'0' * 64}",
     ):
-        assert evidence.stamp(pointer(ref)) == pointer(ref)
-    assert refusal(lambda: Evidence({}).stamp(pointer(f"repo:f@{ABSENT}"))).code == "NO_RESOLVER"
+        assert evidence.stamp(*check(pointer(ref))) == pointer(ref)
+    assert refusal(lambda: Evidence({}).stamp(*check(pointer(f"repo:f@{ABSENT}")))).code == "NO_RESOLVER"
 
 
 def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
     name = store.put(b"output\n")
     evidence = evidence_of(Repositories(None), tmp_path / "cas")
     assert evidence.read(pointer(f"artifact:{name}")).data == b"output\n"
-    assert evidence.stamp(pointer(f"artifact:{name}")).digest == name
+    assert evidence.stamp(*check(pointer(f"artifact:{name}"))).digest == name
     small = Evidence({BodyAddress: BodyResolver(store, cap=3)})
     assert refusal(lambda: small.read(pointer(f"artifact:{name}"))).code == "CONTENT_TOO_LARGE"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stigmergy.errors import FormatUnknown
 from stigmergy.knowledge.engrams import EngramForgotten, EngramPromoted, EngramPut
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import AgentAdded, PolicyApplied, RunEnded, RunOpened
@@ -20,4 +21,7 @@ REMEMBERED_FOR = 86_400_000_000
 
 def decode_facts(text: bytes) -> list[Fact]:
     """A commit's facts."""
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except msgspec.ValidationError as problem:
+        raise FormatUnknown(f"The journal holds something this version does not know: {problem}.") from None

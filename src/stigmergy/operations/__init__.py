@@ -14,7 +14,7 @@ from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer
 from stigmergy.operations.upkeep import apply_policy, stats, verify
-from stigmergy.operations.workplace import Workplace
+from stigmergy.operations.workplace import Place, Workplace, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
@@ -23,6 +23,7 @@ __all__ = [
     "Credential",
     "Gateway",
     "Operation",
+    "Place",
     "Route",
     "Workplace",
     "add_agent",
@@ -39,6 +40,7 @@ __all__ = [
     "put_engram",
     "put_engrams",
     "query_engrams",
+    "split_place",
     "stats",
     "to_request",
     "verify",

@@ -44,6 +44,7 @@ from stigmergy.policy import ADMIN, Scope, check_descends, check_may_write, spac
 
 MAX_AT_ONCE = 500
 MAX_QUERY = 2000
+MAX_CURSOR = 18
 _PROMOTIONS = {"run": "project", "project": "org", "org": "global"}
 
 _encode = msgspec.json.Encoder().encode
@@ -141,7 +142,8 @@ def _prepare(context: Context, request: PutEngram) -> _Prepared:
     checked = validate(draft, max_ttl=parse_duration(context.policy.max_ttl))
     check_may_write(context.policy, context.caller, checked.scope)
     pointers = tuple(
-        context.evidence.stamp(pointer, f"pointers[{position}]") for position, pointer in enumerate(checked.pointers)
+        context.evidence.stamp(pointer, address, f"pointers[{position}]")
+        for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
     )
     context.workplace.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
@@ -216,7 +218,7 @@ def _asked_keys(request: QueryEngrams) -> list[str]:
 def _read_cursor(cursor: str | None) -> int | None:
     if cursor is None:
         return None
-    if not cursor.isascii() or not cursor.isdigit():
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR:
         raise FieldValue("The cursor is not one of ours.", field="cursor")
     return int(cursor)
 

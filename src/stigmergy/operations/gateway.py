@@ -10,6 +10,7 @@ import msgspec
 
 from stigmergy.core import Randomness, canonical, digest, is_ulid
 from stigmergy.errors import (
+    BadText,
     FieldValue,
     IdempotencyConflict,
     IndexDamaged,
@@ -125,6 +126,8 @@ class Gateway:
             return self._call(operation, request, credential)
         except IndexDamaged:
             return self._call(operation, request, credential)
+        except UnicodeEncodeError:
+            raise BadText("A text holds half of a surrogate pair.") from None
 
     def _call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         key = credential.idempotency_key if operation.writes else None

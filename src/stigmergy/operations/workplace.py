@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from stigmergy.errors import PointerSpan
 from stigmergy.evidence.pointers import (
@@ -16,6 +17,27 @@ from stigmergy.evidence.pointers import (
 )
 
 
+class Place(NamedTuple):
+    """Lines of a file as people point at them."""
+
+    path: str
+    lines: str
+    """`10-20`, `10`, or nothing for the whole file."""
+    revision: str
+    """As git understands it; HEAD unless said."""
+
+
+def split_place(place: str) -> Place:
+    """`path:10-20@revision` taken apart; lines and revision may be left out."""
+    spot, at, revision = place.rpartition("@")
+    if not at or "/" in revision or ":" in revision:
+        spot, revision = place, "HEAD"
+    path, colon, lines = spot.rpartition(":")
+    if not colon or not lines.replace("-", "").isdigit():
+        path, lines = spot, ""
+    return Place(path, lines, revision)
+
+
 class Workplace:
     """The folder a project stands in, with its git repositories."""
 
@@ -25,12 +47,7 @@ class Workplace:
 
     def point_at(self, place: str, field: str = "at") -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`."""
-        spot, at, revision = place.rpartition("@")
-        if not at or "/" in revision or ":" in revision:
-            spot, revision = place, "HEAD"
-        path, colon, span = spot.rpartition(":")
-        if not colon or not span.replace("-", "").isdigit():
-            path, span = spot, ""
+        path, span, revision = split_place(place)
         check_path(path, field)
         address = RepoAddress(
             path=path,

@@ -94,7 +94,8 @@ def replay(
             projection.save(place)
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite may have rolled back by itself
+                connection.execute("ROLLBACK")
             raise
         applied = projection.applied
         if progress is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import apsw
@@ -25,10 +26,12 @@ from stigmergy.policy import AgentAdded, PolicyApplied, Run, RunEnded, RunOpened
 
 LAYOUT = 1
 PENDING_FULL = 32
+NEWEST_FIRST = 1 << 40
+"""A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
 SWEEP_AT_ONCE = 64
 
 _encode = msgspec.json.Encoder().encode
-_decode_engram = msgspec.json.Decoder(Engram).decode
+decode_engram = msgspec.json.Decoder(Engram).decode
 
 
 class Applied(msgspec.Struct, kw_only=True):
@@ -41,9 +44,9 @@ class Applied(msgspec.Struct, kw_only=True):
     identity: int
 
 
-def tokens_of(space: str, keys: str) -> str:
+def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
     """The tokens an engram is posted under: its space before each of its keys."""
-    return f"{space}:" + keys.replace(" ", f" {space}:")
+    return f"{space}:" + f" {space}:".join((EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *more_keys))
 
 
 class Projection:
@@ -53,8 +56,9 @@ class Projection:
         self._connection = connection
         self._sql = queries()
         self.applied = applied
-        self._engrams: list[tuple[object, ...]] = []
+        self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
+        self._ids: set[tuple[str, str]] = set()
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
@@ -87,16 +91,24 @@ class Projection:
         """Write the puts gathered so far."""
         if not self._engrams:
             return
-        self._connection.executemany(self._sql["put_engram"], self._engrams)
+        try:
+            self._connection.executemany(self._sql["put_engram"], self._engrams)
+        except apsw.ConstraintError:
+            self._make_way()
+            self._connection.executemany(self._sql["put_engram"], self._engrams)
         if self.applied.pending + len(self._tokens) < PENDING_FULL:
             self._connection.executemany(self._sql["hold"], self._tokens)
             self.applied.pending += len(self._tokens)
         else:
             held = self._connection.execute(self._sql["held"]).fetchall()
             self._run("unhold_all")
-            self._connection.executemany(self._sql["post"], sorted([*held, *self._tokens]))
+            newest_first = sorted([*held, *self._tokens], reverse=True)
+            self._connection.executemany(
+                self._sql["post"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
+            )
             self.applied.pending = 0
         self._engrams, self._tokens = [], []
+        self._ids.clear()
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
@@ -127,7 +139,9 @@ class Projection:
         self.applied.ordinal += 1
         ordinal = self.applied.ordinal
         space = space_of(engram.scope, self._run_of(fact.run))
-        keys = " ".join((EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *fact.more_keys))
+        if (space, engram.id) in self._ids:
+            self.flush()
+        self._ids.add((space, engram.id))
         self._engrams.append(
             (
                 ordinal,
@@ -140,25 +154,37 @@ class Projection:
                 fact.expires_at,
                 engram.confidence,
                 pointer_names(engram),
-                keys,
+                " ".join(fact.more_keys),
                 _encode(engram),
             )
         )
-        self._tokens.append((ordinal, tokens_of(space, keys)))
+        self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
 
     def _promote(self, fact: EngramPromoted) -> None:
         run = self._run_of(fact.run)
-        ordinal, keys, body = self._place(space_of("run", run), fact.id)
+        ordinal, more_keys, body = self._place(space_of("run", run), fact.id)
         space = space_of(fact.scope, run)
-        engram = msgspec.structs.replace(_decode_engram(body), scope=fact.scope)
+        engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
+        self._vacate(space, fact.id)
         self._unpost(ordinal)
         self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
-        self._run("post", ordinal, tokens_of(space, keys))
+        self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
         found: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
-        ordinal, keys, body = found
-        return ordinal, keys, body
+        ordinal, more_keys, body = found
+        return ordinal, more_keys, body
+
+    def _make_way(self) -> None:
+        """Some id is used again, its bearer's time has passed, and nobody has swept it out: undo, and clear the way."""
+        for ordinal, space, engram_id, *_ in self._engrams:
+            self._run("drop_engram", ordinal)
+            self._vacate(space, engram_id)
+
+    def _vacate(self, space: str, engram_id: str) -> None:
+        row: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        if row is not None:
+            self._drop(row[0])
 
     def _drop(self, ordinal: int) -> None:
         self._run("drop_engram", ordinal)
@@ -169,7 +195,7 @@ class Projection:
         held = self._connection.changes()
         self.applied.pending -= held
         if not held:
-            self._run("unpost", ordinal)
+            self._run("unpost", NEWEST_FIRST - ordinal)
 
     def _run_of(self, run_id: str) -> Run:
         run = self._run_cache.get(run_id)

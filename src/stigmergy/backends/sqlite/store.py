@@ -25,7 +25,6 @@ from stigmergy.backends.sqlite.index import (
     build_index,
     connect,
     read_applied,
-    remove_index,
     replay,
 )
 from stigmergy.backends.sqlite.projection import Applied, Projection
@@ -33,7 +32,7 @@ from stigmergy.backends.sqlite.verify import verify_store
 from stigmergy.backends.sqlite.view import Kept, SqliteView
 from stigmergy.core import SECOND, Clock
 from stigmergy.core.journal import GroupCommit, Journal, Place, Ticket, create_journal, encode_facts, print_line
-from stigmergy.errors import DiskPressure, IndexDamaged, StigmergyError, StoreReadOnly
+from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from stigmergy.operations.ports import Decide, Finding, View
 
 T = TypeVar("T")
@@ -56,6 +55,7 @@ class SqliteStore:
 
     def __init__(self, folder: Path, clock: Clock, progress: Progress | None = None) -> None:
         self._index_path = folder / INDEX
+        self._index_name = str(self._index_path)
         self._clock = clock
         self._progress = progress
         self._journal = Journal(folder / JOURNAL)
@@ -64,7 +64,7 @@ class SqliteStore:
         self._writer: apsw.Connection | None = None
         self._writer_file: tuple[int, int] | None = None
         self._mutex = threading.Lock()
-        self._kept = Kept()
+        self._kept: tuple[tuple[int, int], Kept] = ((0, 0), Kept())
         self._sweep_at = 0
         self._readers: list[_Reading] = []
         self._readers_lock = threading.Lock()
@@ -82,7 +82,7 @@ class SqliteStore:
         """The store as of now."""
         reading = self._begin_read()
         as_of = max(self._clock.now(), reading.applied.place.at)
-        view = SqliteView(reading.connection, reading.applied, as_of, self._kept)
+        view = SqliteView(reading.connection, reading.applied, as_of, reading.kept)
         try:
             yield view
         except DAMAGED as problem:
@@ -94,7 +94,7 @@ class SqliteStore:
             raise
         self._end_read(reading)
         if view.saw_many_overdue:
-            self._tend()
+            self._tend(sweep=True)
 
     def commit(self, decide: Decide[T]) -> T:
         """Change the store; returns once the change is on the disk."""
@@ -104,13 +104,13 @@ class SqliteStore:
     def verify(self) -> list[Finding]:
         """Recompute every checksum and hold the index against a rebuild from the journal."""
         with self._locked():
-            self._caught_up()
+            _, applied = self._caught_up()
+            self._judge(self._journal.start, synced=applied.place.offset)
             return verify_store(self._index_path, self._journal)
 
     def rebuild(self) -> None:
         """Make the index anew from the journal."""
         with self._locked():
-            self._judge(self._journal.start)
             self._rebuild()
 
     def close(self) -> None:
@@ -138,14 +138,12 @@ class SqliteStore:
         writer.execute("BEGIN IMMEDIATE")
         try:
             self._decide_all(writer, applied, batch)
-        except BaseException as problem:
+        except BaseException:
             _roll_back(writer)
-            if isinstance(problem, apsw.FullError):
-                raise DiskPressure("The disk has no room for the index; nothing was stored.") from problem
             raise
         try:
             writer.execute("COMMIT")
-        except (apsw.FullError, apsw.IOError):
+        except apsw.Error:
             # The journal has it, synced: it happened. The index is behind, and whoever comes next brings it up.
             _roll_back(writer)
 
@@ -158,14 +156,18 @@ class SqliteStore:
         for ticket in batch:
             at = max(self._clock.now(), place.at)
             projection.flush()
+            ticket.error = None
             try:
                 facts, ticket.result = ticket.work(SqliteView(writer, applied, at))
-            except StigmergyError as refusal:
+                text = encode_facts([*facts])
+            except apsw.Error:
+                raise
+            except Exception as refusal:
                 ticket.error = refusal
                 continue
             if not facts:
                 continue
-            line, checksum = print_line(place.sum, at=at, facts=encode_facts([*facts]), mark=mark, seq=place.seq + 1)
+            line, checksum = print_line(place.sum, at=at, facts=text, mark=mark, seq=place.seq + 1)
             lines.append(line)
             place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
             for fact in facts:
@@ -185,51 +187,68 @@ class SqliteStore:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             try:
                 yield
+            except apsw.FullError as problem:
+                raise DiskPressure(
+                    "The disk has no room for the index; nothing was stored.",
+                    hint="Free some space; reading goes on, and writing will too.",
+                ) from problem
             finally:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _caught_up(self) -> tuple[apsw.Connection, Applied]:
         """The writing connection with the index brought up to the journal. The caller holds the lock."""
         for _ in range(3):
-            writer = self._open_writer()
             try:
+                writer = self._open_writer()
                 applied = read_applied(writer, self.project)
-                size = self._journal.size()
-                if applied is None or applied.place.offset > size:
+                if applied is None or not self._journal.holds(applied.place):
                     self._rebuild()
                     continue
-                if applied.place.offset < size:
-                    self._judge(applied.place)
+                if applied.place.offset < self._journal.size():
+                    self._judge(applied.place, synced=applied.place.offset)
                     applied = replay(writer, applied, self._journal)
                 return writer, applied
             except DAMAGED:
                 self._rebuild()
         raise IndexDamaged("The index cannot be built.")
 
-    def _judge(self, place: Place) -> None:
+    def _judge(self, place: Place, *, synced: int) -> None:
         """Cut a tail that never happened; have the rest, which another process may not have synced, on the disk."""
         end = self._journal.last_sound(place)
-        if self._journal.judge_tail(end, synced=place.offset):
+        if self._journal.judge_tail(end, synced=synced):
             self._journal.cut(end.offset)
         else:
             self._journal.sync()
 
     def _open_writer(self) -> apsw.Connection:
-        file = _identity(self._index_path)
+        file = _identity(self._index_name)
         if self._writer is not None and file == self._writer_file:
             return self._writer
         self._close_writer()
         if file is None:
-            self._judge(self._journal.start)
+            self._judge(self._journal.start, synced=0)
             build_index(self._index_path, self._journal, self._progress)
         self._writer = connect(self._index_path, writer=True)
-        self._writer_file = _identity(self._index_path)
+        self._writer_file = _identity(self._index_name)
         return self._writer
 
     def _rebuild(self) -> None:
+        """Build the index anew. What the old one had applied had been saved: the journal must still have it."""
+        self._judge(self._journal.start, synced=self._known_synced())
         self._close_writer()
-        remove_index(self._index_path)
+        build_index(self._index_path, self._journal, self._progress)
         self._open_writer()
+
+    def _known_synced(self) -> int:
+        try:
+            connection = connect(self._index_path)
+            try:
+                applied = read_applied(connection, self.project)
+            finally:
+                connection.close()
+        except apsw.Error:
+            return 0
+        return min(applied.place.offset, self._journal.size()) if applied else 0
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -254,7 +273,7 @@ class SqliteStore:
 
     def _snapshot(self) -> _Reading | None:
         """A read transaction on the index that lies there now; none when it cannot be trusted."""
-        file = _identity(self._index_path)
+        file = _identity(self._index_name)
         if file is None:
             return None
         try:
@@ -263,10 +282,16 @@ class SqliteStore:
             applied = read_applied(connection, self.project)
         except (*DAMAGED, apsw.CantOpenError):
             return None
-        if applied is None or applied.place.offset > self._journal.size():
+        if applied is None or not self._journal.holds(applied.place):
             connection.close()
             return None
-        return _Reading(file=file, connection=connection, applied=applied)
+        return _Reading(file=file, connection=connection, applied=applied, kept=self._kept_of(file))
+
+    def _kept_of(self, file: tuple[int, int]) -> Kept:
+        """What was kept from reading this very index; another one, though it says the same, is laid out otherwise."""
+        if self._kept[0] != file:
+            self._kept = (file, Kept())
+        return self._kept[1]
 
     def _reader(self, file: tuple[int, int]) -> apsw.Connection:
         with self._readers_lock:
@@ -282,8 +307,8 @@ class SqliteStore:
         with self._readers_lock:
             self._readers.append(reading)
 
-    def _tend(self) -> None:
-        """Bring the index up to the journal and sweep it, unless a writer is at work: then it will."""
+    def _tend(self, *, sweep: bool = False) -> None:
+        """Bring the index up to the journal, and sweep it if asked, unless a writer is at work: then it will."""
         if not self._mutex.acquire(blocking=False):
             return
         try:
@@ -293,17 +318,29 @@ class SqliteStore:
             return
         try:
             writer, applied = self._caught_up()
-            swept = True
-            while swept:
-                with _transaction(writer):
-                    projection = Projection(writer, applied)
-                    swept = projection.sweep(self._clock.now()) > 0
-                    projection.save(applied.place)
-        except (apsw.FullError, apsw.IOError, StoreReadOnly):
+            if sweep:
+                self._sweep(writer, applied)
+        except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
             pass  # what can be read is read; the next writer will say what is wrong
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._mutex.release()
+
+    def _sweep(self, writer: apsw.Connection, applied: Applied) -> None:
+        """Take out everything past its time. The journal says until when: no clock turned back brings it to life."""
+        place = applied.place
+        now = self._clock.now()
+        if now > place.at:
+            line, checksum = print_line(place.sum, at=now, facts=encode_facts([]), mark=place.offset, seq=place.seq + 1)
+            self._journal.append([line])
+            self._journal.sync()
+            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=now)
+        swept = True
+        while swept:
+            with _transaction(writer):
+                projection = Projection(writer, applied)
+                swept = projection.sweep(place.at) > 0
+                projection.save(place)
 
 
 class _Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,6 +349,7 @@ class _Reading(msgspec.Struct, frozen=True, kw_only=True):
     file: tuple[int, int]
     connection: apsw.Connection
     applied: Applied
+    kept: Kept
 
 
 @contextmanager
@@ -330,9 +368,9 @@ def _roll_back(connection: apsw.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino

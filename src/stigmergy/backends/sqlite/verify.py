@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 
 from stigmergy.backends.sqlite.index import build_index, connect, remove_index
+from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
 from stigmergy.core.journal import Journal
 from stigmergy.operations.ports import Finding
 
@@ -59,14 +60,15 @@ def _same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values:
 def _postings_findings(index: apsw.Connection) -> list[Finding]:
     """Every engram must be found under each of its keys: in the postings, or waiting to be."""
     held: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
-    for ordinal, space, keys in index.execute("SELECT ordinal, space, keys FROM engrams ORDER BY ordinal"):
-        tokens = [f"{space}:{key}" for key in keys.split(" ")]
+    rows: Any = index.execute("SELECT ordinal, space, more_keys, body FROM engrams ORDER BY ordinal")
+    for ordinal, space, more_keys, body in rows:
+        tokens = tokens_of(space, decode_engram(body), more_keys.split()).split(" ")
         if ordinal in held:
             found = held[ordinal].split(" ") == tokens
         else:
             question = " AND ".join(f'"{token}"' for token in tokens)
             row = index.execute(
-                "SELECT 1 FROM postings WHERE postings MATCH ? AND rowid = ?", (question, ordinal)
+                "SELECT 1 FROM postings WHERE postings MATCH ? AND rowid = ?", (question, NEWEST_FIRST - ordinal)
             ).fetchone()
             found = row is not None
         if not found:

@@ -11,13 +11,12 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import REMEMBERED_FOR
-from stigmergy.backends.sqlite.projection import Applied, run_from_row
+from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from stigmergy.operations.ports import Counts, Remembered
 from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, read_policy
 
-_decode_engram = msgspec.json.Decoder(Engram).decode
 _NEVER = 1 << 62
 MANY_OVERDUE = 256
 T = TypeVar("T")
@@ -96,14 +95,14 @@ class SqliteView:
     def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
         """These engrams."""
         rows = self._connection.executemany(self._sql["body"], ((ordinal,) for ordinal in ordinals))
-        return [_decode_engram(body) for (body,) in rows]
+        return [decode_engram(body) for (body,) in rows]
 
     def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
         """The live engram of that id."""
         for space in spaces:
             row = self._one("find_engram", space, engram_id, self._as_of)
             if row:
-                return Stored(ordinal=row[0], engram=_decode_engram(row[1]), run=row[2], expires_at=row[3])
+                return Stored(ordinal=row[0], engram=decode_engram(row[1]), run=row[2], expires_at=row[3])
         return None
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
@@ -151,8 +150,8 @@ class SqliteView:
         if before == _NEVER:
             rows = self._connection.execute(self._sql["posted"], (question, limit))
         else:
-            rows = self._connection.execute(self._sql["posted_before"], (question, before, limit))
-        found = [row[0] for row in rows]
+            rows = self._connection.execute(self._sql["posted_before"], (question, NEWEST_FIRST - before, limit))
+        found = [NEWEST_FIRST - row[0] for row in rows]
         waiting = self._waiting_under(tokens)
         if not waiting:
             return found

@@ -16,7 +16,7 @@ from stigmergy.evidence.pointers.diff import DiffResolver
 from stigmergy.evidence.pointers.git import GitRepository, find_repository
 from stigmergy.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
 from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
-from stigmergy.evidence.pointers.repo import RepoResolver, Repositories
+from stigmergy.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
 from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
 from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
 
@@ -46,6 +46,7 @@ __all__ = [
     "UrlSettings",
     "check",
     "check_path",
+    "cut_lines",
     "editor",
     "find_repository",
     "from_github",

@@ -61,12 +61,11 @@ class Evidence:
         _compare(pointer, content.digest, field)
         return content
 
-    def stamp(self, pointer: Pointer, field: str = "pointer") -> Pointer:
-        """The canonical pointer with the digest of what it leads to.
+    def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
+        """A pointer that `check` gave, with the digest of what it leads to.
 
         A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is.
         """
-        pointer, address = check(pointer, field)
         if isinstance(address, UrlAddress):
             return pointer
         if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:

@@ -1,7 +1,8 @@
 """Recall: the engrams that share most with a question, found through its keys alone.
 
 For each key the newest `DEPTH` live engrams inside what the caller may see are read. A key found on few of them
-weighs more than one found on many; an engram's rank is the sum of the weights of the keys it was found by. Equal ranks
+weighs more than one found on many; an engram's rank is the sum of the weights of the keys it was found by. A phrase is
+looked for only where every shorter phrase in it that was asked for has been found. Equal ranks
 are parted by scope (the nearest first), then recency in whole seconds, confidence, how many of its pointers lead to
 a file the question names, and last by id. All of it is integer arithmetic over what the journal says, so the same
 store and the same question give the same answer everywhere.
@@ -16,7 +17,7 @@ from stigmergy.knowledge.engrams.keys import name_keys
 from stigmergy.knowledge.engrams.ports import EngramReads, Traits
 from stigmergy.knowledge.engrams.values import Engram
 
-DEPTH = 128
+DEPTH = 64
 """How many postings of one key are looked at."""
 
 DEFAULT_K = 12
@@ -26,7 +27,7 @@ _NEARNESS = {"run": 0, "project": 1, "org": 2, "global": 3}
 
 
 def weight(found: int) -> int:
-    """What a key is worth that was found on this many engrams: 1 for a common key, 8 for a unique one."""
+    """What a key is worth that was found on this many engrams: 1 for a common key, 7 for a unique one."""
     return (DEPTH // found).bit_length()
 
 
@@ -35,18 +36,34 @@ def recall(
 ) -> list[Engram]:
     """The k engrams that answer these keys best, best first."""
     ranks: dict[int, int] = {}
-    for key in keys:
+    missing: set[str] = set()
+    for key in sorted(keys, key=_words):
+        if missing and _holds_missing(key, missing):
+            missing.add(key)
+            continue
         found = reads.postings(spaces, key, kind=kind, limit=DEPTH)
-        if found:
-            worth = weight(len(found))
-            for ordinal in found:
-                ranks[ordinal] = ranks.get(ordinal, 0) + worth
+        if not found:
+            missing.add(key)
+            continue
+        worth = weight(len(found))
+        for ordinal in found:
+            ranks[ordinal] = ranks.get(ordinal, 0) + worth
     if not ranks:
         return []
     contenders = _contenders(ranks, k)
     asked = frozenset(keys)
     best = sorted(reads.traits(contenders), key=lambda traits: _order(ranks[traits.ordinal], traits, asked))
     return reads.engrams([traits.ordinal for traits in best[:k]])
+
+
+def _words(key: str) -> int:
+    return key.count("+")
+
+
+def _holds_missing(phrase: str, missing: set[str]) -> bool:
+    """Whether a phrase holds one of a word fewer that was looked for in vain."""
+    head, plus, _ = phrase.rpartition("+")
+    return bool(plus) and (head in missing or phrase.partition("+")[2] in missing)
 
 
 def pointer_names(engram: Engram) -> str:

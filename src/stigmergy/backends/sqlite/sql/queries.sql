@@ -35,11 +35,11 @@ INSERT INTO policies (policy) VALUES (?);
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
 -- name: put_engram
-INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, keys, body)
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: place_of_engram
-SELECT ordinal, keys, body FROM engrams WHERE space = ? AND id = ?;
+SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ?;
 
 -- name: promote_engram
 UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
@@ -69,10 +69,10 @@ DELETE FROM pending;
 SELECT ordinal FROM engrams WHERE expires_at <= ? ORDER BY expires_at LIMIT ?;
 
 -- name: posted
-SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid DESC LIMIT ?;
+SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid LIMIT ?;
 
 -- name: posted_before
-SELECT rowid FROM postings WHERE postings MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?;
+SELECT rowid FROM postings WHERE postings MATCH ? AND rowid > ? ORDER BY rowid LIMIT ?;
 
 -- name: traits
 SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordinal = ?;

@@ -47,7 +47,7 @@ CREATE TABLE engrams (
     expires_at INTEGER NOT NULL,
     confidence REAL    NOT NULL,
     names      TEXT    NOT NULL,    -- base names its pointers lead to
-    keys       TEXT    NOT NULL,    -- every key it is posted under, without its space
+    more_keys  TEXT    NOT NULL,    -- keys it is found by beyond those it shows
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
@@ -55,7 +55,7 @@ CREATE UNIQUE INDEX engrams_id ON engrams (space, id);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
 -- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
--- engram's ordinal. Nothing is ranked by it.
+-- engram, the newest first. Nothing is ranked by it.
 CREATE VIRTUAL TABLE postings USING fts5 (
     tokens,
     content = '',
@@ -63,6 +63,7 @@ CREATE VIRTUAL TABLE postings USING fts5 (
     detail = none,
     tokenize = "ascii tokenchars '!#$%&()*+,-./:;<=>?@[\]^_`{|}~'"
 );
+INSERT INTO postings (postings, rank) VALUES ('automerge', 2);
 
 -- The newest engrams, not yet in postings: those enter thirty-two at a time, which costs a fraction of one by one.
 CREATE TABLE pending (
