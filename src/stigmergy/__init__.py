@@ -1,11 +1,11 @@
 """Shared memory and coordination bus for teams of AI agents.
 
-    from stigmergy import Bus
+from stigmergy import Bus
 
-    with Bus.open() as bus:
-        bus.put_engram("Refunds over 500 need a second approval.", at=["src/refunds.py:10-20"], kind="constraint")
-        for engram in bus.query_engrams("refund approval").engrams:
-            print(engram.claim)
+with Bus.open() as bus:
+    bus.put_engram("Refunds over 500 need a second approval.", at=["src/refunds.py:10-20"], kind="constraint")
+    for engram in bus.query_engrams("refund approval").engrams:
+        print(engram.claim)
 """
 
 from __future__ import annotations

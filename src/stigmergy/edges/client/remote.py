@@ -39,9 +39,7 @@ class Remote:
         except ValueError:
             host, port = None, None
         if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-            raise FieldValue(
-                "A gateway's address is an http or https URL.", field="url", hint="http://127.0.0.1:7171"
-            )
+            raise FieldValue("A gateway's address is an http or https URL.", field="url", hint="http://127.0.0.1:7171")
         self._secure = parts.scheme == "https"
         self._host, self._port = host, port
         self._prefix = parts.path.rstrip("/")
@@ -93,35 +91,35 @@ class Remote:
         headers = {"Accept": "application/json", "User-Agent": f"stigmergy/{__version__}"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        if speak_as is not None:
-            headers["Stigmergy-As"] = speak_as
         if key is not None:
             headers["Idempotency-Key"] = key
-        body = None
+        body, asked = None, fields
         if route.method == "POST":
-            body = msgspec.json.encode(fields)
+            body, asked = msgspec.json.encode(fields), {}
             headers["Content-Type"] = "application/json"
-        elif fields:
-            path = f"{path}?{urlencode(_text(fields), doseq=True)}"
+        if speak_as is not None:
+            asked["as"] = speak_as
+        if asked:
+            path = f"{path}?{urlencode(_text(asked), doseq=True)}"
         repeatable = not operation.writes or key is not None
         return Call(route.method, self._prefix + path, body, headers, repeatable)
 
     def _send(self, call: Call) -> tuple[int, str, bytes]:
-        connection = self._take()
-        fresh = connection.sock is None
+        connection = self._idle_one()
+        if connection is not None:
+            try:
+                return self._exchange(connection, call)
+            except (OSError, HTTPException) as problem:
+                connection.close()
+                # It may have been closed at the other end just now; if so a fresh one will do.
+                if isinstance(problem, TimeoutError) or not call.repeatable:
+                    raise self._unreachable(problem, in_doubt=not call.repeatable) from None
+        connection = self._connected()
         try:
             return self._exchange(connection, call)
         except (OSError, HTTPException) as problem:
             connection.close()
-            # A connection that had been idle may have been closed at the other end just now.
-            if fresh or isinstance(problem, TimeoutError) or not call.repeatable:
-                raise self._unreachable(problem, sent=not fresh) from None
-        connection = self._new()
-        try:
-            return self._exchange(connection, call)
-        except (OSError, HTTPException) as problem:
-            connection.close()
-            raise self._unreachable(problem, sent=False) from None
+            raise self._unreachable(problem, in_doubt=not call.repeatable) from None
 
     def _exchange(self, connection: HTTPConnection, call: Call) -> tuple[int, str, bytes]:
         connection.request(call.method, call.target, call.body, call.headers)
@@ -131,19 +129,22 @@ class Remote:
         self._give_back(connection)
         return response.status, kind, body
 
-    def _take(self) -> HTTPConnection:
+    def _idle_one(self) -> HTTPConnection | None:
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                return self._new()
-            if connection.sock is not None and not _readable(connection):
+            if connection is None or not _readable(connection):
                 return connection
             connection.close()  # idle and readable: the other end has hung up
 
-    def _new(self) -> HTTPConnection:
+    def _connected(self) -> HTTPConnection:
         kind = HTTPSConnection if self._secure else HTTPConnection
-        return kind(self._host, self._port, timeout=self._timeout)
+        connection = kind(self._host, self._port, timeout=self._timeout)
+        try:
+            connection.connect()
+        except OSError as problem:
+            raise self._unreachable(problem, in_doubt=False) from None
+        return connection
 
     def _give_back(self, connection: HTTPConnection) -> None:
         with self._lock:
@@ -153,11 +154,11 @@ class Remote:
         if not keep:
             connection.close()
 
-    def _unreachable(self, problem: Exception, *, sent: bool) -> Unreachable:
+    def _unreachable(self, problem: Exception, *, in_doubt: bool) -> Unreachable:
         said = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         if isinstance(problem, TimeoutError):
             said = f"no answer within {self._timeout:g} s"
-        doubt = " Whether the request was carried out is not known." if sent else ""
+        doubt = " Whether the request was carried out is not known." if in_doubt else ""
         return Unreachable(f"No gateway answers at {self._url}: {said}.{doubt}", field="url", hint=_HINT)
 
     def _refusal(self, status: int, kind: str, body: bytes) -> StigmergyError:

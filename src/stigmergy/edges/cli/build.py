@@ -1,0 +1,92 @@
+"""From an operation's declaration to a command: words, arguments and options, all read off its request."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+
+from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.hooks import HOOKS, PLAIN, Hook
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.table import Entry
+from stigmergy.operations import OPERATIONS, Operation
+
+_TYPES: dict[Any, click.ParamType] = {int: click.INT, float: click.FLOAT, str: click.STRING}
+
+
+def build(words: str, entry: Entry) -> click.Command:
+    """The command those words call."""
+    if entry.own is not None:
+        module, _, name = entry.own.partition(":")
+        command: click.Command = getattr(import_module(f"stigmergy.edges.cli.{module}"), name)(entry)
+        return command
+    operation = next(each for each in OPERATIONS.values() if each.command and each.command.words == words)
+    hook = HOOKS.get(words, PLAIN)
+
+    def act(session: Session, given: dict[str, Any]) -> None:
+        hook.act(session, operation, {name: value for name, value in given.items() if value not in (None, ())})
+
+    return Command(words.rpartition(" ")[2], entry, [*parameters(operation, hook), *hook.parameters], act)
+
+
+def parameters(operation: Operation[Any, Any], hook: Hook = PLAIN) -> list[click.Parameter]:
+    """What a command takes: some fields by position, every other that fits on a command line as an option."""
+    fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
+    hints = get_type_hints(operation.request, include_extras=True)
+    by_position = operation.command.arguments if operation.command else ()
+    options = (_option(field, hints[name]) for name, field in fields.items() if name not in by_position)
+    return [
+        *(_argument(name, required=fields[name].required and not hook.optional) for name in by_position),
+        *(option for option in options if option is not None),
+    ]
+
+
+def _argument(name: str, *, required: bool) -> click.Argument:
+    """A text given by position; one that may be left out is all the words there are."""
+    if required:
+        return click.Argument([name])
+    return click.Argument([name], nargs=-1, callback=lambda ctx, argument, words: " ".join(words) or None)
+
+
+def _option(field: msgspec.structs.FieldInfo, hint: Any) -> click.Option | None:
+    """A field as an option: a list's is in the singular and may be repeated, an object has none."""
+    kind = _plain(hint)
+    many = get_origin(kind) is list
+    shown = _type(_plain(get_args(kind)[0]) if many else kind)
+    if shown is None:
+        return None
+    flag = "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
+    text = _description(hint)
+    if many:
+        text += " (repeatable)"
+    elif isinstance(field.default, str | int) and field.default != "":
+        text += f" [default: {field.default}]"
+    return click.Option([flag, field.name], type=shown, multiple=many, required=field.required, help=text)
+
+
+def _plain(hint: Any) -> Any:
+    """The type without its description and without its ways of being absent."""
+    if get_origin(hint) is Annotated:
+        return _plain(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return _plain(next(each for each in get_args(hint) if each not in (NoneType, msgspec.UnsetType)))
+    return hint
+
+
+def _type(kind: Any) -> click.ParamType | None:
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # a pointer, given by its ref
+        return click.STRING
+    return _TYPES.get(kind)
+
+
+def _description(hint: Any) -> str:
+    for each in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+        if isinstance(each, msgspec.Meta) and each.description:
+            return each.description
+    return ""

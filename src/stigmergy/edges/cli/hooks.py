@@ -1,0 +1,106 @@
+"""What some commands do beyond calling their operation and showing its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.show import SHOW
+from stigmergy.operations import Operation, to_request
+
+Given = dict[str, Any]
+
+
+def ask(session: Session, operation: Operation[Any, Any], given: Given, working: str = "Building the index") -> Any:
+    """The answer to what was given."""
+    request = to_request(given, operation.request)
+    with session.bus(working) as bus:
+        return bus.call(operation, request)
+
+
+def _ask_and_show(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    session.answer(ask(session, operation, given), SHOW[operation.name])
+
+
+class Hook(NamedTuple):
+    """How a command differs from its operation."""
+
+    act: Callable[[Session, Operation[Any, Any], Given], None] = _ask_and_show
+    parameters: tuple[click.Parameter, ...] = ()
+    """What it takes besides the operation's fields."""
+    optional: bool = False
+    """Whether what is given by position may be left out."""
+
+
+PLAIN = Hook()
+
+
+def _put(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    file, from_line = given.pop("file", None), given.pop("from_line", 1)
+    if file is not None:
+        if given:
+            raise click.UsageError("--file brings whole engrams; give nothing beside it but --from-line.")
+        from stigmergy.edges.cli.bulk import put_file
+
+        put_file(session, file, from_line)
+        return
+    if "claim" not in given:
+        raise click.UsageError("Missing argument 'CLAIM'.")
+    if from_line != 1:
+        raise click.UsageError("--from-line goes with --file.")
+    from stigmergy.edges.cli.put import put_one
+
+    put_one(session, operation, given)
+
+
+def _followed(field: str) -> Callable[[Session, Operation[Any, Any], Given], None]:
+    def act(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+        from stigmergy.edges.cli.places import full_ref
+
+        given[field] = full_ref(given[field], session.folder, field)
+        _ask_and_show(session, operation, given)
+
+    return act
+
+
+def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    answer = ask(session, operation, given, "Reading the journal")
+    session.answer(answer, SHOW[operation.name])
+    if not answer.sound:
+        click.get_current_context().exit(1)
+
+
+def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    from stigmergy.core import read_yaml
+    from stigmergy.errors import BadText
+    from stigmergy.policy import POLICY_FILE, find_project
+
+    path = find_project(session.folder).catalog / POLICY_FILE
+    try:
+        said = read_yaml(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
+    _ask_and_show(session, operation, {"policy": {} if said is None else said})
+
+
+HOOKS: dict[str, Hook] = {
+    "put": Hook(
+        _put,
+        (
+            click.Option(
+                ["--file", "file"],
+                metavar="FILE",
+                help="Put every engram of a JSONL file, one to a line; - reads stdin.",
+            ),
+            click.Option(["--from-line", "from_line"], type=click.IntRange(1), help="Where in the file to go on."),
+        ),
+        optional=True,
+    ),
+    "deref": Hook(_followed("pointer")),
+    "link": Hook(_followed("ref")),
+    "verify": Hook(_verify),
+    "policy apply": Hook(_apply_policy),
+}

@@ -1,0 +1,93 @@
+"""`stig put`: one claim, its evidence given as paths from where one stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stigmergy.core import digest
+from stigmergy.edges.cli.hooks import Given, ask
+from stigmergy.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.show import SHOW
+from stigmergy.errors import FileNotFound, RevisionNotFound, StigmergyError
+from stigmergy.evidence.pointers import RepoAddress, parse
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations import Operation, Place, split_place
+
+HEAD = "HEAD"
+
+
+def put_one(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    """Put a claim and say what its pointers were stamped as."""
+    refs = [full_ref(ref, session.folder, f"pointer[{n}]") for n, ref in enumerate(given.pop("pointers", ()))]
+    places: list[Place] = []
+    top = None if session.remote else find_worktree(session.folder)
+    at: list[str] = []
+    for position, text in enumerate(given.pop("at", ())):
+        field = f"at[{position}]"
+        linked = from_link(text, field)
+        if linked is not None:
+            refs.append(linked.ref)
+        elif top is None:
+            at.append(text)
+        else:
+            place = from_top(split_place(text), session.folder, top, field)
+            places.append(place)
+            at.append(print_place(_pinned(place, top)))
+    given |= {"pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs], "at": at}
+    for name in ("tags", "hash_keys"):
+        if name in given:
+            given[name] = list(given[name])
+    try:
+        engram = ask(session, operation, given)
+    except StigmergyError as refusal:
+        if top is not None:
+            _explain(refusal, places, top)
+        raise
+    session.answer(engram, SHOW[operation.name])
+    if top is not None:
+        _warn_of_changes(session, engram, places, top)
+
+
+def _pinned(place: Place, top: Path) -> Place:
+    """In a linked checkout HEAD is that checkout's own, not the one the gateway stands on."""
+    head = head_of_linked(top) if place.revision == HEAD else None
+    return place._replace(revision=head) if head is not None else place
+
+
+def _explain(refusal: StigmergyError, places: list[Place], top: Path) -> None:
+    """Say what to do when the evidence is there for the eye and not for git."""
+    if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places):
+        refusal.hint = "The file is not in that commit: commit it first. Pointers lead to committed lines."
+    elif isinstance(refusal, RevisionNotFound) and any(place.revision == HEAD for place in places):
+        refusal.hint = "Commit something first. Pointers lead to committed lines."
+
+
+def _warn_of_changes(session: Session, engram: Engram, places: list[Place], top: Path) -> None:
+    """Say so when the lines on disk are not the ones that were stamped."""
+    stamped = {pointer.digest for pointer in engram.pointers}
+    for place in places:
+        if place.revision == HEAD and not _on_disk(engram, place, top) & stamped:
+            spot = print_place(place).removesuffix(f"@{HEAD}")
+            session.warn(
+                f"{spot} differs on disk from HEAD, and HEAD's lines were stamped. See them from the top of the "
+                f"repository: stig deref {spot}"
+            )
+
+
+def _on_disk(engram: Engram, place: Place, top: Path) -> set[str]:
+    """The digests the pointed lines would have as they lie on disk, with and without carriage returns."""
+    from stigmergy.evidence.pointers import cut_lines
+
+    addresses = [parse(pointer.ref) for pointer in engram.pointers]
+    spans = [each.lines for each in addresses if isinstance(each, RepoAddress) and each.path == place.path]
+    try:
+        whole = (top / place.path).read_bytes()
+        return {
+            digest(cut_lines(data, *lines) if lines else data)
+            for lines in spans
+            for data in (whole, whole.replace(b"\r\n", b"\n"))
+        }
+    except (OSError, StigmergyError):
+        return set()

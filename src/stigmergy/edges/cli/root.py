@@ -1,0 +1,73 @@
+"""The tree of commands: help from the table, each command built when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from stigmergy import __version__
+from stigmergy.edges.cli.table import COMMANDS, GROUPS
+
+_ABOUT = """\
+One bus for a team of AI agents: small claims anchored to pointers, content only by dereferencing them.
+
+Commands work on the project around the current folder. With STIGMERGY_URL they speak to a gateway there instead, and
+with STIGMERGY_TOKEN they act as that agent; without, as the admin of this machine's files.
+"""
+
+
+class Tree(click.Group):
+    """The commands that begin with some words."""
+
+    def __init__(self, words: str, help: str) -> None:
+        super().__init__(words.rpartition(" ")[2] or "stig", help=help, short_help=help, no_args_is_help=True)
+        self._words = words
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The next word of every command, in the table's order."""
+        return list(dict.fromkeys(word for _, word, _ in self._entries()))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, built now."""
+        words = f"{self._words} {cmd_name}".strip()
+        if words in GROUPS:
+            return Tree(words, GROUPS[words])
+        if words not in COMMANDS:
+            return None
+        from stigmergy.edges.cli.build import build
+
+        return build(words, COMMANDS[words])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest names when there is no such command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as problem:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            problem.message += f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands under their sections, a group as one line."""
+        sections: dict[str, dict[str, str]] = {}
+        for section, word, summary in self._entries():
+            sections.setdefault(section, {}).setdefault(word, summary)
+        for section, rows in sections.items():
+            with formatter.section(section if not self._words else "Commands"):
+                formatter.write_dl(list(rows.items()))
+
+    def _entries(self) -> Iterator[tuple[str, str, str]]:
+        for words, entry in COMMANDS.items():
+            rest = words.removeprefix(f"{self._words} ") if self._words else words
+            if self._words and rest == words:
+                continue
+            word, _, more = rest.partition(" ")
+            yield entry.section, word, GROUPS[word] if more else entry.summary
+
+
+stig = click.version_option(__version__, message="stigmergy %(version)s")(Tree("", _ABOUT))

@@ -1,0 +1,114 @@
+"""What every command has at hand: the options given everywhere, the bus, and where answers and refusals go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stigmergy.edges.cli.screen import json_line, safe
+
+if TYPE_CHECKING:
+    from stigmergy.edges.client import Bus
+    from stigmergy.errors import StigmergyError
+    from stigmergy.settings import Settings
+
+EVERYWHERE = ("json", "speak_as", "in_run", "project")
+
+
+def everywhere() -> list[click.Parameter]:
+    """The options every command takes."""
+    return [
+        click.Option(["--json", "json"], is_flag=True, help="Print the answer as one line of JSON."),
+        click.Option(["--as", "speak_as"], metavar="NAME", help="Speak as this descendant of yours."),
+        click.Option(["--run", "in_run"], metavar="RUN", help="Act in this run; the current one unless said."),
+        click.Option(
+            ["--project", "project"],
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            default=Path(),
+            help="Work from this folder; the current one unless said.",
+        ),
+    ]
+
+
+class Session:
+    """One command being carried out."""
+
+    def __init__(self, *, json: bool, speak_as: str | None, in_run: str | None, project: Path) -> None:
+        self.json = json
+        self.folder = project
+        self._speak_as = speak_as
+        self._run = in_run
+        self._settings: Settings | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What the environment says."""
+        if self._settings is None:
+            from stigmergy.settings import Settings
+
+            self._settings = Settings.from_environment()
+        return self._settings
+
+    @property
+    def remote(self) -> bool:
+        """Whether calls go to a gateway elsewhere."""
+        return self.settings.url is not None
+
+    def bus(self, working: str = "Building the index") -> Bus:
+        """The bus: the gateway at STIGMERGY_URL, or the project's files. A long opening shows how it goes."""
+        from stigmergy.edges.client import Bus
+
+        settings = self.settings
+        if self._run is not None and (settings.url or settings.token):
+            raise click.UsageError("--run is for the admin at the machine; a token names its own run.")
+        if settings.url is not None:
+            return Bus.connect(settings.url, settings.token, as_=self._speak_as)
+        from stigmergy.edges.cli.progress import Bytes
+
+        return Bus.open(
+            self.folder,
+            token=settings.token,
+            run=self._run or settings.run,
+            as_=self._speak_as,
+            settings=settings,
+            progress=Bytes(working),
+        )
+
+    def answer(self, answer: Any, show: Callable[[Any], Iterable[str]]) -> None:
+        """Print an answer: as JSON for programs, in lines for people."""
+        if self.json:
+            import msgspec
+
+            click.echo(json_line(msgspec.json.encode(answer)))
+            return
+        for line in show(answer):
+            click.echo(line)
+
+    def say(self, line: str) -> None:
+        """Tell people something beside the answer."""
+        click.echo(line, err=True)
+
+    def warn(self, text: str) -> None:
+        """Tell people about something they may not have meant."""
+        self.say(click.style("warning: ", fg="yellow", bold=True) + safe(text))
+
+    def refuse(self, refusal: StigmergyError) -> None:
+        """Print a refusal: what, where, and what to do next."""
+        if self.json:
+            import msgspec
+
+            self.say(json_line(msgspec.json.encode(refusal.problem())))
+            return
+        self.say(click.style(f"error {refusal.code}: ", fg="red", bold=True) + safe(refusal.detail))
+        facts = [
+            f"{name}: {safe(str(value))}"
+            for name in ("field", "limit", "used")
+            if (value := getattr(refusal, name)) is not None
+        ]
+        if facts:
+            self.say("  " + "   ".join(facts))
+        if refusal.hint:
+            self.say(click.style("  " + safe(refusal.hint), fg="cyan"))

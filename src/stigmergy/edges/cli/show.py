@@ -1,0 +1,200 @@
+"""Answers as people read them: for each operation, lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+
+from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
+from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations.engrams import Forgotten, QueryAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+
+KIND_COLUMN = 12
+SHORT = 7
+
+
+def short_ref(pointer: Pointer) -> str:
+    """A pointer as people write it: `src/x.py:10-20@3a4c4fe`; `stig deref` takes it back."""
+    ref = pointer.ref
+    if pointer.type == "repo":
+        address = parse(ref)
+        if isinstance(address, RepoAddress) and address.repository is None:
+            first, last = address.lines or (0, 0)
+            lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
+            return f"{address.path}{lines}@{address.revision[:SHORT]}"
+    rest, mark, pin = ref.rpartition("@")
+    if mark and is_hex(pin, 40, 64):
+        return f"{rest}@{pin[:SHORT]}"
+    if mark and is_digest(pin):
+        return f"{rest}@{pin[: len('sha256:') + SHORT]}…"
+    return ref
+
+
+def _author(engram: Engram) -> str:
+    return engram.provenance.created_by.rpartition("/")[2]
+
+
+def _query(answer: QueryAnswer) -> Iterator[str]:
+    columns = width()
+    for engram in answer.engrams:
+        claim = wrap(safe(engram.claim), columns - KIND_COLUMN if columns else None)
+        yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + claim[0]
+        for line in claim[1:]:
+            yield " " * KIND_COLUMN + line
+        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        parts = [
+            short_ref(engram.pointers[0]) + more,
+            _author(engram),
+            age(engram.provenance.created_at, answer.as_of),
+            engram.id,
+        ]
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, parts)))
+    if not answer.engrams and not answer.truncated:
+        yield "Nothing found."
+    if answer.truncated:
+        yield dim("More was found than max-tokens lets through.")
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _engram(engram: Engram) -> Iterator[str]:
+    yield f"{kind(engram.kind)}  {safe(engram.claim)}"
+    yield ""
+    rows = [("id", engram.id)]
+    for pointer in engram.pointers:
+        rows += [("pointer", pointer.ref), *([("digest", pointer.digest)] if pointer.digest else [])]
+    rows += [("confidence", f"{engram.confidence:g}"), ("ttl", engram.ttl), ("scope", engram.scope)]
+    if engram.tags:
+        rows.append(("tags", ", ".join(engram.tags)))
+    rows.append(("keys", ", ".join(engram.hash_keys)))
+    if engram.embedding_ref is not None:
+        rows.append(("embedding", engram.embedding_ref))
+    rows += [("by", f"{engram.provenance.created_by} ({engram.provenance.source})")]
+    rows += [("at", engram.provenance.created_at)]
+    yield from pairs(rows)
+
+
+def _put(engram: Engram) -> Iterator[str]:
+    yield click.style(engram.id, bold=True)
+    for pointer in engram.pointers:
+        yield safe(pointer.ref)
+        if pointer.digest:
+            yield dim(safe(pointer.digest))
+
+
+def _deref(answer: DerefAnswer) -> Iterator[str]:
+    address = parse(answer.pointer.ref)
+    lines = answer.excerpt.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if isinstance(address, RepoAddress):
+        first = address.lines[0] if address.lines else 1
+        column = len(str(first + len(lines)))
+        for number, line in enumerate(lines, first):
+            yield dim(f"{number:>{column}}  ") + safe_line(line)
+    else:
+        yield from map(safe_line, lines)
+    yield dim("─" * 8)
+    yield safe(answer.pointer.ref)
+    yield dim(answer.content_digest + ("  of the whole" if answer.truncated else ""))
+    if answer.truncated:
+        yield click.style("Cut to fit the budget; --max-tokens N lets more through.", fg="yellow")
+
+
+def _link(answer: LinkAnswer) -> Iterator[str]:
+    rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
+    yield from pairs((name, value) for name, value in rows if value is not None)
+
+
+def _agent(answer: AgentAnswer) -> Iterator[str]:
+    yield f"{click.style(safe(answer.agent_id), bold=True)} is a {answer.role} in run {answer.run_id}."
+    yield dim(f"Its token, good until {answer.expires_at}:")
+    yield ""
+    yield f"export STIGMERGY_TOKEN={answer.token}"
+
+
+def _agents(answer: AgentsAnswer) -> Iterator[str]:
+    yield f"{dim('run')} {answer.run_id}  {safe(answer.goal)}"
+    if answer.agents:
+        yield from table(
+            ["NAME", "ROLE", "PARENT"], [[row.agent_id, row.role, row.parent or "-"] for row in answer.agents]
+        )
+    else:
+        yield "Nobody yet: stig agent add NAME --role ROLE"
+
+
+def _stats(answer: StatsAnswer) -> Iterator[str]:
+    counts = answer.counts
+    yield from pairs(
+        [
+            ("project", answer.project),
+            ("run", answer.run_id),
+            ("as of", answer.as_of),
+            ("engrams", f"{counts.engrams:,}"),
+            *((f"  {name}", f"{count:,}") for name, count in sorted(counts.kinds.items())),
+            ("agents", f"{counts.agents:,}"),
+            ("runs", f"{counts.runs:,}"),
+            ("commits", f"{counts.commits:,}"),
+            ("journal", _size(counts.journal_bytes)),
+        ]
+    )
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _verify(answer: VerifyAnswer) -> Iterator[str]:
+    if answer.sound:
+        yield click.style("sound", fg="green", bold=True) + f": {answer.commits:,} commits check, and the index agrees."
+        return
+    yield click.style("not sound", fg="red", bold=True)
+    yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
+    yield dim("An index is rebuilt when .catalog/index.db is removed; `stig recover` sets a damaged journal aside.")
+
+
+def _policy(answer: PolicyAnswer) -> Iterator[str]:
+    yield "The policy is in force."
+    if answer.policy:
+        yield from pairs((name, str(value)) for name, value in sorted(answer.policy.items()))
+    else:
+        yield dim("It says nothing that differs from the defaults.")
+
+
+def _run(answer: RunAnswer) -> Iterator[str]:
+    yield answer.run_id
+
+
+def _forgotten(answer: Forgotten) -> Iterator[str]:
+    yield f"{answer.id} is forgotten."
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "put_engram": _put,
+    "query_engrams": _query,
+    "get_engram": _engram,
+    "forget_engram": _forgotten,
+    "promote_engram": _engram,
+    "open_run": _run,
+    "end_run": _run,
+    "add_agent": _agent,
+    "agent_token": _agent,
+    "list_agents": _agents,
+    "deref_pointer": _deref,
+    "link_pointer": _link,
+    "apply_policy": _policy,
+    "stats": _stats,
+    "verify": _verify,
+}

@@ -1,0 +1,79 @@
+"""Every command with its summary and an example, as plain data, so that help needs nothing else loaded.
+
+A test holds the table against the declared operations: their summaries are repeated here word for word.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One command."""
+
+    section: str
+    summary: str
+    example: str
+    own: str | None = None
+    """Where the command is written, for those that are more than an operation: `module:function`."""
+
+
+START, KNOW, TEAM, CARE = "Start", "Knowledge", "Team", "Care"
+
+COMMANDS: dict[str, Entry] = {
+    "init": Entry(
+        START, "Make a project here: its .catalog folder, its keys and a first run.", "stig init", "start:init"
+    ),
+    "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
+    "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "put": Entry(
+        KNOW,
+        "Put one claim on the bus, anchored to pointers.",
+        'stig put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
+    ),
+    "query": Entry(
+        KNOW, "Find what the team knows: by words, by keys, or the newest.", "stig query refund approval --kind risk"
+    ),
+    "deref": Entry(
+        KNOW,
+        "Pull the lines behind a pointer, within a budget, with the digest that proves them.",
+        "stig deref src/refunds.py:10-20 --max-tokens 200",
+    ),
+    "show": Entry(KNOW, "Show one engram.", "stig show 01K7Z3V5QX0000000000000000"),
+    "link": Entry(
+        KNOW,
+        "Turn a repo pointer into links for the editor, the forge and the archive.",
+        "stig link src/refunds.py:10-20",
+    ),
+    "promote": Entry(
+        KNOW,
+        "Let an engram be seen further: a decision for a parent of its author.",
+        "stig promote 01K7Z3V5QX0000000000000000 --scope project",
+    ),
+    "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "run new": Entry(TEAM, "Open a run and make it the current one.", 'stig run new "Move billing to the new ledger"'),
+    "run end": Entry(
+        TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
+    ),
+    "agent add": Entry(
+        TEAM,
+        "Add an agent to the run and give it a token.",
+        "stig agent add coder-1 --role programmer --parent lead",
+    ),
+    "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
+    "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
+    "stats": Entry(CARE, "How much the project holds.", "stig stats"),
+    "verify": Entry(
+        CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
+    ),
+    "recover": Entry(
+        CARE, "Set a damaged part of the journal aside and keep all that is sound.", "stig recover", "recover:recover"
+    ),
+    "policy apply": Entry(CARE, "Put the project's policy file into force.", "stig policy apply"),
+}
+
+GROUPS = {
+    "run": "Open and end runs: stretches of work with a goal.",
+    "agent": "Add agents to the run and give them tokens.",
+    "policy": "Decide what the project allows.",
+}
