@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import msgspec
@@ -115,20 +117,30 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
         raise FieldValue("Too few or too many at once.", field="engrams", limit=MAX_AT_ONCE, used=len(request.engrams))
     prepared = []
     for position, sent in enumerate(request.engrams):
-        try:
+        with _at(position):
             prepared.append(_prepare(context, sent))
-        except StigmergyError as refusal:
-            refusal.field = f"engrams[{position}]" + (f".{refusal.field}" if refusal.field else "")
-            raise
 
     def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
-        facts = [_fact(context, view, each) for each in prepared]
-        ids = [fact.engram.id for fact in facts]
-        if len(set(ids)) < len(ids):
-            raise IdTaken("Two engrams of the batch have the same id.", field="engrams")
-        return facts, PutAnswer(ids=ids)
+        facts: dict[str, EngramPut] = {}
+        for position, each in enumerate(prepared):
+            with _at(position):
+                fact = _fact(context, view, each)
+                if fact.engram.id in facts:
+                    raise IdTaken("Two engrams of the batch have the same id.", field="id", used=fact.engram.id)
+            facts[fact.engram.id] = fact
+        return list(facts.values()), PutAnswer(ids=list(facts))
 
     return context.commit(decide, PutAnswer)
+
+
+@contextmanager
+def _at(position: int) -> Iterator[None]:
+    """Let a refusal say which engram of the batch it is about."""
+    try:
+        yield
+    except StigmergyError as refusal:
+        refusal.field = f"engrams[{position}]" + (f".{refusal.field}" if refusal.field else "")
+        raise
 
 
 def _prepare(context: Context, request: PutEngram) -> _Prepared:
