@@ -10,7 +10,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── TooDeep               TOO_DEEP
 │   │   ├── DuplicateKey          DUPLICATE_KEY
 │   │   ├── NumberRange           NUMBER_RANGE
-│   │   └── BadText               BAD_TEXT
+│   │   ├── BadText               BAD_TEXT
+│   │   └── InputNotAFile         INPUT_NOT_A_FILE
 │   ├── FieldRefusal              a field is not what its type or schema says
 │   │   ├── FieldMissing          FIELD_MISSING
 │   │   ├── FieldUnknown          FIELD_UNKNOWN
@@ -82,7 +83,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
-│   └── ProjectExists             PROJECT_EXISTS
+│   ├── ProjectExists             PROJECT_EXISTS
+│   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
     ├── JournalDamaged            JOURNAL_DAMAGED
@@ -217,6 +219,12 @@ class BadText(BodyRefusal):
     """A text is not valid Unicode."""
 
     code = "BAD_TEXT"
+
+
+class InputNotAFile(BodyRefusal):
+    """The input is not a regular file."""
+
+    code = "INPUT_NOT_A_FILE"
 
 
 class FieldRefusal(Refusal):
@@ -657,6 +665,12 @@ class ProjectExists(Conflict):
     """A project already lives here."""
 
     code = "PROJECT_EXISTS"
+
+
+class PortTaken(Conflict):
+    """Something else listens on that port."""
+
+    code = "PORT_TAKEN"
 
 
 class Trouble(StigmergyError):
