@@ -1,0 +1,19 @@
+"""What every back end must do, written once. A subclass runs it on one back end:
+
+    class TestMine(Conformance):
+        @pytest.fixture
+        def harness(self, tmp_path): ...
+
+Each test takes a `harness` with a new project; nothing here imports pytest.
+"""
+
+from stigmergy.testing.conformance.life import Life
+from stigmergy.testing.conformance.people import People
+from stigmergy.testing.conformance.recall import Recall
+from stigmergy.testing.conformance.truth import Truth
+
+__all__ = ["Conformance"]
+
+
+class Conformance(Recall, Life, People, Truth):
+    """Recall, the life of an engram, who may do what, and the journal as the only truth."""

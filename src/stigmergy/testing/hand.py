@@ -1,0 +1,95 @@
+"""A hand on a gateway: what the tests do, in as few words as a person would use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from stigmergy.errors import StigmergyError
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, to_request
+from stigmergy.operations.engrams import QueryAnswer
+from stigmergy.testing.harness import Harness
+
+NOTE = "sam:note:anything@2026-01-01"
+_RECEIPT = "sha256:" + "0" * 64
+
+Answer = tuple[str, bytes]
+"""`ok` and the answer's JSON, or the refusal's code and the problem's."""
+
+
+def leads_to(file: str) -> str:
+    """The ref of a pointer that leads to a file of that name; without a resolver it is stored as it is."""
+    return f"test:tests/{file}::it_works@{_RECEIPT}"
+
+
+class Hand:
+    """Calls operations by name, in somebody's name."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    def call(self, operation: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+        """An operation's typed answer."""
+        declared = OPERATIONS[operation]
+        return self._harness.gateway.call(declared, to_request(fields, declared.request), credential)
+
+    def ask(self, operation: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Answer:
+        """An operation's answer or refusal, as bytes to compare."""
+        try:
+            return "ok", msgspec.json.encode(self.call(operation, credential, **fields))
+        except StigmergyError as refusal:
+            return refusal.code, msgspec.json.encode(refusal.problem())
+
+    def put(
+        self, claim: str, who: Credential = LOCAL_ADMIN, /, *, refs: Sequence[str] = (NOTE,), **more: Any
+    ) -> Engram:
+        """Put an engram."""
+        pointers = [{"type": ref.partition(":")[0], "ref": ref} for ref in refs]
+        engram: Engram = self.call("put_engram", who, claim=claim, pointers=pointers, **more)
+        return engram
+
+    def put_many(self, claims: Sequence[str], who: Credential = LOCAL_ADMIN, /, **more: Any) -> list[str]:
+        """Put engrams in one commit and give their ids."""
+        pointers = [{"type": "sam", "ref": NOTE}]
+        engrams = [{"claim": claim, "pointers": pointers, **more} for claim in claims]
+        ids: list[str] = self.call("put_engrams", who, engrams=engrams).ids
+        return ids
+
+    def query(self, q: str = "", who: Credential = LOCAL_ADMIN, /, **more: Any) -> QueryAnswer:
+        """Ask."""
+        answer: QueryAnswer = self.call("query_engrams", who, q=q, **more)
+        return answer
+
+    def found(self, q: str = "", who: Credential = LOCAL_ADMIN, /, **more: Any) -> list[str]:
+        """The claims an answer holds, in its order."""
+        return [engram.claim for engram in self.query(q, who, **more).engrams]
+
+    def add(self, name: str, role: str = "programmer", by: Credential = LOCAL_ADMIN, /, **more: Any) -> Credential:
+        """Add an agent and give what it shows at the door."""
+        return Credential(token=self.call("add_agent", by, name=name, role=role, **more).token)
+
+    def open_run(self, goal: str = "another run") -> str:
+        """Open a run and give its id."""
+        run_id: str = self.call("open_run", goal=goal).run_id
+        return run_id
+
+    def counts(self) -> dict[str, Any]:
+        """How much there is."""
+        counts: dict[str, Any] = msgspec.to_builtins(self.call("stats").counts)
+        return counts
+
+
+@contextmanager
+def refused(code: str) -> Iterator[None]:
+    """What happens inside must be refused with this code."""
+    try:
+        yield
+    except StigmergyError as refusal:
+        if refusal.code != code:
+            raise AssertionError(f"refused with {refusal.code} instead of {code}: {refusal}") from refusal
+    else:
+        raise AssertionError(f"not refused; {code} was expected")

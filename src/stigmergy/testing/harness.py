@@ -1,0 +1,139 @@
+"""How a test holds a back end: open it, close it, open it again, take its index away, look at its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from stigmergy.backends.memory import MemoryJournal, MemoryStore
+from stigmergy.backends.sqlite import SqliteStore, create_store
+from stigmergy.core import Randomness, new_ulid
+from stigmergy.evidence.pointers import Evidence, Repositories
+from stigmergy.operations import Gateway, Workplace
+from stigmergy.operations.ports import Store
+from stigmergy.policy import RunOpened, TokenKey
+from stigmergy.testing.clock import TurningClock
+from stigmergy.testing.randomness import SeededRandomness
+
+PROJECT = "01KDVP9R00STGMERGYTEST0000"
+FIRST_GOAL = "first run"
+
+
+class Harness(Protocol):
+    """One project on one back end, with a clock to turn."""
+
+    clock: TurningClock
+
+    @property
+    def gateway(self) -> Gateway:
+        """The project, open for business."""
+        ...
+
+    def reopen(self) -> None:
+        """Close the project and open it again, as another process would."""
+        ...
+
+    def delete_index(self) -> None:
+        """Take away everything that is not the journal, while the project is open."""
+        ...
+
+    def journal_bytes(self) -> bytes:
+        """The whole journal."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+def open_gateway(store: Store, root: Path, randomness: Randomness) -> Gateway:
+    """A gateway without repositories: `sam:` and `test:` pointers are stored as they are."""
+    return Gateway(
+        store=store,
+        evidence=Evidence({}),
+        workplace=Workplace(root, Repositories(None)),
+        key=TokenKey(b"a key that only the tests know .."),
+        randomness=randomness,
+    )
+
+
+def open_first_run(store: Store, clock: TurningClock, randomness: Randomness) -> None:
+    """Open the run every new project has."""
+    run = new_ulid(clock.now(), randomness)
+    store.commit(lambda view: ([RunOpened(run=run, goal=FIRST_GOAL, by=f"{run}/admin")], None))
+
+
+class MemoryHarness:
+    """The reference back end."""
+
+    def __init__(self, clock: TurningClock | None = None, seed: int = 0) -> None:
+        self.clock = clock or TurningClock()
+        self._randomness = SeededRandomness(seed)
+        self._journal = MemoryJournal(project=PROJECT, at=self.clock.now())
+        self._open()
+        open_first_run(self.gateway.store, self.clock, self._randomness)
+
+    @property
+    def gateway(self) -> Gateway:
+        """The project, open for business."""
+        return self._gateway
+
+    def reopen(self) -> None:
+        """Read the journal into another store."""
+        self._gateway.store.close()
+        self._open()
+
+    def delete_index(self) -> None:
+        """Forget the state and read the journal again."""
+        self._gateway.store.rebuild()
+
+    def journal_bytes(self) -> bytes:
+        """The whole journal."""
+        return self._journal.text()
+
+    def close(self) -> None:
+        """Close the store."""
+        self._gateway.store.close()
+
+    def _open(self) -> None:
+        store = MemoryStore(self._journal, self.clock)
+        self._gateway = open_gateway(store, Path("/nowhere"), self._randomness)
+
+
+class SqliteHarness:
+    """The store on disk, in a folder of its own."""
+
+    def __init__(self, folder: Path, clock: TurningClock | None = None, seed: int = 0) -> None:
+        self.folder = folder
+        self.clock = clock or TurningClock()
+        self._randomness = SeededRandomness(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        create_store(folder, project=PROJECT, at=self.clock.now())
+        self._open()
+        open_first_run(self.gateway.store, self.clock, self._randomness)
+
+    @property
+    def gateway(self) -> Gateway:
+        """The project, open for business."""
+        return self._gateway
+
+    def reopen(self) -> None:
+        """Close the store and open its folder again."""
+        self._gateway.store.close()
+        self._open()
+
+    def delete_index(self) -> None:
+        """Unlink the index under the running store; what SQLite keeps beside it is left behind."""
+        (self.folder / "index.db").unlink(missing_ok=True)
+
+    def journal_bytes(self) -> bytes:
+        """The whole journal."""
+        return (self.folder / "memory.jsonl").read_bytes()
+
+    def close(self) -> None:
+        """Close the store."""
+        self._gateway.store.close()
+
+    def _open(self) -> None:
+        store = SqliteStore(self.folder, self.clock)
+        self._gateway = open_gateway(store, self.folder, self._randomness)

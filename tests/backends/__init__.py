@@ -1,0 +1,1 @@
+"""Every back end, held against the same statements."""
