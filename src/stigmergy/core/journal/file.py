@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 
 from stigmergy.core.journal.format import (
+    TAIL_LENGTH,
     Header,
     Line,
     checks,
     parse_header,
     parse_line,
     print_header,
+    stated_mark,
     stated_sum,
 )
 from stigmergy.errors import DiskPressure, JournalDamaged, StoreReadOnly
@@ -109,6 +111,11 @@ class Journal:
             place = behind
         return place
 
+    def holds(self, place: Place) -> bool:
+        """Whether the line before a place is there and has the checksum the place says."""
+        written = os.pread(self._descriptor, TAIL_LENGTH, place.offset - TAIL_LENGTH)
+        return stated_sum(written) == place.sum
+
     def judge_tail(self, end: Place, synced: int = 0) -> int:
         """How many bytes after the last sound line are a tail that never happened.
 
@@ -118,11 +125,10 @@ class Journal:
         size = self.size()
         if size == end.offset:
             return 0
-        previous: str | None = None
-        for written, _ in self._raw_lines(end.offset):
-            if previous is not None and checks(previous, written):
-                synced = max(synced, parse_line(written).mark)
-            previous = stated_sum(written)
+        for written, offset in self._raw_lines(end.offset):
+            mark = stated_mark(written)
+            if mark <= offset + len(written):
+                synced = max(synced, mark)
             if synced > end.offset:
                 break
         if synced > end.offset:
@@ -161,6 +167,8 @@ class Journal:
     def sync(self) -> None:
         """Have everything written on the disk. When that fails the journal takes no more writes: what reached the
         disk is unknown, and a second sync would answer yes without knowing either."""
+        if self._read_only:
+            raise StoreReadOnly(hint="Check the disk, then start the process again.")
         try:
             sync(self._descriptor)
         except OSError as problem:

@@ -11,6 +11,7 @@ mark is a commit that never happened; one that lies before it is damage.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ from stigmergy.errors import FormatUnknown
 FORMAT = 1
 _SUM_AT = b',"sum":"'
 _SUM_LENGTH = 32
-_TAIL_LENGTH = len(_SUM_AT) + _SUM_LENGTH + len(b'"}\n')
+_MARK = re.compile(rb',"mark":([0-9]{1,18}),"seq":[0-9]{1,18},"sum":"[0-9a-f]{32}"}\n\Z')
+TAIL_LENGTH = len(_SUM_AT) + _SUM_LENGTH + len(b'"}\n')
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,16 +83,22 @@ def print_line(previous: str, *, at: int, facts: bytes, mark: int, seq: int) -> 
 
 def checks(previous: str, written: bytes) -> bool:
     """Whether a line, newline included, is whole and follows the line whose checksum is `previous`."""
-    text = written[:-_TAIL_LENGTH]
-    return len(written) > _TAIL_LENGTH and _seal(previous, text)[0] == written
+    text = written[:-TAIL_LENGTH]
+    return len(written) > TAIL_LENGTH and _seal(previous, text)[0] == written
 
 
 def stated_sum(written: bytes) -> str | None:
     """The checksum a line claims for itself, whether or not the rest of it is sound."""
-    tail = written[-_TAIL_LENGTH:]
-    if len(tail) == _TAIL_LENGTH and tail.startswith(_SUM_AT) and tail.endswith(b'"}\n'):
+    tail = written[-TAIL_LENGTH:]
+    if len(tail) == TAIL_LENGTH and tail.startswith(_SUM_AT) and tail.endswith(b'"}\n'):
         return tail[len(_SUM_AT) : len(_SUM_AT) + _SUM_LENGTH].decode("ascii", "replace")
     return None
+
+
+def stated_mark(written: bytes) -> int:
+    """The mark at the end of a line, whether or not what stands before it is sound; 0 when its end is not whole."""
+    found = _MARK.search(written)
+    return int(found.group(1)) if found else 0
 
 
 def parse_line(written: bytes) -> Line:

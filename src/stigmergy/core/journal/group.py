@@ -66,7 +66,7 @@ class GroupCommit(Generic[Work, Result]):
             self._run(batch)
         except BaseException as problem:
             for ticket in batch:
-                ticket.error = problem
+                ticket.error = ticket.error or problem
         with self._mutex:
             following = self._waiting[0] if self._waiting else None
             self._led = following is not None
