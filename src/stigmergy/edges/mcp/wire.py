@@ -1,0 +1,116 @@
+"""Lines of JSON on standard input, read as strictly as bodies over HTTP before the protocol sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from typing import Any, BinaryIO
+
+import anyio
+import msgspec
+from anyio import to_thread
+from mcp.shared.message import SessionMessage
+from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
+
+from stigmergy.core import read_json
+from stigmergy.errors import BodyTooLarge, StigmergyError
+
+MAX_LINE = 1024 * 1024
+
+_PARSE_ERROR = -32700
+_TOOL_CALL = re.compile(
+    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,80}")\s*,\s*"method"\s*:\s*"tools/call"'
+)
+
+
+def take_stdin() -> BinaryIO:
+    """Standard input for ourselves alone: whatever we start or import reads nothing from it."""
+    ours = os.dup(sys.stdin.fileno())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    return os.fdopen(ours, "rb")
+
+
+def tell(value: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
+    """The result of a tool call: the same object as structure, and as text for clients that know only that."""
+    text = msgspec.json.encode(value).decode()
+    return {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": value,
+        "isError": is_error,
+        "resultType": "complete",
+    }
+
+
+class Lines:
+    """The lines that may be handed on; those that may not are answered here, with the problem."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._out: Any = None
+        self._has_out = anyio.Event()
+
+    def answer_to(self, out: Any) -> None:
+        """Where the answers to refused lines go."""
+        self._out = out
+        self._has_out.set()
+
+    def __aiter__(self) -> Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            line = await to_thread.run_sync(self._read, abandon_on_cancel=True)
+            if not line:
+                raise StopAsyncIteration
+            try:
+                if len(line) > MAX_LINE:
+                    raise BodyTooLarge(limit=MAX_LINE)
+                read_json(line, max_bytes=MAX_LINE)
+            except StigmergyError as refusal:
+                if not line.isspace():
+                    await self._refuse(line, refusal)
+            else:
+                return line.decode()
+
+    def _read(self) -> bytes:
+        """The next line; of one that is too long, only as much as shows that."""
+        line = self._source.readline(MAX_LINE + 1)
+        rest = line
+        while len(line) > MAX_LINE and rest and not rest.endswith(b"\n"):
+            rest = self._source.readline(MAX_LINE)
+        return line
+
+    async def _refuse(self, line: bytes, refusal: StigmergyError) -> None:
+        await self._has_out.wait()
+        problem = refusal.problem()
+        call = _call_id(line)
+        answer: JSONRPCResponse | JSONRPCError
+        if call is not None:
+            answer = JSONRPCResponse(jsonrpc="2.0", id=call, result=tell(problem, is_error=True))
+        else:
+            error = ErrorData(code=_PARSE_ERROR, message=refusal.title, data=problem)
+            answer = JSONRPCError(jsonrpc="2.0", id=None, error=error)
+        await self._out.send(SessionMessage(answer))
+
+
+def _call_id(line: bytes) -> int | str | None:
+    """The id of a refused tool call, as far as it can be told."""
+    opening = _TOOL_CALL.match(line)
+    if opening is not None:
+        found: int | str = json.loads(opening.group(1))
+        return found
+    if len(line) > MAX_LINE:
+        return None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(said, dict) and said.get("method") == "tools/call":
+        given = said.get("id")
+        if type(given) is int or (isinstance(given, str) and given.isprintable()):
+            return given
+    return None
