@@ -1,0 +1,44 @@
+"""Memory and SQLite, driven side by side through everything that can happen. # EB-13 # BX-03"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+from stigmergy.testing import Harness, SqliteHarness, TurningClock
+from stigmergy.testing.machine import BackEndsAgree
+
+EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "40"))
+STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "30"))
+SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
+
+
+class SqliteAgrees(BackEndsAgree):
+    """SQLite beside the reference."""
+
+    @staticmethod
+    def make_other(clock: TurningClock) -> Harness:
+        """A store in a folder of its own."""
+        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="stigmergy-")) / "catalog", clock)
+
+    def teardown(self) -> None:
+        """Check, then clear away."""
+        assert isinstance(self.other, SqliteHarness)
+        try:
+            super().teardown()
+        finally:
+            shutil.rmtree(self.other.folder.parent)
+
+
+TestSqliteAgrees = SqliteAgrees.TestCase
+TestSqliteAgrees.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+)
