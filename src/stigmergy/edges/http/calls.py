@@ -11,6 +11,7 @@ from anyio import to_thread
 from msgspec import inspect
 from starlette.types import Receive, Scope, Send
 
+from stigmergy.core.canonical import MAX_INTEGER
 from stigmergy.edges.http.answers import send_json
 from stigmergy.edges.http.requests import (
     bearer,
@@ -20,6 +21,7 @@ from stigmergy.edges.http.requests import (
     read_fields,
     read_query,
 )
+from stigmergy.errors import NumberRange
 from stigmergy.operations import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
 
 BODY_LIMIT = 64 * 1024
@@ -73,7 +75,16 @@ class Endpoint:
         if self._takes_body:
             values |= read_fields(body, self._limit, self._in_path)
         request = to_request(values, self._operation.request, lax=not self._takes_body)
+        if not self._takes_body:
+            _check_numbers(request)
         return _encode(self._gateway.call(self._operation, request, credential))
+
+
+def _check_numbers(request: msgspec.Struct) -> None:
+    """Hold the numbers of a query string to the range that those of a body are held to."""
+    for name, value in msgspec.structs.asdict(request).items():
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise NumberRange(field=name, limit=MAX_INTEGER)
 
 
 def route_of(operation: Operation[Any, Any]) -> Route:

@@ -1,0 +1,32 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stigmergy.operations import Gateway
+from stigmergy.settings import Settings
+from tests.projects import Repository, make_gateway, make_repository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A git repository with a few files and a Markdown document."""
+    return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings that keep keys inside the test's folder."""
+    return Settings(state_home=tmp_path / "state")
+
+
+@pytest.fixture
+def gateway(repository: Repository, settings: Settings) -> Iterator[Gateway]:
+    """A fresh project in the repository, open."""
+    gateway = make_gateway(repository.path, settings)
+    yield gateway
+    gateway.close()

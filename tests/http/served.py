@@ -1,0 +1,149 @@
+"""A project served on a loopback port, and a client that speaks to it over real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stigmergy.core import SECOND, SystemClock
+from stigmergy.edges.http import Codes
+from stigmergy.edges.http.server import make_server
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from stigmergy.policy import ADMIN, Claims
+from stigmergy.settings import Settings
+from tests.projects import Repository, make_gateway, make_repository
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, read."""
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code of a refusal."""
+        assert self.headers["content-type"] == "application/problem+json", self.body
+        assert self.json["status"] == self.status
+        return str(self.json["code"])
+
+
+class Served:
+    """One project, being served."""
+
+    def __init__(self, gateway: Gateway, repository: Repository, port: int, codes: Codes) -> None:
+        self.gateway = gateway
+        self.repository = repository
+        self.port = port
+        self.codes = codes
+        self.token = self.sign()
+
+    def sign(self, *, name: str = ADMIN, role: str = ADMIN, seconds: int = 3600, **other: str) -> str:
+        """A token, for an admin of the current run unless said otherwise."""
+        claims = {"project": self.gateway.store.project, "run": self.run, "parent": None, **other}
+        expires_at = SystemClock().now() + seconds * SECOND
+        return self.gateway.key.sign(Claims(agent=name, role=role, expires_at=expires_at, **claims))  # type: ignore[arg-type]
+
+    @property
+    def run(self) -> str:
+        """The current run."""
+        with self.gateway.store.read() as view:
+            run = view.current_run()
+        assert run is not None
+        return run.run_id
+
+    def call(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        token: str | None = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request as the admin, unless another token is given or None; bytes go out as they are."""
+        sent = dict(headers or {})
+        if token is not None:
+            sent.setdefault("Authorization", f"Bearer {token or self.token}")
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, target, body, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def put(self, claim: str = "The parser trusts its input.", *, token: str | None = "", **fields: Any) -> Answer:
+        """Put an engram that points into the repository."""
+        return self.call("POST", "/engram", {"claim": claim, "at": ["src/parser.py:10-20"], **fields}, token=token)
+
+    def add(self, name: str, role: str = "programmer", *, parent: str | None = None) -> str:
+        """Add an agent and give back its token."""
+        answer = self.call("POST", "/agent", {"name": name, "role": role, "parent": parent})
+        assert answer.status == 200, answer.body
+        return str(answer.json["token"])
+
+    def journal(self) -> bytes:
+        """Everything that was ever stored."""
+        return (self.repository.path / ".catalog" / "memory.jsonl").read_bytes()
+
+    @contextmanager
+    def nothing_stored(self) -> Iterator[None]:
+        """Whatever happens here leaves the journal as it is."""
+        before = self.journal()
+        yield
+        assert self.journal() == before
+
+
+@contextmanager
+def serving(gateway: Gateway, repository: Repository) -> Iterator[Served]:
+    """Serve a project for a while."""
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    port = sock.getsockname()[1]
+    ready = threading.Event()
+    codes = Codes()
+    server = make_server(gateway, sock, ready.set, codes=codes)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield Served(gateway, repository, port, codes)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def served_project(folder: Path) -> Iterator[Served]:
+    """A fresh project in a folder, served."""
+    repository = make_repository(folder / "repository")
+    gateway = make_gateway(repository.path, Settings(state_home=folder / "state"))
+    try:
+        with serving(gateway, repository) as bus:
+            yield bus
+    finally:
+        gateway.close()
+
+
+def count_engrams(gateway: Gateway) -> int:
+    """How many engrams the project holds."""
+    stats = OPERATIONS["stats"]
+    engrams: int = gateway.call(stats, stats.request(), LOCAL_ADMIN).counts.engrams
+    return engrams

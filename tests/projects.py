@@ -1,0 +1,54 @@
+"""Real projects on real git repositories, made for one test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from stigmergy.app import init_project, open_project
+from stigmergy.core import Clock
+from stigmergy.operations import Gateway
+from stigmergy.settings import Settings
+
+FILES = {
+    "src/parser.py": "".join(f"line {number} of the parser\n" for number in range(1, 31)),
+    "src/wörter.py": "WORDS = ['schön']\n",
+    "docs/design.md": "# Design\n\nWhat it is.\n\n## Parser\n\nThe parser trusts its input.\n\n## Lexer\n\nSmall.\n",
+}
+
+
+class Repository(NamedTuple):
+    """A git repository with one commit."""
+
+    path: Path
+    sha: str
+
+
+def make_repository(path: Path) -> Repository:
+    """A repository that holds FILES."""
+    for name, text in FILES.items():
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    _git(path, "init", "-q", "-b", "main")
+    _git(path, "add", "-A")
+    _git(path, "commit", "-q", "-m", "A step")
+    return Repository(path, _git(path, "rev-parse", "HEAD"))
+
+
+def make_gateway(path: Path, settings: Settings, clock: Clock | None = None) -> Gateway:
+    """A fresh project in a folder, open."""
+    init_project(path, settings, clock=clock)
+    return open_project(path, settings, clock=clock)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    settings = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
