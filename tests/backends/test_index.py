@@ -1,0 +1,385 @@
+"""The index is a projection: lose it, spoil it, swap it, and the answers are the same. # BX-03"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from stigmergy.backends.sqlite import SqliteStore
+from stigmergy.core.journal import print_line
+from stigmergy.errors import FormatUnknown, JournalDamaged
+from stigmergy.operations import Gateway
+from stigmergy.policy import RunOpened
+from stigmergy.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
+
+PAGE = 4096
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
+    harness = SqliteHarness(tmp_path / "catalog")
+    hand = Hand(harness)
+    mia = hand.add("mia", "manager")
+    ids = hand.put_many([f"The common matter {number} of the gateway" for number in range(120)], mia, scope="run")
+    for number in (1, 50, 119):
+        hand.call("promote_engram", id=ids[number])
+    hand.call("forget_engram", id=ids[7])
+    hand.put("The newest matter waits to be posted")
+    yield harness
+    harness.close()
+
+
+def answers(harness: SqliteHarness) -> list[tuple[str, bytes]]:
+    """Everything the tests compare."""
+    hand = Hand(harness)
+    return [
+        hand.ask("query_engrams", q="common matter", k=100),
+        hand.ask("query_engrams", q="gateway 17"),
+        hand.ask("query_engrams", k=100),
+        hand.ask("query_engrams", keys=["newest"], scope="project"),
+        hand.ask("list_agents"),
+        hand.ask("stats"),
+    ]
+
+
+def index(harness: SqliteHarness) -> Path:
+    return harness.folder / "index.db"
+
+
+def _missing(path: Path) -> None:
+    path.unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _not_a_database(path: Path) -> None:
+    path.write_text("This was an index once.\n" * 1000)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
+
+
+def _one_page(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:PAGE])
+
+
+def _scribbled(path: Path) -> None:
+    noise = random.Random(1)
+    path.write_bytes(path.read_bytes()[:PAGE] + noise.randbytes(path.stat().st_size - PAGE))
+
+
+def _bad_header(path: Path) -> None:
+    path.write_bytes(random.Random(2).randbytes(100) + path.read_bytes()[100:])
+
+
+def _another_layout(path: Path) -> None:
+    _execute(path, "UPDATE applied SET layout = layout + 1")
+
+
+def _another_project(path: Path) -> None:
+    _execute(path, "UPDATE applied SET project = '01KDVP9R000000000000000000'")
+
+
+def _no_row(path: Path) -> None:
+    _execute(path, "DELETE FROM applied")
+
+
+def _other_tables(path: Path) -> None:
+    path.unlink()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE applied (something_else)")
+    connection.commit()
+    connection.close()
+
+
+def _far_ahead(path: Path) -> None:
+    _execute(path, "UPDATE applied SET position = position + 1000")
+
+
+def _another_line(path: Path) -> None:
+    _execute(path, "UPDATE applied SET checksum = '0123456789abcdef0123456789abcdef'")
+
+
+def _execute(path: Path, statement: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(statement)
+    connection.close()
+
+
+SPOILED = [
+    _missing, _empty, _zeros, _not_a_database, _cut, _one_page, _scribbled, _bad_header, _another_layout,
+    _another_project, _no_row, _other_tables, _far_ahead, _another_line,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", SPOILED, ids=lambda spoil: spoil.__name__.strip("_"))
+@pytest.mark.parametrize("first", ["read", "write"])
+def test_a_spoiled_index_is_built_again(harness: SqliteHarness, spoil: Callable[[Path], None], first: str) -> None:
+    before = answers(harness)
+    journal = harness.journal_bytes()
+    harness.close()
+    spoil(index(harness))
+    harness._open()
+    if first == "write":
+        Hand(harness).put("Zebra")
+        Hand(harness).call("forget_engram", id=Hand(harness).query("zebra").engrams[0].id)
+        assert [answer[1] for answer in answers(harness)[:5]] == [answer[1] for answer in before[:5]]
+        assert harness.journal_bytes().startswith(journal)
+    else:
+        assert answers(harness) == before
+        assert harness.journal_bytes() == journal
+    assert harness.gateway.store.verify() == []
+
+
+def test_each_page_overwritten_is_noticed_or_does_no_harm(harness: SqliteHarness, tmp_path: Path) -> None:
+    """SQLite has no checksums: what does not show when it is read must show in `verify`, and a rebuild heals it."""
+    before = answers(harness)
+    harness.close()
+    whole = index(harness).read_bytes()
+    noise = random.Random(3)
+    pages = len(whole) // PAGE
+    silent = 0
+    for page in noise.sample(range(pages), min(pages, 24)):
+        spoiled = whole[: page * PAGE] + noise.randbytes(PAGE) + whole[(page + 1) * PAGE :]
+        index(harness).write_bytes(spoiled)
+        harness._open()
+        if answers(harness) != before:
+            silent += 1
+            assert harness.gateway.store.verify() != []
+            harness.gateway.store.rebuild()
+            assert answers(harness) == before
+        harness.gateway.store.rebuild()
+        assert harness.gateway.store.verify() == []
+        harness.close()
+    harness._open()
+    assert silent <= 2
+
+
+def test_damage_under_a_running_store_is_healed(harness: SqliteHarness) -> None:
+    before = answers(harness)
+    with index(harness).open("r+b") as file:
+        file.write(b"\x00" * PAGE)
+        file.truncate(PAGE)
+    (harness.folder / "index.db-wal").write_bytes(b"")
+    harness.reopen()
+    assert answers(harness) == before
+    assert harness.gateway.store.verify() == []
+
+
+def test_the_journal_put_back_from_an_older_copy(harness: SqliteHarness) -> None:
+    copy = harness.folder / "copy"
+    shutil.copy(harness.folder / "memory.jsonl", copy)
+    before = answers(harness)
+    Hand(harness).put("A matter that the copy does not have")
+    harness.close()
+    shutil.copy(copy, harness.folder / "memory.jsonl")
+    harness._open()
+    assert answers(harness) == before
+    assert harness.gateway.store.verify() == []
+
+
+def test_an_older_copy_that_has_grown_past_the_index(harness: SqliteHarness) -> None:
+    """The index lies inside the journal and yet is not of it."""
+    copy = harness.folder / "copy"
+    kept = harness.folder / "kept.db"
+    shutil.copy(harness.folder / "memory.jsonl", copy)
+    Hand(harness).put("A matter that the copy does not have")
+    harness.close()
+    shutil.copy(index(harness), kept)
+    shutil.copy(copy, harness.folder / "memory.jsonl")
+    harness._open()
+    for number in range(5):
+        Hand(harness).put(f"Another matter {number}, much longer than the one that is gone")
+    before = answers(harness)
+    harness.close()
+    shutil.copy(kept, index(harness))
+    harness._open()
+    assert answers(harness) == before
+    assert harness.gateway.store.verify() == []
+
+
+def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> None:
+    hand = Hand(harness)
+    hand.put("Something in the write-ahead log")
+    before = answers(harness)
+    assert (harness.folder / "index.db-wal").stat().st_size > 0
+    index(harness).unlink()
+    assert answers(harness) == before
+    index(harness).unlink()
+    hand.put("Zebra")
+    assert hand.found("zebra") == ["Zebra"]
+    harness.reopen()
+    assert hand.found("zebra") == ["Zebra"]
+    assert harness.gateway.store.verify() == []
+
+
+def test_what_was_kept_from_one_index_is_not_used_with_another(harness: SqliteHarness) -> None:
+    """An index built anew may hold in its postings what the one before held back, and the other way round."""
+    hand = Hand(harness)
+    for number in range(40):
+        engram = hand.put(f"Extra {number}", scope="run")
+        hand.query("extra")
+        if number % 9 == 4:
+            hand.call("promote_engram", id=engram.id)
+        before = hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)
+        harness.delete_index()
+        assert (hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)) == before
+
+
+@pytest.fixture
+def second(harness: SqliteHarness) -> Iterator[Gateway]:
+    """The same project, opened by somebody else."""
+    store = SqliteStore(harness.folder, harness.clock)
+    yield open_gateway(store, harness.folder, SeededRandomness(99))
+    store.close()
+
+
+class Elsewhere(SqliteHarness):
+    """A hand on the second gateway."""
+
+    def __init__(self, harness: SqliteHarness, gateway: Gateway) -> None:
+        self.folder, self.clock, self._gateway = harness.folder, harness.clock, gateway
+
+
+def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, second: Gateway) -> None:
+    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    for number in range(80):
+        one, other = (here, there) if number % 2 else (there, here)
+        engram = one.put(f"Turn {number}", scope="run")
+        assert other.call("get_engram", id=engram.id) == engram
+        assert other.found(k=1) == [f"Turn {number}"]
+        if number % 10 == 5:
+            other.call("promote_engram", id=engram.id)
+            assert one.call("get_engram", id=engram.id).scope == "project"
+        if number % 10 == 7:
+            other.call("forget_engram", id=engram.id)
+            assert one.found(k=1) != [f"Turn {number}"]
+    one_run = here.open_run()
+    assert there.call("list_agents").run_id == one_run
+    assert second.store.verify() == []
+    assert harness.gateway.store.verify() == []
+
+
+def test_two_stores_and_no_index(harness: SqliteHarness, second: Gateway) -> None:
+    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    for number in range(12):
+        index(harness).unlink()
+        one, other = (here, there) if number % 2 else (there, here)
+        one.put(f"Turn {number}")
+        assert other.found(k=1) == [f"Turn {number}"]
+        assert one.found(k=1) == [f"Turn {number}"]
+    assert second.store.verify() == []
+
+
+def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarness, second: Gateway) -> None:
+    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    stop = threading.Event()
+    wrong: list[BaseException] = []
+
+    def read() -> None:
+        last = -1
+        try:
+            while not stop.is_set():
+                (newest,) = here.found("turn", k=1, scope="project") or ["Turn -1"]
+                assert int(newest.split()[1]) >= last
+                last = int(newest.split()[1])
+        except BaseException as problem:
+            wrong.append(problem)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for number in range(60):
+        harness.clock.turn(seconds=1)
+        there.put(f"Turn {number}")
+        if number % 15 == 7:
+            index(harness).unlink()
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert second.store.verify() == []
+
+
+def test_a_fact_from_a_later_version_is_named(harness: SqliteHarness) -> None:
+    journal = harness.folder / "memory.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    last = msgspec.json.decode(lines[-1])
+    line, _ = print_line(
+        last["sum"], at=0, facts=b'[{"fact":"tuple.out"}]', mark=journal.stat().st_size, seq=last["seq"] + 1
+    )
+    with journal.open("ab") as file:
+        file.write(line)
+    harness.close()
+    index(harness).unlink()
+    with pytest.raises(FormatUnknown, match=r"tuple\.out"):
+        SqliteStore(harness.folder, harness.clock)
+    assert journal.read_bytes().endswith(line)
+    journal.write_bytes(b"".join(lines))
+    harness._open()
+
+
+def test_damage_in_the_last_line_that_only_the_index_knows_of(harness: SqliteHarness) -> None:
+    """Nothing in the journal says that its last line had been saved; the index does, and nothing is cut."""
+    journal = harness.folder / "memory.jsonl"
+    whole = journal.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    seq = whole.count(b"\n")
+    for at in range(start + 1, len(whole), 37):
+        damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        journal.write_bytes(damaged)
+        for ask in (harness.gateway.store.verify, harness.gateway.store.rebuild):
+            with pytest.raises(JournalDamaged) as caught:
+                ask()
+            assert f"line {seq}, byte {start}" in caught.value.detail
+        assert journal.read_bytes() == damaged
+    journal.write_bytes(whole)
+    assert harness.gateway.store.verify() == []
+
+
+def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness) -> None:
+    for statement in (
+        "UPDATE engrams SET confidence = 0.123 WHERE ordinal = 3",
+        "DELETE FROM engrams WHERE ordinal = 3",
+        "DELETE FROM pending",
+        "DELETE FROM agents",
+        "UPDATE runs SET goal = 'another'",
+        "INSERT INTO postings (rowid, tokens) VALUES (77, 'p:*')",
+    ):
+        _execute(index(harness), statement)
+        assert harness.gateway.store.verify() != [], statement
+        harness.gateway.store.rebuild()
+        assert harness.gateway.store.verify() == []
+
+
+def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second: Gateway) -> None:
+    stores = (harness.gateway.store, second.store)
+    threads = [
+        threading.Thread(
+            target=lambda store=store, number=number: store.commit(
+                lambda view: ([RunOpened(run=f"01KDVP9R00000000000000000{number}", goal="g", by="x")], None)
+            )
+        )
+        for number, store in enumerate(stores)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Hand(harness).counts()["runs"] == 3
+    assert harness.gateway.store.verify() == []
