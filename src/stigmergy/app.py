@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stigmergy.backends.sqlite import SqliteStore, create_store
+from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
+from stigmergy.core.journal import Damage, find_damage, set_damage_aside
+from stigmergy.errors import ProjectExists, ProjectNotFound
 from stigmergy.evidence.pointers import (
     ArtifactAddress,
     ArtifactResolver,
@@ -37,9 +39,17 @@ DEFAULT_GOAL = "first run"
 def init_project(
     start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
 ) -> Project:
-    """Make a project with an empty store, its keys and a first run."""
+    """Make a project with an empty store, its keys and a first run.
+
+    A project that came with a checkout, and has no journal on this machine yet, gets its own.
+    """
     clock = clock or SystemClock()
-    project = create_project(start, new_ulid(clock.now(), randomness))
+    try:
+        project = create_project(start, new_ulid(clock.now(), randomness))
+    except ProjectExists:
+        project = find_project(start)
+        if (project.catalog / JOURNAL).exists():
+            raise
     create_store(project.catalog, project=project.project_id, at=clock.now())
     TokenKey.at(settings.key_folder(project.project_id))
     store = SqliteStore(project.catalog, clock)
@@ -60,7 +70,7 @@ def open_project(
     progress: Callable[[int, int], None] | None = None,
 ) -> Gateway:
     """The gateway of the project a folder belongs to."""
-    project = find_project(start)
+    project = _found(start)
     store = SqliteStore(project.catalog, clock or SystemClock(), progress)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
@@ -73,6 +83,28 @@ def open_project(
         key=TokenKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
     )
+
+
+def find_project_damage(start: Path) -> Damage | None:
+    """The first damage in a project's journal."""
+    with hold_journal(_found(start).catalog) as journal:
+        return find_damage(journal)
+
+
+def recover_project(start: Path, *, clock: Clock | None = None) -> Damage | None:
+    """Set a damaged journal aside and keep what is sound of it."""
+    with hold_journal(_found(start).catalog) as journal:
+        return set_damage_aside(journal, (clock or SystemClock()).now())
+
+
+def _found(start: Path) -> Project:
+    project = find_project(start)
+    if not (project.catalog / JOURNAL).exists():
+        raise ProjectNotFound(
+            f"{project.catalog} names a project, but there is no journal of it on this machine.",
+            hint="Begin one: stig init.",
+        )
+    return project
 
 
 def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -64,6 +64,21 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     def tool_name(self) -> str:
         """Its name as an MCP tool: no dots, since clients refuse them."""
         return self.title.replace(".", "_")
+
+    @property
+    def explained(self) -> dict[str, str]:
+        """What each field of the request is."""
+        hints = get_type_hints(self.request, include_extras=True)
+        return {name: next(_descriptions(hint), "") for name, hint in hints.items()}
+
+
+def _descriptions(hint: Any) -> Iterator[str]:
+    """What is said of a type, outside first."""
+    for each in getattr(hint, "__metadata__", ()):
+        if isinstance(each, msgspec.Meta) and each.description:
+            yield each.description
+    for part in get_args(hint):
+        yield from _descriptions(part)
 
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {}

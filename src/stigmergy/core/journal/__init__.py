@@ -1,11 +1,13 @@
 """The journal: an append-only file of commits that is the whole truth; everything else is rebuilt from it."""
 
+from stigmergy.core.journal.damage import Damage, find_damage, set_damage_aside
 from stigmergy.core.journal.file import Journal, Place, create_journal, sync_folder
 from stigmergy.core.journal.format import FORMAT, Header, Line, encode_facts, print_header, print_line
 from stigmergy.core.journal.group import GroupCommit, Ticket
 
 __all__ = [
     "FORMAT",
+    "Damage",
     "GroupCommit",
     "Header",
     "Journal",
@@ -14,7 +16,9 @@ __all__ = [
     "Ticket",
     "create_journal",
     "encode_facts",
+    "find_damage",
     "print_header",
     "print_line",
+    "set_damage_aside",
     "sync_folder",
 ]

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 import msgspec
 
-from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.hooks import HOOKS, PLAIN, Hook
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
 from stigmergy.operations import OPERATIONS, Operation
 
-_TYPES: dict[Any, click.ParamType] = {int: click.INT, float: click.FLOAT, str: click.STRING}
+_TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 
 
 def build(words: str, entry: Entry) -> click.Command:
@@ -38,21 +38,15 @@ def parameters(operation: Operation[Any, Any], hook: Hook = PLAIN) -> list[click
     fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
     hints = get_type_hints(operation.request, include_extras=True)
     by_position = operation.command.arguments if operation.command else ()
-    options = (_option(field, hints[name]) for name, field in fields.items() if name not in by_position)
+    about = operation.explained
+    options = (_option(field, hints[name], about[name]) for name, field in fields.items() if name not in by_position)
     return [
-        *(_argument(name, required=fields[name].required and not hook.optional) for name in by_position),
+        *(Argument(name, about[name], required=fields[name].required and not hook.optional) for name in by_position),
         *(option for option in options if option is not None),
     ]
 
 
-def _argument(name: str, *, required: bool) -> click.Argument:
-    """A text given by position; one that may be left out is all the words there are."""
-    if required:
-        return click.Argument([name])
-    return click.Argument([name], nargs=-1, callback=lambda ctx, argument, words: " ".join(words) or None)
-
-
-def _option(field: msgspec.structs.FieldInfo, hint: Any) -> click.Option | None:
+def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Option | None:
     """A field as an option: a list's is in the singular and may be repeated, an object has none."""
     kind = _plain(hint)
     many = get_origin(kind) is list
@@ -60,7 +54,6 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any) -> click.Option | None:
     if shown is None:
         return None
     flag = "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
-    text = _description(hint)
     if many:
         text += " (repeatable)"
     elif isinstance(field.default, str | int) and field.default != "":
@@ -77,16 +70,9 @@ def _plain(hint: Any) -> Any:
     return hint
 
 
-def _type(kind: Any) -> click.ParamType | None:
+def _type(kind: Any) -> click.ParamType[Any] | None:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # a pointer, given by its ref
         return click.STRING
     return _TYPES.get(kind)
-
-
-def _description(hint: Any) -> str:
-    for each in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
-        if isinstance(each, msgspec.Meta) and each.description:
-            return each.description
-    return ""

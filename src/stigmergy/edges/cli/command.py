@@ -11,6 +11,19 @@ from stigmergy.edges.cli.session import EVERYWHERE, Session, everywhere
 from stigmergy.edges.cli.table import Entry
 
 
+class Argument(click.Argument):
+    """A text given by position; one that may be left out is all the words there are."""
+
+    def __init__(self, name: str, about: str, *, required: bool) -> None:
+        super().__init__(
+            [name],
+            nargs=1 if required else -1,
+            metavar=name.upper() if required else f"[{name.upper()}]",
+            callback=None if required else lambda ctx, argument, words: " ".join(words) or None,
+        )
+        self.about = about
+
+
 class Command(click.Command):
     """One command of `stig`; its callback gets the session and what was given."""
 
@@ -41,16 +54,17 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Its own options, then those every command takes."""
-        own, shared = [], []
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "On every command": []}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                (shared if parameter.name in EVERYWHERE else own).append(record)
-        if own:
-            with formatter.section("Options"):
-                formatter.write_dl(own)
-        with formatter.section("On every command"):
-            formatter.write_dl(shared)
+            if isinstance(parameter, Argument):
+                sections["Arguments"].append((parameter.human_readable_name, parameter.about))
+            elif (record := parameter.get_help_record(ctx)) is not None:
+                shared = parameter.name in EVERYWHERE or parameter.name == "help"
+                sections["On every command" if shared else "Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The example as it is, never folded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,37 +11,47 @@ if TYPE_CHECKING:
 
 
 class Bytes:
-    """A bar over bytes, for callbacks told how many of how many are done. It appears with the first news that is not
-    already the last, and goes when the work is done."""
+    """A bar over bytes, to be told how many of how many are done; 0 in all means that nobody knows.
+
+    It appears with the first news that is not already the last, and goes when the work is done.
+    """
 
     def __init__(self, working: str) -> None:
         self._working = working
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._shown: tuple[Progress, TaskID] | None = None
         self._shows = sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         """So much is done."""
         if not self._shows:
             return
-        if self._bar is None or self._task is None:
-            if done >= total:
-                return
-            self._bar = make_bar()
-            self._task = self._bar.add_task(self._working, total=total)
-            self._bar.start()
-        self._bar.update(self._task, completed=done, total=total)
-        if done >= total:
-            self.close()
+        ended = 0 < total <= done
+        if self._shown is None and not ended:
+            bar = _make_bar()
+            self._shown = bar, bar.add_task(self._working, total=total or None)
+            bar.start()
+        if self._shown is not None:
+            bar, task = self._shown
+            bar.update(task, completed=done)
+            if ended:
+                self.close()
 
     def close(self) -> None:
         """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._shown is not None:
+            self._shown[0].stop()
+            self._shown = None
+
+    def __enter__(self) -> Bytes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
-def make_bar() -> Progress:
+def _make_bar() -> Progress:
     """A bar on stderr that leaves nothing behind."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

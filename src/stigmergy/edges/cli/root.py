@@ -43,14 +43,13 @@ class Tree(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the nearest names when there is no such command."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as problem:
+        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx))
-            problem.message += f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-            raise
+            asked = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{asked}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands under their sections, a group as one line."""

@@ -11,8 +11,9 @@ import click
 from stigmergy.edges.cli.screen import json_line, safe
 
 if TYPE_CHECKING:
-    from stigmergy.edges.client import Bus
+    from stigmergy.edges.client import Bus, Way
     from stigmergy.errors import StigmergyError
+    from stigmergy.operations import Credential
     from stigmergy.settings import Settings
 
 EVERYWHERE = ("json", "speak_as", "in_run", "project")
@@ -57,25 +58,35 @@ class Session:
         """Whether calls go to a gateway elsewhere."""
         return self.settings.url is not None
 
-    def bus(self, working: str = "Building the index") -> Bus:
-        """The bus: the gateway at STIGMERGY_URL, or the project's files. A long opening shows how it goes."""
-        from stigmergy.edges.client import Bus
+    def credential(self) -> Credential:
+        """Whom to act as: the token's bearer, or the admin of this machine's files."""
+        from stigmergy.operations import Credential
 
-        settings = self.settings
-        if self._run is not None and (settings.url or settings.token):
+        token = self.settings.token
+        by_token = token is not None or self.remote
+        if self._run is not None and by_token:
             raise click.UsageError("--run is for the admin at the machine; a token names its own run.")
-        if settings.url is not None:
-            return Bus.connect(settings.url, settings.token, as_=self._speak_as)
+        return Credential(
+            token=token, local_admin=not by_token, run=self._run or self.settings.run, speak_as=self._speak_as
+        )
+
+    def way(self, working: str = "Building the index") -> Way:
+        """The gateway at STIGMERGY_URL, or that of the project's files. A long opening shows how it goes."""
+        if self.settings.url is not None:
+            from stigmergy.edges.client.remote import Remote
+
+            return Remote(self.settings.url)
+        from stigmergy.app import open_project
         from stigmergy.edges.cli.progress import Bytes
 
-        return Bus.open(
-            self.folder,
-            token=settings.token,
-            run=self._run or settings.run,
-            as_=self._speak_as,
-            settings=settings,
-            progress=Bytes(working),
-        )
+        return open_project(self.folder, self.settings, progress=Bytes(working))
+
+    def bus(self, working: str = "Building the index") -> Bus:
+        """The bus to speak on."""
+        from stigmergy.edges.client import Bus
+
+        credential = self.credential()
+        return Bus(self.way(working), credential)
 
     def answer(self, answer: Any, show: Callable[[Any], Iterable[str]]) -> None:
         """Print an answer: as JSON for programs, in lines for people."""

@@ -38,4 +38,6 @@ def mcp(entry: Entry) -> Command:
 
 
 def _mcp(session: Session, given: dict[str, Any]) -> None:
-    raise NotImplementedError
+    from stigmergy.edges.mcp import serve_stdio
+
+    serve_stdio(session.way, session.credential())

@@ -1,5 +1,5 @@
 """The SDK: one `Bus`, in process or remote, with a method for every operation."""
 
-from stigmergy.edges.client.bus import Bus
+from stigmergy.edges.client.bus import Bus, Way
 
-__all__ = ["Bus"]
+__all__ = ["Bus", "Way"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
 from stigmergy.edges.client.methods import Methods
-from stigmergy.edges.client.ways import InProcess, Way
 from stigmergy.operations import OPERATIONS, Credential, Operation, to_request
 from stigmergy.settings import Settings
 
@@ -19,15 +18,27 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 
+class Way(Protocol):
+    """Takes calls to a gateway, and is one when the project is open in this process. Safe under threads."""
+
+    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential, /) -> Response:
+        """The answer; a refusal is raised, the same on every way."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything held."""
+        ...
+
+
 class Bus(Methods):
     """Every operation as a method: the same ones whether the project is opened here or served elsewhere.
 
     Safe to share between threads. Refusals are raised as `StigmergyError`s with a stable `code`.
     """
 
-    def __init__(self, way: Way, *, speaks_as: str | None = None, owns_way: bool = True) -> None:
+    def __init__(self, way: Way, credential: Credential, *, owns_way: bool = True) -> None:
         self._way = way
-        self._speaks_as = speaks_as
+        self._credential = credential
         self._owns_way = owns_way
 
     @classmethod
@@ -49,26 +60,27 @@ class Bus(Methods):
         from stigmergy.app import open_project
 
         gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
-        credential = Credential(token=token, local_admin=token is None, run=run)
-        return cls(InProcess(gateway, credential), speaks_as=as_)
+        return cls(gateway, Credential(token=token, local_admin=token is None, run=run, speak_as=as_))
 
     @classmethod
     def connect(cls, url: str, token: str | None = None, *, as_: str | None = None, timeout: float = 60.0) -> Bus:
         """A gateway served at a URL, for the bearer of a token."""
         from stigmergy.edges.client.remote import Remote
 
-        return cls(Remote(url, token, timeout=timeout), speaks_as=as_)
+        return cls(Remote(url, timeout=timeout), Credential(token=token, speak_as=as_))
 
     def speak_as(self, name: str) -> Bus:
         """The same bus in the name of a descendant; closing it leaves this one open."""
-        return Bus(self._way, speaks_as=name, owns_way=False)
+        return Bus(self._way, msgspec.structs.replace(self._credential, speak_as=name), owns_way=False)
 
     def call(
         self, operation: Operation[Request, Response], request: Request, *, idempotency_key: str | None = None
     ) -> Response:
         """Carry out an operation with a request that has been checked."""
-        answer = self._way.call(operation, request, speak_as=self._speaks_as, idempotency_key=idempotency_key)
-        return cast(Response, answer)
+        credential = self._credential
+        if idempotency_key is not None:
+            credential = msgspec.structs.replace(credential, idempotency_key=idempotency_key)
+        return self._way.call(operation, request, credential)
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -59,6 +59,7 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
     fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
     hints = get_type_hints(operation.request, include_extras=True)
     required = tuple(name for name, field in fields.items() if field.required)
+    about = operation.explained
     by_position = (operation.command.arguments if operation.command else ()) or required
     order = [*by_position, *(name for name in fields if name not in by_position)]
     parameters = ["self"]
@@ -67,7 +68,7 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
         if len(parameters) == 1 + len(by_position):
             parameters.append("*")
         parameters.append(f"{name}: {_annotation(hints[name], named)}{_default(fields[name])}")
-        explained.append(f"            {name}: {_description(hints[name])}")
+        explained.append(f"            {name}: {about[name]}")
     if operation.writes:
         if "*" not in parameters:
             parameters.append("*")
@@ -134,13 +135,6 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.default is msgspec.NODEFAULT:
         return " = ()"
     return f" = {_quoted(field.default)}" if isinstance(field.default, str) else f" = {field.default!r}"
-
-
-def _description(kind: Any) -> str:
-    for each in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
-        if isinstance(each, msgspec.Meta) and each.description:
-            return each.description
-    return ""
 
 
 if __name__ == "__main__":

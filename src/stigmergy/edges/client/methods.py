@@ -98,8 +98,8 @@ class Methods(ABC):
             k: How many at the most
             scope: Only this scope
             kind: Only this kind
-            max_tokens: 
-            cursor: 
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
         """
         return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import select
 import threading
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from stigmergy import __version__
 from stigmergy.errors import FieldValue, Internal, RouteNotFound, StigmergyError, Unreachable
-from stigmergy.operations import Operation
+from stigmergy.operations import Credential, Operation
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Response = TypeVar("Response", bound=msgspec.Struct)
 
 KEPT = 8
 _HINT = "Is it running? `stig up` starts one; STIGMERGY_URL says where it is."
@@ -32,7 +35,7 @@ class Call(NamedTuple):
 class Remote:
     """A gateway at a URL. Threads share a small pool of connections."""
 
-    def __init__(self, url: str, token: str | None, *, timeout: float) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0) -> None:
         parts = urlsplit(url)
         try:
             host, port = parts.hostname, parts.port
@@ -44,22 +47,14 @@ class Remote:
         self._host, self._port = host, port
         self._prefix = parts.path.rstrip("/")
         self._url = url
-        self._token = token
         self._timeout = timeout
         self._idle: list[HTTPConnection] = []
         self._lock = threading.Lock()
         self._closed = False
 
-    def call(
-        self,
-        operation: Operation[Any, Any],
-        request: msgspec.Struct,
-        *,
-        speak_as: str | None,
-        idempotency_key: str | None,
-    ) -> Any:
+    def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """The gateway's answer, or its refusal."""
-        call = self._call(operation, request, speak_as, idempotency_key)
+        call = self._call(operation, request, credential)
         status, kind, body = self._send(call)
         if 200 <= status < 300 and kind == "application/json":
             try:
@@ -76,9 +71,7 @@ class Remote:
         for connection in idle:
             connection.close()
 
-    def _call(
-        self, operation: Operation[Any, Any], request: msgspec.Struct, speak_as: str | None, key: str | None
-    ) -> Call:
+    def _call(self, operation: Operation[Any, Any], request: msgspec.Struct, credential: Credential) -> Call:
         route = operation.route
         if route is None:
             reason = operation.kept_off.get("http", "it has no address")
@@ -89,19 +82,19 @@ class Remote:
             if f"{{{name}}}" in path:
                 path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
         headers = {"Accept": "application/json", "User-Agent": f"stigmergy/{__version__}"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if key is not None:
-            headers["Idempotency-Key"] = key
+        if credential.token is not None:
+            headers["Authorization"] = f"Bearer {credential.token}"
+        if credential.idempotency_key is not None:
+            headers["Idempotency-Key"] = credential.idempotency_key
         body, asked = None, fields
         if route.method == "POST":
             body, asked = msgspec.json.encode(fields), {}
             headers["Content-Type"] = "application/json"
-        if speak_as is not None:
-            asked["as"] = speak_as
+        if credential.speak_as is not None:
+            asked["as"] = credential.speak_as
         if asked:
             path = f"{path}?{urlencode(_text(asked), doseq=True)}"
-        repeatable = not operation.writes or key is not None
+        repeatable = not operation.writes or credential.idempotency_key is not None
         return Call(route.method, self._prefix + path, body, headers, repeatable)
 
     def _send(self, call: Call) -> tuple[int, str, bytes]:

@@ -1,0 +1,57 @@
+"""`stig recover`: what to do when the journal itself is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.screen import safe
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from stigmergy.core.journal import Damage
+
+
+def recover(entry: Entry) -> Command:
+    """`stig recover`"""
+    agreed = click.Option(["--yes", "agreed"], is_flag=True, help="Do not ask.")
+    return Command("recover", entry, [agreed], _recover)
+
+
+def _recover(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.app import find_project_damage, recover_project
+
+    damage = find_project_damage(session.folder)
+    if damage is not None and not given["agreed"]:
+        for line in _describe(damage):
+            session.say(line)
+        click.confirm("Set the damaged part aside?", abort=True, err=True)
+    if damage is not None:
+        damage = recover_project(session.folder)
+    if damage is None:
+        session.answer({"recovered": False}, lambda _: ["The journal is sound: there is nothing to recover."])
+        return
+    answer = {
+        "recovered": True,
+        "set_aside": str(damage.set_aside),
+        "line": damage.line,
+        "offset": damage.offset,
+        "kept_commits": damage.commits,
+        "cut_bytes": damage.size,
+    }
+    session.answer(answer, lambda _: _done(damage))
+
+
+def _describe(damage: Damage) -> Iterator[str]:
+    yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
+    yield f"The {damage.commits:,} commits before it are sound and stay."
+    yield f"The {damage.size:,} bytes from there on will be gone from the project; a copy of the whole file is kept."
+
+
+def _done(damage: Damage) -> Iterator[str]:
+    yield f"{damage.commits:,} sound commits are kept; {damage.size:,} bytes from line {damage.line} on were cut."
+    yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"
