@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stigmergy.edges.cli.session import EVERYWHERE, Session, everywhere
 from stigmergy.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from stigmergy.errors import StigmergyError
 
 
 class Argument(click.Argument):
@@ -46,9 +49,12 @@ class Command(click.Command):
         session = Session(**{name: ctx.params.pop(name) for name in EVERYWHERE})
         try:
             self._act(session, ctx.params)
-        except (StigmergyError, OSError) as problem:
-            if isinstance(problem, BrokenPipeError):
-                raise
+        except click.UsageError as problem:
+            problem.ctx = problem.ctx or ctx
+            raise
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as problem:
             session.refuse(problem if isinstance(problem, StigmergyError) else _trouble(problem))
             ctx.exit(1)
 
@@ -71,8 +77,16 @@ class Command(click.Command):
         formatter.write(f"\n{self.epilog}\n")
 
 
-def _trouble(problem: OSError) -> Any:
+def _trouble(problem: Exception) -> StigmergyError:
+    """What was not foreseen, in one line: the machine's refusals as it words them, our own faults with their place."""
     from stigmergy.errors import Internal
 
-    where = f" ({problem.filename})" if problem.filename else ""
-    return Internal(f"{problem.strerror or problem}{where}.")
+    if isinstance(problem, OSError):
+        where = f": {problem.filename}" if problem.filename else ""
+        return Internal(f"{problem.strerror or problem}{where}")
+    from traceback import extract_tb
+
+    *_, last = extract_tb(problem.__traceback__)
+    return Internal(
+        f"{type(problem).__name__}: {problem}", hint=f"A fault of ours, at {last.filename}, line {last.lineno}."
+    )

@@ -21,7 +21,7 @@ HEAD = "HEAD"
 def put_one(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     """Put a claim and say what its pointers were stamped as."""
     refs = [full_ref(ref, session.folder, f"pointer[{n}]") for n, ref in enumerate(given.pop("pointers", ()))]
-    places: list[Place] = []
+    places: dict[str, Place] = {}
     top = None if session.remote else find_worktree(session.folder)
     at: list[str] = []
     for position, text in enumerate(given.pop("at", ())):
@@ -33,7 +33,7 @@ def put_one(session: Session, operation: Operation[Any, Any], given: Given) -> N
             at.append(text)
         else:
             place = from_top(split_place(text), session.folder, top, field)
-            places.append(place)
+            places[text] = place
             at.append(print_place(_pinned(place, top)))
     given |= {"pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs], "at": at}
     for name in ("tags", "hash_keys"):
@@ -56,23 +56,21 @@ def _pinned(place: Place, top: Path) -> Place:
     return place._replace(revision=head) if head is not None else place
 
 
-def _explain(refusal: StigmergyError, places: list[Place], top: Path) -> None:
+def _explain(refusal: StigmergyError, places: dict[str, Place], top: Path) -> None:
     """Say what to do when the evidence is there for the eye and not for git."""
-    if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places):
+    if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places.values()):
         refusal.hint = "The file is not in that commit: commit it first. Pointers lead to committed lines."
-    elif isinstance(refusal, RevisionNotFound) and any(place.revision == HEAD for place in places):
+    elif isinstance(refusal, RevisionNotFound) and any(place.revision == HEAD for place in places.values()):
         refusal.hint = "Commit something first. Pointers lead to committed lines."
 
 
-def _warn_of_changes(session: Session, engram: Engram, places: list[Place], top: Path) -> None:
+def _warn_of_changes(session: Session, engram: Engram, places: dict[str, Place], top: Path) -> None:
     """Say so when the lines on disk are not the ones that were stamped."""
     stamped = {pointer.digest for pointer in engram.pointers}
-    for place in places:
+    for text, place in places.items():
         if place.revision == HEAD and not _on_disk(engram, place, top) & stamped:
-            spot = print_place(place).removesuffix(f"@{HEAD}")
             session.warn(
-                f"{spot} differs on disk from HEAD, and HEAD's lines were stamped. See them from the top of the "
-                f"repository: stig deref {spot}"
+                f"{text} differs on disk from HEAD, and HEAD's lines were stamped. See them: stig deref {text}"
             )
 
 

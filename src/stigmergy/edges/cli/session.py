@@ -39,7 +39,7 @@ class Session:
 
     def __init__(self, *, json: bool, speak_as: str | None, in_run: str | None, project: Path) -> None:
         self.json = json
-        self.folder = project
+        self.folder = project.resolve()
         self._speak_as = speak_as
         self._run = in_run
         self._settings: Settings | None = None
@@ -66,6 +66,12 @@ class Session:
         by_token = token is not None or self.remote
         if self._run is not None and by_token:
             raise click.UsageError("--run is for the admin at the machine; a token names its own run.")
+        if token is None and self.remote:
+            from stigmergy.errors import TokenMissing
+
+            raise TokenMissing(
+                "STIGMERGY_URL is set and STIGMERGY_TOKEN is not.", hint="`stig agent token NAME` prints a token."
+            )
         return Credential(
             token=token, local_admin=not by_token, run=self._run or self.settings.run, speak_as=self._speak_as
         )

@@ -11,7 +11,8 @@ from stigmergy.core import is_digest, is_hex
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
-from stigmergy.operations.engrams import Forgotten, QueryAnswer
+from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.keeping import Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer

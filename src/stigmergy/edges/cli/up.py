@@ -1,0 +1,183 @@
+"""`stig up`: serve the project on this machine, once."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.screen import dim, safe
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from stigmergy.operations import Gateway
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 7171
+PORTS_TRIED = 100
+RUNNING = "gateway.json"
+STARTING_SECONDS = 5.0
+TOKEN_SECONDS = 60
+
+
+def up(entry: Entry) -> Command:
+    """`stig up`"""
+    port = click.Option(
+        ["--port", "port"],
+        type=click.IntRange(1, 65_535),
+        help=f"Listen on this port and no other; {DEFAULT_PORT} or the next free one unless said.",
+    )
+    return Command("up", entry, [port], _up)
+
+
+def _up(session: Session, given: dict[str, Any]) -> None:
+    with closing(_opened(session)) as gateway:
+        record = session.settings.key_folder(gateway.store.project) / RUNNING
+        with _alone(record) as mine:
+            if mine is None:
+                _show_running(session, gateway, record)
+            else:
+                _serve(session, gateway, mine, given["port"])
+
+
+def _opened(session: Session) -> Gateway:
+    """The project here; one is made where there is none."""
+    from stigmergy.app import init_project, open_project
+    from stigmergy.edges.cli.progress import Bytes
+    from stigmergy.errors import ProjectNotFound
+
+    progress = Bytes("Building the index")
+    try:
+        return open_project(session.folder, session.settings, progress=progress)
+    except ProjectNotFound:
+        project = init_project(session.folder, session.settings)
+        session.say(f"Made a project in {safe(str(project.catalog))}")
+        return open_project(session.folder, session.settings, progress=progress)
+
+
+def _serve(session: Session, gateway: Gateway, record: int, port: int | None) -> None:
+    from stigmergy.edges.http import Codes, serve
+
+    codes = Codes()
+    with closing(_bind(session, port)) as listening:
+        bound = listening.getsockname()[1]
+        os.pwrite(record, json.dumps({"pid": os.getpid(), "port": bound}).encode(), 0)
+        serve(gateway, listening, lambda: _show(session, gateway, bound, codes.new(), running=False), codes=codes)
+
+
+def _show(session: Session, gateway: Gateway, port: int, code: str, *, running: bool) -> None:
+    link = f"http://{HOST}:{port}/#code={code}"
+
+    def show(_: Any) -> Iterator[str]:
+        yield f"{'Already serving' if running else 'Serving'} project {gateway.store.project}"
+        yield click.style(link, bold=True)
+        yield dim("The link works once." + ("" if running else " Stop with Ctrl-C."))
+
+    session.answer({"url": f"http://{HOST}:{port}", "link": link, "running": running}, show)
+
+
+def _show_running(session: Session, gateway: Gateway, record: Path) -> None:
+    """Ask the server that is running for a fresh code, as the admin of its files."""
+    from stigmergy.edges.client.remote import Remote
+    from stigmergy.edges.http.sessions import Codes, NewCode, session_operations
+    from stigmergy.errors import Unreachable
+    from stigmergy.operations import Credential
+
+    found = _read_running(record)
+    if found is None:
+        raise Unreachable("Another stig holds this project and does not say where it serves it.")
+    _, new_code = session_operations(Codes())
+    remote = Remote(f"http://{HOST}:{found['port']}")
+    with closing(remote):
+        try:
+            answer = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway)))
+        except Unreachable as problem:
+            problem.hint = f"Process {found['pid']} should be serving this project; stop it and try again."
+            raise
+    _show(session, gateway, found["port"], answer.code, running=True)
+
+
+def _admin_token(gateway: Gateway) -> str:
+    """A token for whoever may read the project's key, good for a moment."""
+    from stigmergy.core import SECOND
+    from stigmergy.errors import RunNotFound
+    from stigmergy.policy import ADMIN, Claims
+
+    with gateway.store.read() as view:
+        run = view.current_run()
+        if run is None:
+            raise RunNotFound(hint="Open one: stig run new GOAL.")
+        expires_at = view.as_of + TOKEN_SECONDS * SECOND
+    claims = Claims(
+        agent=ADMIN, role=ADMIN, parent=None, project=gateway.store.project, run=run.run_id, expires_at=expires_at
+    )
+    return gateway.key.sign(claims)
+
+
+@contextmanager
+def _alone(record: Path) -> Iterator[int | None]:
+    """The record of who serves the project, held while serving; none when another process holds it."""
+    descriptor = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        os.ftruncate(descriptor, 0)
+        try:
+            yield descriptor
+        finally:
+            os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _read_running(record: Path) -> dict[str, int] | None:
+    """Who serves the project; one that is only just starting is waited for."""
+    deadline = time.monotonic() + STARTING_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            found = json.loads(record.read_bytes())
+            return {"pid": int(found["pid"]), "port": int(found["port"])}
+        except ValueError:
+            time.sleep(0.05)
+    return None
+
+
+def _bind(session: Session, wanted: int | None) -> socket.socket:
+    """A listening socket on the wanted port, or on the first free one from the default."""
+    from stigmergy.errors import PortTaken
+
+    ports = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if wanted is None else [wanted]
+    for port in ports:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, port))
+            listening.listen(128)  # only then is the port surely ours
+        except OSError as problem:
+            listening.close()
+            if problem.errno != errno.EADDRINUSE:
+                raise
+            continue
+        if wanted is None and port != DEFAULT_PORT:
+            session.say(f"Port {DEFAULT_PORT} is taken; {port} is free.")
+        return listening
+    raise PortTaken(
+        f"Something else listens on port {wanted or DEFAULT_PORT}.",
+        field="port",
+        used=wanted,
+        hint="Leave --port out to take the next free one.",
+    )
