@@ -1,0 +1,211 @@
+"""Bodies that are not taken: each refused by name, before it costs anything, with nothing stored."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from stigmergy.edges.http.calls import BODY_LIMIT, BODY_LIMITS
+from tests.http.served import Answer, Served
+
+MEGABYTE = 1024 * 1024
+HUGE = 100 * MEGABYTE
+BLOCK = b"x" * 65536
+
+CLAIM = b'"claim":"The parser trusts its input.","at":["src/parser.py:1"]'
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "FIELD_MISSING"),
+        (b"{", "BAD_JSON"),
+        (b"null and void", "BAD_JSON"),
+        (b"{" + CLAIM + b"} {}", "BAD_JSON"),
+        (b"\xef\xbb\xbf{}", "BAD_JSON"),
+        (b"\xff\xfe{\x00}\x00", "BAD_TEXT"),
+        (b"{" + CLAIM + b',"kind":"\xff"}', "BAD_TEXT"),
+        (b"[]", "FIELD_TYPE"),
+        (b"null", "FIELD_TYPE"),
+        (b'"engram"', "FIELD_TYPE"),
+        (b"{" + CLAIM + b',"claim":"Twice."}', "DUPLICATE_KEY"),
+        (b"{" + CLAIM + b',"pointers":[{"type":"repo","type":"url","ref":"x"}]}', "DUPLICATE_KEY"),
+        (b'{"\\ud800":1,"\\ud800":2}', "DUPLICATE_KEY"),
+        (b"{" + CLAIM + b',"confidence":NaN}', "NUMBER_RANGE"),
+        (b"{" + CLAIM + b',"confidence":-Infinity}', "NUMBER_RANGE"),
+        (b"{" + CLAIM + b',"confidence":1e999}', "NUMBER_RANGE"),
+        (b"{" + CLAIM + b',"confidence":10000000000000000000000}', "NUMBER_RANGE"),
+        (b"{" + CLAIM + b',"kind":"\\ud800"}', "BAD_TEXT"),
+        (b"{" + CLAIM + b',"\\udfff":1}', "BAD_TEXT"),
+        (b"[" * 50_000, "TOO_DEEP"),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "TOO_DEEP"),
+        (b"{" + CLAIM + b',"colour":"red"}', "FIELD_UNKNOWN"),
+        (b"{" + CLAIM + b',"kind":7}', "FIELD_TYPE"),
+        (b"{" + CLAIM + b',"kind":"rumour"}', "FIELD_VALUE"),
+        (b"{" + CLAIM + b',"confidence":"0.5"}', "FIELD_TYPE"),
+        (b"{" + CLAIM + b',"provenance":{"created_by":"me"}}', "PROVENANCE_STAMPED"),
+    ],
+)
+def test_a_body_that_is_wrong_is_refused_by_name(bus: Served, body: bytes, code: str) -> None:  # EB-02
+    with bus.nothing_stored():
+        answer = bus.call("POST", "/engram", body)
+    assert (answer.status, answer.code) == (422, code)
+
+
+def test_a_hundred_thousand_levels_are_refused_before_parsing(bus: Served) -> None:  # EB-02
+    bodies = (b"[" * 100_000, b'{"engrams":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a":' * 100_000)
+    with bus.nothing_stored():
+        for body in bodies:
+            start = time.monotonic()
+            answer = bus.call("POST", "/engrams", body)
+            assert (answer.status, answer.code) == (422, "TOO_DEEP")
+            assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "application/json; charset=latin-1"],
+)
+def test_a_content_type_that_is_not_json(bus: Served, content_type: str) -> None:
+    with bus.nothing_stored():
+        answer = bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers={"Content-Type": content_type})
+    assert (answer.status, answer.code, answer.json["limit"]) == (415, "CONTENT_TYPE", "application/json")
+
+
+def test_json_may_say_that_it_is_utf_8(bus: Served) -> None:
+    headers = {"Content-Type": 'Application/JSON; charset="UTF-8"'}
+    assert bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers=headers).status == 200
+
+
+def test_the_limit_is_the_operations_own(bus: Served) -> None:
+    def padded(size: int) -> bytes:
+        return b"{" + CLAIM + b"}" + b" " * (size - len(CLAIM) - 2)
+
+    assert bus.call("POST", "/engram", padded(BODY_LIMIT)).status == 200
+    with bus.nothing_stored():
+        for target, limit in (("/engram", BODY_LIMIT), ("/engrams", BODY_LIMITS["put_engrams"])):
+            answer = bus.call("POST", target, padded(limit + 1))
+            assert (answer.status, answer.code) == (413, "BODY_TOO_LARGE")
+            assert (answer.json["limit"], answer.json["used"]) == (limit, limit + 1)
+
+
+def _head(bus: Served, target: str, *lines: str) -> bytes:
+    said = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Authorization: Bearer {bus.token}"]
+    return "\r\n".join([*said, "Content-Type: application/json", *lines, "", ""]).encode()
+
+
+def _exchange(bus: Served, head: bytes, body: Iterator[bytes]) -> tuple[Answer, int]:
+    """The answer, read only after everything was sent or the server hung up, and how much was sent till then."""
+    sent = 0
+    with socket.create_connection(("127.0.0.1", bus.port), timeout=20) as wire:
+        wire.sendall(head)
+        try:
+            for block in body:
+                wire.sendall(block)
+                sent += len(block)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        received = b""
+        while block := wire.recv(65536):
+            received += block
+    top, _, rest = received.partition(b"\r\n\r\n")
+    status, *headers = top.decode().split("\r\n")
+    named = {name.lower(): value for name, _, value in (line.partition(": ") for line in headers)}
+    return Answer(int(status.split()[1]), named, rest), sent
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_a_hundred_megabytes_are_refused_at_their_declaration(bus: Served) -> None:  # EB-02
+    before = _peak()
+    with bus.nothing_stored():
+        answer, sent = _exchange(
+            bus, _head(bus, "/engram", f"Content-Length: {HUGE}"), (BLOCK for _ in range(HUGE // len(BLOCK)))
+        )
+    assert (answer.status, answer.code, answer.json["used"]) == (413, "BODY_TOO_LARGE", HUGE)
+    assert answer.headers["connection"] == "close"
+    assert sent == HUGE  # its sender was let finish, so that it could read the refusal
+    assert _peak() - before < 24 * MEGABYTE
+
+
+def test_a_hundred_megabytes_in_chunks_are_refused_where_the_limit_is_passed(bus: Served) -> None:  # EB-02
+    def chunks() -> Iterator[bytes]:
+        for _ in range(HUGE // len(BLOCK)):
+            yield b"10000\r\n" + BLOCK + b"\r\n"
+        yield b"0\r\n\r\n"
+
+    before = _peak()
+    with bus.nothing_stored():
+        answer, _ = _exchange(bus, _head(bus, "/engrams", "Transfer-Encoding: chunked"), chunks())
+    limit = BODY_LIMITS["put_engrams"]
+    assert (answer.status, answer.code, answer.json["limit"]) == (413, "BODY_TOO_LARGE", limit)
+    assert limit < answer.json["used"] < 2 * limit
+    assert _peak() - before < 48 * MEGABYTE
+
+
+def test_whoever_waits_for_permission_is_refused_before_sending(bus: Served) -> None:
+    head = _head(bus, "/engram", f"Content-Length: {HUGE}", "Expect: 100-continue")
+    with socket.create_connection(("127.0.0.1", bus.port), timeout=20) as wire:
+        wire.sendall(head)
+        assert wire.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_shorter_than_declared_is_no_request(bus: Served) -> None:
+    with bus.nothing_stored():
+        with socket.create_connection(("127.0.0.1", bus.port), timeout=20) as wire:
+            wire.sendall(_head(bus, "/engram", "Content-Length: 1000") + b"{" + CLAIM + b"}")
+            wire.shutdown(socket.SHUT_WR)
+            assert b"200 OK" not in wire.recv(65536)
+        assert bus.call("GET", "/healthz").status == 200
+
+
+@pytest.mark.parametrize("length", ["-1", "ten", "1e3", "10, 20"])
+def test_a_length_that_is_no_number_is_no_request(bus: Served, length: str) -> None:
+    with bus.nothing_stored():
+        answer, _ = _exchange(bus, _head(bus, "/engram", f"Content-Length: {length}"), iter(()))
+    assert answer.status == 400
+
+
+def test_a_body_longer_than_declared_is_not_read_on(bus: Served) -> None:
+    body = b"{" + CLAIM + b"}"
+    with socket.create_connection(("127.0.0.1", bus.port), timeout=20) as wire:
+        wire.sendall(_head(bus, "/engram", f"Content-Length: {len(body)}") + body + b"\x00\x01 more\r\n\r\n")
+        received = b""
+        while block := wire.recv(65536):
+            received += block
+    assert received.startswith(b"HTTP/1.1 200 OK")
+    assert b"HTTP/1.1 400 " in received
+
+
+def test_a_refusal_before_the_body_lets_its_sender_read_it(bus: Served) -> None:
+    for target, headers, code in (
+        ("/engram", "Authorization: Basic x", "TOKEN_MISSING"),
+        ("/nothing", "", "ROUTE_NOT_FOUND"),
+    ):
+        lines = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Content-Length: {10 * MEGABYTE}"]
+        head = "\r\n".join([*lines, *([headers] if headers else []), "", ""]).encode()
+        answer, _ = _exchange(bus, head, (BLOCK for _ in range(10 * MEGABYTE // len(BLOCK))))
+        assert answer.code == code
+
+
+def test_one_connection_carries_many_requests_and_refusals(bus: Served) -> None:
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection("127.0.0.1", bus.port, timeout=20)
+    headers = {"Authorization": f"Bearer {bus.token}", "Content-Type": "application/json"}
+    connection.connect()
+    wire = connection.sock
+    for body, status in ((b"{", 422), (b"{" + CLAIM + b"}", 200), (b"[]", 422)):
+        connection.request("POST", "/engram", body, headers)
+        answer = connection.getresponse()
+        assert answer.status == status
+        json.loads(answer.read())
+        assert connection.sock is wire
+    connection.close()

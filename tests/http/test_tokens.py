@@ -1,0 +1,155 @@
+"""Who is let in, and what those who are not can tell."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from stigmergy.policy import TokenKey
+from tests.http.served import Answer, Served
+
+ABSENT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def _refused(bus: Served, token: str | None, **headers: str) -> Answer:
+    with bus.nothing_stored():
+        answer = bus.put(token=token) if not headers else bus.call("GET", "/agent", token=None, headers=headers)
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    return answer
+
+
+def test_without_a_token_only_what_is_public_is_answered(bus: Served) -> None:  # EB-20
+    assert _refused(bus, None).code == "TOKEN_MISSING"
+    for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", "/static/page.js"):
+        assert bus.call("GET", target, token=None).status == 200, target
+
+
+@pytest.mark.parametrize("given", ["Basic YWRhOmFkYQ==", "bearer", "Bearer", "Token x", ""])
+def test_what_is_no_bearer_token(bus: Served, given: str) -> None:
+    assert _refused(bus, None, Authorization=given).code in ("TOKEN_MISSING", "TOKEN_INVALID")
+
+
+def test_the_scheme_is_read_in_any_case(bus: Served) -> None:
+    assert bus.call("GET", "/agent", token=None, headers={"Authorization": f"bEaReR {bus.token}"}).status == 200
+
+
+def test_an_expired_token(bus: Served) -> None:
+    assert _refused(bus, bus.sign(seconds=-1)).code == "TOKEN_EXPIRED"
+
+
+def test_every_flipped_bit_spoils_a_token(bus: Served) -> None:
+    scheme, payload, mac = bus.token.split(".")
+    for part, others in ((payload, (scheme, "{}", mac)), (mac, (scheme, payload, "{}"))):
+        data = bytearray(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        for bit in range(0, len(data) * 8, 37):
+            data[bit // 8] ^= 1 << bit % 8
+            spoiled = base64.urlsafe_b64encode(bytes(data)).rstrip(b"=").decode()
+            data[bit // 8] ^= 1 << bit % 8
+            token = ".".join(piece.replace("{}", spoiled) for piece in others)
+            assert bus.call("GET", "/agent", token=token).code == "TOKEN_INVALID"
+
+
+def test_a_forged_token(bus: Served, tmp_path: Path) -> None:
+    claims = {"agent": "admin", "role": "admin", "parent": None, "project": bus.gateway.store.project, "run": bus.run}
+    payload = base64.urlsafe_b64encode(json.dumps({**claims, "expires_at": 2**52}).encode()).rstrip(b"=").decode()
+    none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
+    scheme, own, mac = bus.token.split(".")
+    served, bus_key = bus, bus.gateway.key
+    served.gateway.key = TokenKey.at(tmp_path)
+    try:
+        another_key = served.sign()
+    finally:
+        served.gateway.key = bus_key
+    for token in (
+        f"stig1.{payload}.",
+        f"stig1.{payload}",
+        f"stig1.{payload}.{mac}",
+        f"{none}.{payload}.",
+        f"stig2.{own}.{mac}",
+        f"{scheme}.{own}.{mac}.{mac}",
+        bus.token[:-1],
+        bus.token + "A",
+        bus.token + "=",
+        bus.token.swapcase(),
+        "ü" * 20,
+        "x" * 5000,
+        another_key,
+    ):
+        assert _refused(bus, token).code == "TOKEN_INVALID", token[:80]
+
+
+def test_a_token_is_worth_nothing_in_another_project(bus: Served, other_bus: Served) -> None:
+    assert _refused(bus, other_bus.token).code == "TOKEN_INVALID"
+    borrowed = bus.sign(project=other_bus.gateway.store.project)
+    assert _refused(bus, borrowed).code == "TOKEN_INVALID"
+
+
+def test_a_token_says_no_more_than_the_project_knows(bus: Served) -> None:
+    bus.add("clerk")
+    for token in (
+        bus.sign(name="nobody", role="programmer"),
+        bus.sign(name="clerk", role="architect"),
+        bus.sign(name="clerk", role="programmer", parent="admin"),
+        bus.sign(run=ABSENT),
+    ):
+        assert _refused(bus, token).code == "TOKEN_INVALID"
+
+
+def test_roles_are_held_to(bus: Served) -> None:
+    token = bus.add("helper")
+    engram = bus.put().json["id"]
+    with bus.nothing_stored():
+        for method, target, body in (
+            ("POST", "/run", {"goal": "x"}),
+            ("POST", "/agent", {"name": "mine"}),
+            ("DELETE", f"/engram/{engram}", None),
+            ("GET", "/stats", None),
+            ("POST", "/session/code", None),
+        ):
+            answer = bus.call(method, target, body, token=token)
+            assert (answer.status, answer.code) == (403, "ROLE_FORBIDDEN"), target
+
+
+def test_another_projects_engram_looks_absent(bus: Served, other_bus: Served) -> None:  # EB-20
+    foreign = other_bus.put().json["id"]
+    for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/promote")):
+        with bus.nothing_stored():
+            theirs = bus.call(method, f"/engram/{foreign}{tail}")
+            absent = bus.call(method, f"/engram/{ABSENT}{tail}")
+        assert absent.code == "ENGRAM_NOT_FOUND"
+        assert (theirs.status, theirs.body) == (absent.status, absent.body)
+        assert _unvarying(theirs) == _unvarying(absent)
+
+
+def test_another_runs_engram_looks_absent(bus: Served) -> None:  # EB-20
+    private = bus.put("Only for this run.", scope="run").json["id"]
+    assert bus.call("GET", f"/engram/{private}").status == 200
+    assert bus.call("POST", "/run", {"goal": "another"}).status == 200
+    newcomer = bus.sign()
+    shown = bus.call("GET", "/engram/query?q=only+for+this+run", token=newcomer).json["engrams"]
+    assert private not in {engram["id"] for engram in shown}
+    for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/promote")):
+        with bus.nothing_stored():
+            theirs = bus.call(method, f"/engram/{private}{tail}", token=newcomer)
+            absent = bus.call(method, f"/engram/{ABSENT}{tail}", token=newcomer)
+        assert theirs.status == 404
+        assert (theirs.status, theirs.body) == (absent.status, absent.body)
+        assert _unvarying(theirs) == _unvarying(absent)
+
+
+def test_a_run_that_ended_takes_no_more(bus: Served) -> None:
+    late = bus.call("POST", "/agent", {"name": "late"}).json
+    token = late["token"]
+    assert bus.call("POST", f"/run/{late['run_id']}/end").status == 200
+    with bus.nothing_stored():
+        answer = bus.put(token=token)
+    assert (answer.status, answer.code) == (403, "RUN_ENDED")
+    assert bus.call("GET", "/engram/query", token=token).status == 200
+
+
+def _unvarying(answer: Answer) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name != "date"}
