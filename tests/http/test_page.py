@@ -1,0 +1,83 @@
+"""The page: a shell anybody may load, opened by a code that works once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stigmergy.edges.http.sessions import CODE_SECONDS, MAX_CODES, Codes
+from stigmergy.errors import CodeInvalid
+from tests.http.served import Served
+
+
+def test_the_shell_runs_only_its_own_files(bus: Served) -> None:
+    page = bus.call("GET", "/", token=None)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    html = page.body.decode()
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", html)
+    for target in re.findall(r'(?:src|href)="([^"]+)"', html):
+        assert bus.call("GET", target, token=None).status == 200, target
+
+
+def test_what_agents_wrote_is_shown_as_text(bus: Served) -> None:
+    script = bus.call("GET", "/static/page.js", token=None).body.decode()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+
+
+def test_a_code_opens_one_session(bus: Served) -> None:
+    code = bus.codes.new()
+    session = bus.call("POST", "/session", {"code": code}, token=None).json
+    assert bus.call("GET", "/engram/query", token=session["token"]).status == 200
+    assert bus.call("GET", "/stats", token=session["token"]).json["run_id"] == session["run_id"] == bus.run
+    with bus.nothing_stored():
+        again = bus.call("POST", "/session", {"code": code}, token=None)
+    assert (again.status, again.code, again.json["hint"]) == (401, "CODE_INVALID", "Get a fresh link: stig up.")
+
+
+@pytest.mark.parametrize("body", [{"code": "guess"}, {"code": ""}])
+def test_a_code_that_was_never_given(bus: Served, body: dict[str, str]) -> None:
+    assert bus.call("POST", "/session", body, token=None).code == "CODE_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [({}, "FIELD_MISSING"), ({"code": 7}, "FIELD_TYPE"), ({"code": "x" * 65}, "FIELD_VALUE")]
+)
+def test_a_session_is_asked_for_with_a_code_alone(bus: Served, body: dict[str, object], code: str) -> None:
+    assert bus.call("POST", "/session", body, token=None).code == code
+    assert bus.call("POST", "/session?as=admin", {"code": bus.codes.new()}, token=None).code == "FIELD_UNKNOWN"
+
+
+def test_an_admin_gets_another_code(bus: Served) -> None:
+    answer = bus.call("POST", "/session/code").json
+    assert answer["expires_in"] == CODE_SECONDS
+    assert bus.call("POST", "/session", {"code": answer["code"]}, token=None).status == 200
+    assert bus.call("POST", "/session/code", token=None).code == "TOKEN_MISSING"
+
+
+def test_a_code_expires_and_old_ones_make_room() -> None:
+    now = 0.0
+    codes = Codes(lambda: now)
+    late, first = codes.new(), codes.new()
+    now = CODE_SECONDS - 1
+    codes.use(first)
+    now = CODE_SECONDS
+    with pytest.raises(CodeInvalid):
+        codes.use(late)
+    oldest, *others = [codes.new() for _ in range(MAX_CODES + 1)]
+    with pytest.raises(CodeInvalid):
+        codes.use(oldest)
+    for code in others:
+        codes.use(code)
+
+
+def test_health_tells_nothing_about_the_project(bus: Served) -> None:
+    answer = bus.call("GET", "/healthz", token=None)
+    assert set(answer.json) == {"status", "version"}
+    assert answer.json["status"] == "ok"

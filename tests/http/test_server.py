@@ -1,0 +1,75 @@
+"""The server's life: it tells when it is ready, finishes what is under way, and ends without complaint."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.http.served import served_project
+from tests.projects import make_repository
+
+PROGRAM = """
+import socket, sys
+from pathlib import Path
+from stigmergy.app import init_project, open_project
+from stigmergy.edges.http import Codes, serve
+from stigmergy.settings import Settings
+
+folder = Path(sys.argv[1])
+settings = Settings(state_home=folder / "state")
+init_project(folder / "repository", settings)
+gateway = open_project(folder / "repository", settings)
+sock = socket.socket()
+sock.bind(("127.0.0.1", 0))
+codes = Codes()
+serve(gateway, sock, lambda: print(sock.getsockname()[1], codes.new(), flush=True), codes=codes)
+gateway.close()
+print("ended")
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, sent: signal.Signals) -> None:
+    make_repository(tmp_path / "repository")
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        port, code = process.stdout.readline().split()
+        connection = HTTPConnection("127.0.0.1", int(port), timeout=10)
+        connection.request("POST", "/session", f'{{"code":"{code}"}}', {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answer.read()
+        start = time.monotonic()
+        process.send_signal(sent)
+        out, err = process.communicate(timeout=10)
+        connection.close()
+    assert (process.returncode, out, err) == (0, "ended\n", "")
+    assert time.monotonic() - start < 4  # a connection left open does not hold it up
+
+
+def test_what_is_under_way_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stigmergy.operations import Gateway
+
+    whole = Gateway.call
+
+    def slowly(*arguments: object) -> object:
+        time.sleep(0.6)
+        return whole(*arguments)  # type: ignore[arg-type]
+
+    with served_project(tmp_path) as bus:
+        monkeypatch.setattr(Gateway, "call", slowly)
+        connection = HTTPConnection("127.0.0.1", bus.port, timeout=10)
+        connection.request("GET", "/agent", headers={"Authorization": f"Bearer {bus.token}"})
+        time.sleep(0.2)
+    answer = connection.getresponse()
+    assert answer.status == 200
+    answer.read()
+    connection.close()
