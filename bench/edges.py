@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from bench.measure import Row, microseconds, percentile, sample
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.operations.engrams import QueryEngrams
+from stigmergy.operations.asking import QueryEngrams
 from stigmergy.operations.people import AddAgent
 
 PACED_SECONDS = 10

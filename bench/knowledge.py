@@ -17,7 +17,8 @@ from bench.measure import Row, at_least, at_most, microseconds, per_second, perc
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import DEPTH, Engram, query_keys
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
-from stigmergy.operations.engrams import PutEngram, PutEngrams, QueryEngrams
+from stigmergy.operations.asking import QueryEngrams
+from stigmergy.operations.engrams import PutEngram, PutEngrams
 
 QUESTIONS = 400
 DURABLE_PUTS = 1500

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from stigmergy.errors import StigmergyError
     from stigmergy.evidence.pointers import Pointer
     from stigmergy.knowledge.engrams import Engram, Kind, Provenance
-    from stigmergy.operations.engrams import PutEngram, QueryAnswer
+    from stigmergy.operations.asking import QueryAnswer
+    from stigmergy.operations.engrams import PutEngram
     from stigmergy.operations.pointers import DerefAnswer
     from stigmergy.policy import Role, Scope
     from stigmergy.settings import Settings
@@ -33,7 +34,7 @@ _DOORS = {
     "Pointer": "stigmergy.evidence.pointers",
     "Provenance": "stigmergy.knowledge.engrams",
     "PutEngram": "stigmergy.operations.engrams",
-    "QueryAnswer": "stigmergy.operations.engrams",
+    "QueryAnswer": "stigmergy.operations.asking",
     "Role": "stigmergy.policy",
     "Scope": "stigmergy.policy",
     "Settings": "stigmergy.settings",

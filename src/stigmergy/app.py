@@ -29,8 +29,8 @@ from stigmergy.evidence.pointers import (
     UrlSettings,
 )
 from stigmergy.evidence.receipts import BodyStore
-from stigmergy.operations import Gateway, Workplace
-from stigmergy.policy import Project, RunOpened, TokenKey, create_project, find_project
+from stigmergy.operations import Gateway, SharedStores, Store, Workplace
+from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.settings import Settings
 
 DEFAULT_GOAL = "first run"
@@ -76,12 +76,15 @@ def open_project(
         GitRepository(project.git_folder) if project.git_folder else None,
         {name: GitRepository(place) for name, place in project.repositories.items()},
     )
+    shared = _shared(settings, clock or SystemClock(), randomness)
+    shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store),
         workplace=Workplace(project.root, repositories),
         key=TokenKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
+        shared=shared,
     )
 
 
@@ -105,6 +108,19 @@ def _found(start: Path) -> Project:
             hint="Begin one: stig init.",
         )
     return project
+
+
+def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedStores:
+    def opener(scope: str) -> Callable[[], Store]:
+        def open_store() -> Store:
+            folder = settings.shared_folder(scope)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_store(folder, project=new_ulid(clock.now(), randomness), at=clock.now())
+            return SqliteStore(folder, clock)
+
+        return open_store
+
+    return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
 
 
 def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:

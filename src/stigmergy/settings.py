@@ -20,20 +20,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """STIGMERGY_RUN: the run to act in, for the local admin."""
     state_home: Path
     """XDG_STATE_HOME: where keys are kept."""
+    data_home: Path
+    """XDG_DATA_HOME: where the stores that projects share are kept."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """The settings the environment gives."""
         given = os.environ if environment is None else environment
         home = Path(given.get("HOME") or "/")
-        state = given.get("XDG_STATE_HOME")
         return cls(
             url=given.get("STIGMERGY_URL") or None,
             token=given.get("STIGMERGY_TOKEN") or None,
             run=given.get("STIGMERGY_RUN") or None,
-            state_home=Path(state) if state and state.startswith("/") else home / ".local" / "state",
+            state_home=_folder(given.get("XDG_STATE_HOME"), home / ".local" / "state"),
+            data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
         )
 
     def key_folder(self, project: str) -> Path:
         """Where a project's keys are kept, apart from its files."""
         return self.state_home / "stigmergy" / project
+
+    def shared_folder(self, scope: str) -> Path:
+        """Where the store of a scope beyond the project is kept."""
+        return self.data_home / "stigmergy" / scope
+
+
+def _folder(given: str | None, default: Path) -> Path:
+    """A folder the XDG way: what is not absolute is ignored."""
+    return Path(given) if given and given.startswith("/") else default

@@ -5,12 +5,21 @@ from __future__ import annotations
 import msgspec
 
 from stigmergy.errors import FormatUnknown
-from stigmergy.knowledge.engrams import EngramForgotten, EngramPromoted, EngramPut
+from stigmergy.knowledge.engrams import EngramDelivered, EngramForgotten, EngramPromoted, EngramPut, EngramReceived
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import AgentAdded, PolicyApplied, RunEnded, RunOpened
 
 Fact = (
-    RunOpened | RunEnded | AgentAdded | PolicyApplied | EngramPut | EngramPromoted | EngramForgotten | RequestAnswered
+    RunOpened
+    | RunEnded
+    | AgentAdded
+    | PolicyApplied
+    | EngramPut
+    | EngramPromoted
+    | EngramForgotten
+    | EngramReceived
+    | EngramDelivered
+    | RequestAnswered
 )
 
 _decoder = msgspec.json.Decoder(list[Fact])

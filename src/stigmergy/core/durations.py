@@ -16,7 +16,7 @@ def parse_duration(text: str, field: str = "ttl") -> int:
     """Microseconds in a duration such as `PT6H` or `P7D`; zero, negative and calendar lengths are refused."""
     import whenever
 
-    if len(text) > MAX_TEXT or text != text.upper():
+    if len(text) > MAX_TEXT or text != text.upper() or text.startswith("+"):
         raise TtlInvalid(field=field, hint="Write it like PT6H, P7D or P2W.")
     try:
         parts = whenever.ItemizedDelta.parse_iso(text)

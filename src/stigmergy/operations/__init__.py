@@ -1,18 +1,15 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
+from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
-from stigmergy.operations.engrams import (
-    forget_engram,
-    get_engram,
-    promote_engram,
-    put_engram,
-    put_engrams,
-    query_engrams,
-)
+from stigmergy.operations.engrams import put_engram, put_engrams
 from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.keeping import forget_engram, promote_engram
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer
+from stigmergy.operations.ports import Store
+from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
 from stigmergy.operations.workplace import Place, Workplace, split_place
 
@@ -25,6 +22,8 @@ __all__ = [
     "Operation",
     "Place",
     "Route",
+    "SharedStores",
+    "Store",
     "Workplace",
     "add_agent",
     "agent_token",

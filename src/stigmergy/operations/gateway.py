@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,10 +22,22 @@ from stigmergy.errors import (
     TokenMissing,
 )
 from stigmergy.evidence.pointers import Evidence
+from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
+from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.workplace import Workplace
-from stigmergy.policy import ADMIN, Caller, Policy, Run, TokenKey, check_descends
+from stigmergy.policy import (
+    ADMIN,
+    SHARED_SCOPES,
+    Caller,
+    Policy,
+    Run,
+    TokenKey,
+    check_descends,
+    shared_scopes,
+    visible_spaces,
+)
 
 T = TypeVar("T")
 
@@ -66,6 +79,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     request_digest: str | None
     open_view: View | None
     """The store as of then; only for operations that do not write."""
+    shared: SharedStores
+    """The stores beyond the project."""
 
     @property
     def view(self) -> View:
@@ -73,6 +88,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if self.open_view is None:
             raise ValueError("an operation that writes decides against the view its commit is given")
         return self.open_view
+
+    @contextmanager
+    def sights(self, scope: str | None = None) -> Iterator[list[Sight]]:
+        """What the caller may see, store by store, the project's own first; only one scope's when it is named."""
+        with self.shared.sights(shared_scopes(self.policy, scope)) as beyond:
+            spaces = visible_spaces(self.caller, scope)
+            yield [Sight(self.view, spaces), *beyond] if spaces else beyond
+
+    def deliver(self, *scopes: str) -> None:
+        """Bring engrams of these scopes, if they lie beyond the project, to the stores they are for."""
+        if any(scope in SHARED_SCOPES for scope in scopes):
+            self.shared.deliver(self.store)
 
     def commit(self, decide: Decide[T], answer_type: type[T], *, in_run: bool = True) -> T:
         """Change the store, once for each idempotency key; the caller's run must still be going on."""
@@ -108,16 +135,19 @@ class Gateway:
         workplace: Workplace,
         key: TokenKey,
         randomness: Randomness = os.urandom,
+        shared: SharedStores | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
         self.workplace = workplace
         self.key = key
+        self.shared = shared or SharedStores({})
         self._randomness = randomness
 
     def close(self) -> None:
         """Let go of the store and of every running git."""
         self.store.close()
+        self.shared.close()
         self.workplace.repositories.close()
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
@@ -151,6 +181,7 @@ class Gateway:
                 idempotency_key=key,
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
+                shared=self.shared,
             )
             if not operation.writes:
                 return operation.run(context, request)

@@ -5,7 +5,7 @@ The state machine that drives two back ends side by side is in `stigmergy.testin
 
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.conformance import Conformance
-from stigmergy.testing.hand import Hand, refused
+from stigmergy.testing.hand import Hand, refused, shown
 from stigmergy.testing.harness import Harness, MemoryHarness, SqliteHarness, open_gateway
 from stigmergy.testing.randomness import SeededRandomness
 
@@ -19,4 +19,5 @@ __all__ = [
     "TurningClock",
     "open_gateway",
     "refused",
+    "shown",
 ]

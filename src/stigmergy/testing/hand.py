@@ -11,7 +11,7 @@ import msgspec
 from stigmergy.errors import StigmergyError
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, to_request
-from stigmergy.operations.engrams import QueryAnswer
+from stigmergy.operations.asking import QueryAnswer
 from stigmergy.testing.harness import Harness
 
 NOTE = "sam:note:anything@2026-01-01"
@@ -93,3 +93,8 @@ def refused(code: str) -> Iterator[None]:
             raise AssertionError(f"refused with {refusal.code} instead of {code}: {refusal}") from refusal
     else:
         raise AssertionError(f"not refused; {code} was expected")
+
+
+def shown(engram: Engram) -> Engram:
+    """An engram as a query shows it: without its hash keys."""
+    return msgspec.structs.replace(engram, hash_keys=())

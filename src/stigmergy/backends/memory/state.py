@@ -11,9 +11,11 @@ from stigmergy.core import parse_time
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
+    EngramDelivered,
     EngramForgotten,
     EngramPromoted,
     EngramPut,
+    EngramReceived,
     Stored,
     Traits,
     kind_key,
@@ -22,6 +24,8 @@ from stigmergy.knowledge.engrams import (
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
 from stigmergy.policy import (
     DEFAULT_POLICY,
+    OUTBOX,
+    PROJECT_SPACE,
     Agent,
     AgentAdded,
     Policy,
@@ -31,6 +35,7 @@ from stigmergy.policy import (
     RunOpened,
     read_policy,
     space_of,
+    wider_space,
 )
 
 
@@ -42,7 +47,6 @@ class State:
         self.agents: dict[tuple[str, str], Agent] = {}
         self.policy: Policy = DEFAULT_POLICY
         self.stored: dict[int, Stored] = {}
-        self.spaces: dict[int, str] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
@@ -62,39 +66,47 @@ class State:
             case PolicyApplied():
                 self.policy = read_policy(fact.policy)
             case EngramPut():
-                self._put(fact)
+                self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
+            case EngramReceived():
+                self._put(fact, PROJECT_SPACE)
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
-                self._drop(self.ids[space_of(fact.scope, self.runs[fact.run]), fact.id])
+                self._drop(self.ids[fact.space, fact.id])
+            case EngramDelivered():
+                self._drop(self.ids[OUTBOX, fact.id])
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
 
-    def _put(self, fact: EngramPut) -> None:
+    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         self.ordinal += 1
-        stored = Stored(ordinal=self.ordinal, engram=fact.engram, run=fact.run, expires_at=fact.expires_at)
+        stored = Stored(
+            ordinal=self.ordinal,
+            engram=fact.engram,
+            space=space,
+            run=fact.run,
+            expires_at=fact.expires_at,
+            more_keys=fact.more_keys,
+        )
         keys = {*fact.engram.hash_keys, *fact.more_keys, kind_key(fact.engram.kind), EVERYTHING}
         self._place(stored, frozenset(keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
-        run = self.runs[fact.run]
-        ordinal = next(self.ids[space, fact.id] for space in (space_of("run", run),) if (space, fact.id) in self.ids)
+        ordinal = self.ids[fact.space, fact.id]
         stored, keys = self.stored[ordinal], self.keys[ordinal]
         self._drop(ordinal)
         engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
-        self._place(msgspec.structs.replace(stored, engram=engram), keys)
+        self._place(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
 
     def _place(self, stored: Stored, keys: frozenset[str]) -> None:
-        space = space_of(stored.engram.scope, self.runs[stored.run])
         self.stored[stored.ordinal] = stored
-        self.spaces[stored.ordinal] = space
         self.keys[stored.ordinal] = keys
-        self.ids[space, stored.engram.id] = stored.ordinal
+        self.ids[stored.space, stored.engram.id] = stored.ordinal
 
     def _drop(self, ordinal: int) -> None:
         stored = self.stored.pop(ordinal)
-        del self.ids[self.spaces.pop(ordinal), stored.engram.id], self.keys[ordinal]
+        del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
 
 
 class MemoryView:
@@ -157,6 +169,10 @@ class MemoryView:
                 return self._state.stored[ordinal]
         return None
 
+    def outbox(self) -> list[Stored]:
+        """Engrams on their way out."""
+        return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
+
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given under this key."""
         at, answer = self._state.remembered.get((caller, key), (0, None))
@@ -181,7 +197,7 @@ class MemoryView:
         state = self._state
         for ordinal in sorted(state.stored, reverse=True):
             if (
-                state.spaces[ordinal] in spaces
+                state.stored[ordinal].space in spaces
                 and state.stored[ordinal].expires_at > self._as_of
                 and keys <= state.keys[ordinal]
             ):

@@ -15,14 +15,26 @@ from stigmergy.core.journal import Place
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
+    EngramDelivered,
     EngramForgotten,
     EngramPromoted,
     EngramPut,
+    EngramReceived,
     kind_key,
     pointer_names,
 )
 from stigmergy.operations.ports import RequestAnswered
-from stigmergy.policy import AgentAdded, PolicyApplied, Run, RunEnded, RunOpened, space_of
+from stigmergy.policy import (
+    OUTBOX,
+    PROJECT_SPACE,
+    AgentAdded,
+    PolicyApplied,
+    Run,
+    RunEnded,
+    RunOpened,
+    space_of,
+    wider_space,
+)
 
 LAYOUT = 1
 PENDING_FULL = 32
@@ -64,7 +76,7 @@ class Projection:
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened. Puts are gathered and written by `flush`."""
         if isinstance(fact, EngramPut):
-            self._put(fact)
+            self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             return
         self.flush()
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
@@ -82,8 +94,11 @@ class Projection:
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
-                ordinal, _, _ = self._place(space_of(fact.scope, self._run_of(fact.run)), fact.id)
-                self._drop(ordinal)
+                self._drop(self._place(fact.space, fact.id)[0])
+            case EngramReceived():
+                self._put(fact, PROJECT_SPACE)
+            case EngramDelivered():
+                self._drop(self._place(OUTBOX, fact.id)[0])
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 
@@ -100,7 +115,7 @@ class Projection:
             self._connection.executemany(self._sql["hold"], self._tokens)
             self.applied.pending += len(self._tokens)
         else:
-            held = self._connection.execute(self._sql["held"]).fetchall()
+            held: list[Any] = self._connection.execute(self._sql["held"]).fetchall()
             self._run("unhold_all")
             newest_first = sorted([*held, *self._tokens], reverse=True)
             self._connection.executemany(
@@ -134,11 +149,10 @@ class Projection:
             applied.identity,
         )
 
-    def _put(self, fact: EngramPut) -> None:
+    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         engram = fact.engram
         self.applied.ordinal += 1
         ordinal = self.applied.ordinal
-        space = space_of(engram.scope, self._run_of(fact.run))
         if (space, engram.id) in self._ids:
             self.flush()
         self._ids.add((space, engram.id))
@@ -161,9 +175,8 @@ class Projection:
         self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
 
     def _promote(self, fact: EngramPromoted) -> None:
-        run = self._run_of(fact.run)
-        ordinal, more_keys, body = self._place(space_of("run", run), fact.id)
-        space = space_of(fact.scope, run)
+        ordinal, more_keys, body = self._place(fact.space, fact.id)
+        space = wider_space(fact.scope)
         engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
         self._vacate(space, fact.id)
         self._unpost(ordinal)

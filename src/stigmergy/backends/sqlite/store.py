@@ -106,7 +106,7 @@ class SqliteStore:
         with self._locked():
             _, applied = self._caught_up()
             self._judge(self._journal.start, synced=applied.place.offset)
-            return verify_store(self._index_path, self._journal)
+            return verify_store(self._index_path, self._journal, self._progress)
 
     def rebuild(self) -> None:
         """Make the index anew from the journal."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from stigmergy.backends.sqlite.index import build_index, connect, remove_index
+from stigmergy.backends.sqlite.index import Progress, build_index, connect, remove_index
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
 from stigmergy.core.journal import Journal
 from stigmergy.operations.ports import Finding
@@ -24,10 +24,10 @@ COMPARED = {
 }
 
 
-def verify_store(index: Path, journal: Journal) -> list[Finding]:
+def verify_store(index: Path, journal: Journal, progress: Progress | None = None) -> list[Finding]:
     """Everything wrong with an index. The caller holds the lock and has brought it up to the journal."""
     fresh = index.with_name(index.name + ".verify")
-    build_index(fresh, journal)
+    build_index(fresh, journal, progress)
     try:
         kept, built = connect(index), connect(fresh)
         try:
@@ -58,7 +58,7 @@ def _same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values:
 
 
 def _postings_findings(index: apsw.Connection) -> list[Finding]:
-    """Every engram must be found under each of its keys: in the postings, or waiting to be."""
+    """Every engram must be found under each of its keys, in the postings or waiting to be, and nothing else."""
     held: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
     rows: Any = index.execute("SELECT ordinal, space, more_keys, body FROM engrams ORDER BY ordinal")
     for ordinal, space, more_keys, body in rows:
@@ -73,4 +73,9 @@ def _postings_findings(index: apsw.Connection) -> list[Finding]:
             found = row is not None
         if not found:
             return [Finding(what="an engram is not posted under all its keys", where=f"ordinal {ordinal}")]
-    return []
+    astray: Any = index.execute(
+        "SELECT id FROM postings_docsize WHERE id NOT IN (SELECT ?1 - ordinal FROM engrams)"
+        " OR id IN (SELECT ?1 - ordinal FROM pending) LIMIT 1",
+        (NEWEST_FIRST,),
+    ).fetchone()
+    return [Finding(what="a posting leads to no engram", where=f"row {astray[0]}")] if astray else []

@@ -102,8 +102,12 @@ class SqliteView:
         for space in spaces:
             row = self._one("find_engram", space, engram_id, self._as_of)
             if row:
-                return Stored(ordinal=row[0], engram=decode_engram(row[1]), run=row[2], expires_at=row[3])
+                return _stored_from_row(row)
         return None
+
+    def outbox(self) -> list[Stored]:
+        """Engrams on their way out."""
+        return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given under this key."""
@@ -208,6 +212,18 @@ class SqliteView:
     def _one(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
         return row
+
+
+def _stored_from_row(row: Any) -> Stored:
+    ordinal, body, space, run, expires_at, more_keys = row
+    return Stored(
+        ordinal=ordinal,
+        engram=decode_engram(body),
+        space=space,
+        run=run,
+        expires_at=expires_at,
+        more_keys=tuple(more_keys.split()),
+    )
 
 
 def _agent_from_row(row: Any) -> Agent:

@@ -83,7 +83,11 @@ class Journal:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         self._read_only = False
         first = self._first_line()
-        self.header: Header = parse_header(first)
+        try:
+            self.header: Header = parse_header(first)
+        except BaseException:
+            self.close()
+            raise
         self.start = Place(offset=len(first), seq=0, sum=self.header.sum, at=0)
 
     def close(self) -> None:

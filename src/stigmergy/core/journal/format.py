@@ -111,7 +111,7 @@ def parse_header(written: bytes) -> Header:
     """The first line, or a refusal when it is not one we know."""
     try:
         header = _header_decoder.decode(written)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         raise FormatUnknown("The journal does not begin with a header.") from None
     if header.format != FORMAT:
         raise FormatUnknown(f"The journal has format {header.format}.", limit=FORMAT)

@@ -14,7 +14,9 @@ from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
-from stigmergy.operations.engrams import Forgotten, PutAnswer, PutEngram, QueryAnswer
+from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.keeping import Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer

@@ -1,9 +1,15 @@
 """Engrams: one small claim each, anchored to pointers."""
 
-from stigmergy.knowledge.engrams.facts import EngramForgotten, EngramPromoted, EngramPut
+from stigmergy.knowledge.engrams.facts import (
+    EngramDelivered,
+    EngramForgotten,
+    EngramPromoted,
+    EngramPut,
+    EngramReceived,
+)
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
 from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
-from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, pointer_names, recall
+from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, recall
 from stigmergy.knowledge.engrams.rules import (
     CheckedEngram,
     EngramDraft,
@@ -35,14 +41,17 @@ __all__ = [
     "CheckedEngram",
     "Defaults",
     "Engram",
+    "EngramDelivered",
     "EngramDraft",
     "EngramForgotten",
     "EngramPromoted",
     "EngramPut",
     "EngramReads",
+    "EngramReceived",
     "Keys",
     "Kind",
     "Provenance",
+    "Sight",
     "Source",
     "Stored",
     "Traits",

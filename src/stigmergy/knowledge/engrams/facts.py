@@ -19,12 +19,32 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """Keys it is also found by, beyond the thirty-two it shows."""
 
 
+class EngramReceived(
+    msgspec.Struct, frozen=True, kw_only=True, tag="engram.received", tag_field="fact", omit_defaults=True
+):
+    """A store that several projects share took an engram in."""
+
+    engram: Engram
+    run: str
+    """The run it was put in."""
+    expires_at: int
+    origin: str
+    """The project it came from."""
+    more_keys: tuple[str, ...] = ()
+
+
+class EngramDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="engram.delivered", tag_field="fact"):
+    """An engram on its way to a shared store has arrived there, and is kept here no more."""
+
+    id: str
+
+
 class EngramPromoted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.promoted", tag_field="fact"):
     """An engram is seen further than before."""
 
     id: str
-    run: str
-    """The run it was put in."""
+    space: str
+    """Where it was."""
     scope: str
     """The scope it has now."""
     by: str
@@ -34,8 +54,6 @@ class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.for
     """An engram was taken off the bus."""
 
     id: str
-    run: str
-    """The run it was put in."""
-    scope: str
-    """The scope it had."""
+    space: str
+    """Where it was."""
     by: str

@@ -35,8 +35,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     ordinal: int
     engram: Engram
+    space: str
     run: str
     expires_at: int
+    more_keys: tuple[str, ...]
 
 
 class EngramReads(Protocol):
@@ -60,4 +62,8 @@ class EngramReads(Protocol):
 
     def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
         """The live engram of that id in these spaces, the first space that has it."""
+        ...
+
+    def outbox(self) -> list[Stored]:
+        """Engrams on their way to a store that several projects share."""
         ...

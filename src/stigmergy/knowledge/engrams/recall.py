@@ -11,6 +11,7 @@ store and the same question give the same answer everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stigmergy.core import SECOND
 from stigmergy.knowledge.engrams.keys import name_keys
@@ -28,32 +29,45 @@ _NEARNESS = {"run": 0, "project": 1, "org": 2, "global": 3}
 
 def weight(found: int) -> int:
     """What a key is worth that was found on this many engrams: 1 for a common key, 7 for a unique one."""
-    return (DEPTH // found).bit_length()
+    return max(1, (DEPTH // found).bit_length())
 
 
-def recall(
-    reads: EngramReads, spaces: Sequence[str], keys: Sequence[str], *, k: int, kind: str | None = None
-) -> list[Engram]:
-    """The k engrams that answer these keys best, best first."""
-    ranks: dict[int, int] = {}
+class Sight(NamedTuple):
+    """A store, and the spaces of it that a caller may see."""
+
+    reads: EngramReads
+    spaces: Sequence[str]
+
+
+def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
+    """The k engrams that answer these keys best, best first, over every store in sight."""
+    ranks: dict[int, int] = {}  # by ordinal × number of stores + which of them, so one integer names an engram
+    stores = len(sights)
     missing: set[str] = set()
     for key in sorted(keys, key=_words):
         if missing and _holds_missing(key, missing):
             missing.add(key)
             continue
-        found = reads.postings(spaces, key, kind=kind, limit=DEPTH)
-        if not found:
+        found = [sight.reads.postings(sight.spaces, key, kind=kind, limit=DEPTH) for sight in sights]
+        if not any(found):
             missing.add(key)
             continue
-        worth = weight(len(found))
-        for ordinal in found:
-            ranks[ordinal] = ranks.get(ordinal, 0) + worth
+        worth = weight(sum(map(len, found)))
+        for store, ordinals in enumerate(found):
+            for ordinal in ordinals:
+                name = ordinal * stores + store
+                ranks[name] = ranks.get(name, 0) + worth
     if not ranks:
         return []
-    contenders = _contenders(ranks, k)
     asked = frozenset(keys)
-    best = sorted(reads.traits(contenders), key=lambda traits: _order(ranks[traits.ordinal], traits, asked))
-    return reads.engrams([traits.ordinal for traits in best[:k]])
+    contenders = _contenders(ranks, k)
+    ordered = [
+        (_order(ranks[traits.ordinal * stores + store], traits, asked), store, traits.ordinal)
+        for store, sight in enumerate(sights)
+        for traits in sight.reads.traits([name // stores for name in contenders if name % stores == store])
+    ]
+    ordered.sort()
+    return [sights[store].reads.engrams((ordinal,))[0] for _, store, ordinal in ordered[:k]]
 
 
 def _words(key: str) -> int:
@@ -76,7 +90,7 @@ def _contenders(ranks: dict[int, int], k: int) -> list[int]:
     if len(ranks) <= k:
         return list(ranks)
     floor = sorted(ranks.values(), reverse=True)[k - 1]
-    return [ordinal for ordinal, rank in ranks.items() if rank >= floor]
+    return [name for name, rank in ranks.items() if rank >= floor]
 
 
 def _order(rank: int, traits: Traits, asked: frozenset[str]) -> tuple[int, int, int, float, int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stigmergy.core import SECOND, print_time
 from stigmergy.operations import LOCAL_ADMIN, Credential
 from stigmergy.testing.clock import NEW_YEAR
-from stigmergy.testing.hand import Hand, refused
+from stigmergy.testing.hand import Hand, refused, shown
 from stigmergy.testing.harness import Harness
 
 OWN_ID = "01KDVP9R000000000000000000"
@@ -93,8 +93,8 @@ class Life:
         engram, other = hand.put("Alpha one"), hand.put("Alpha two")
         answer = hand.call("forget_engram", id=engram.id)
         assert (answer.id, answer.forgotten) == (engram.id, True)
-        assert hand.query("alpha").engrams == [other]
-        assert hand.query().engrams == [other]
+        assert hand.query("alpha").engrams == [shown(other)]
+        assert hand.query().engrams == [shown(other)]
         with refused("ENGRAM_NOT_FOUND"):
             hand.call("forget_engram", id=engram.id)
         with refused("ROLE_FORBIDDEN"):
@@ -153,7 +153,7 @@ class Life:
         first = Credential(local_admin=True, run=engram.provenance.created_by.partition("/")[0])
         promoted = hand.call("promote_engram", first, id=engram.id)
         assert (promoted.id, promoted.scope, promoted.provenance) == (engram.id, "project", engram.provenance)
-        assert hand.query("alpha", other).engrams == [promoted]
+        assert hand.query("alpha", other).engrams == [shown(promoted)]
         assert hand.found("alpha", first, scope="run") == []
         assert hand.call("promote_engram", first, id=engram.id) == promoted
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stigmergy.knowledge.engrams import DEPTH, MAX_K
-from stigmergy.testing.hand import Hand, leads_to, refused
+from stigmergy.testing.hand import Hand, leads_to, refused, shown
 from stigmergy.testing.harness import Harness
 
 LOW_ID = "00000000000000000000000001"
@@ -21,8 +21,8 @@ class Recall:
         hand = Hand(harness)
         engram = hand.put("The gateway retries three times", tags=["service:gateway"])
         for question in ("gateway", "RETRIES", "how often are retries made", "gateway retries"):
-            assert hand.query(question).engrams == [engram], question
-        assert hand.query(keys=["service:gateway"]).engrams == [engram]
+            assert hand.query(question).engrams == [shown(engram)], question
+        assert hand.query(keys=["service:gateway"]).engrams == [shown(engram)]
         assert hand.query("bananas").engrams == []
 
     def test_an_engram_is_found_by_its_id(self, harness: Harness) -> None:

@@ -39,7 +39,7 @@ INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_a
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: place_of_engram
-SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ?;
+SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY ordinal DESC LIMIT 1;
 
 -- name: promote_engram
 UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
@@ -81,7 +81,10 @@ SELECT ordinal, id, scope, created_at, confidence, names FROM engrams WHERE ordi
 SELECT body FROM engrams WHERE ordinal = ?;
 
 -- name: find_engram
-SELECT ordinal, body, run, expires_at FROM engrams WHERE space = ? AND id = ? AND expires_at > ?;
+SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = ? AND id = ? AND expires_at > ?;
+
+-- name: outbox
+SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = 'o' ORDER BY ordinal;
 
 -- name: remember
 INSERT OR REPLACE INTO remembered (caller, key, at, request, answer) VALUES (?, ?, ?, ?, ?);

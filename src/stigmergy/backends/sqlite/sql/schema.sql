@@ -38,7 +38,7 @@ CREATE TABLE policies (             -- the last one applied is in force
 
 CREATE TABLE engrams (
     ordinal    INTEGER PRIMARY KEY,
-    space      TEXT    NOT NULL,    -- who may see it: 'p', or 'r' and the run's number
+    space      TEXT    NOT NULL,    -- who may see it: 'p', 'r' and the run's number, or 'o', on its way out
     id         TEXT    NOT NULL,
     run        TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
@@ -51,7 +51,8 @@ CREATE TABLE engrams (
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
-CREATE UNIQUE INDEX engrams_id ON engrams (space, id);
+-- One id may stand twice: an engram past its time and not yet swept out, and a later one that took the id over.
+CREATE INDEX engrams_id ON engrams (space, id);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
 -- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an

@@ -1,0 +1,166 @@
+"""Org and global: closed until an admin opens them, then stores of their own that several projects see."""  # EB-20
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.app import init_project, open_project
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from stigmergy.settings import Settings
+from stigmergy.testing import TurningClock, refused
+
+NOTE = [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
+OPEN = {"scopes": ["run", "project", "org", "global"]}
+
+
+class Team:
+    """Projects of one account."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.clock = TurningClock()
+        self.settings = Settings.from_environment({"HOME": str(home)})
+        self.gateways: dict[str, Gateway] = {}
+
+    def project(self, name: str) -> Gateway:
+        """A project of that name, made on first use."""
+        if name not in self.gateways:
+            (self.home / name).mkdir(exist_ok=True)
+            init_project(self.home / name, self.settings, clock=self.clock)
+            self.reopen(name)
+        return self.gateways[name]
+
+    def reopen(self, name: str) -> Gateway:
+        """The project as another process would open it."""
+        if name in self.gateways:
+            self.gateways[name].close()
+        self.gateways[name] = open_project(self.home / name, self.settings, clock=self.clock)
+        return self.gateways[name]
+
+    def call(self, project: str, operation: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+        """Call an operation of a project."""
+        declared = OPERATIONS[operation]
+        return self.project(project).call(declared, to_request(fields, declared.request), who)
+
+    def put(self, project: str, claim: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Engram:
+        """Put an engram."""
+        answer: Engram = self.call(project, "put_engram", who, claim=claim, pointers=NOTE, **fields)
+        return answer
+
+    def found(self, project: str, question: str = "") -> list[str]:
+        """The claims a question finds."""
+        return [engram.claim for engram in self.call(project, "query_engrams", q=question).engrams]
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Team]:
+    team = Team(tmp_path)
+    yield team
+    for gateway in team.gateways.values():
+        gateway.close()
+
+
+def test_they_are_closed_until_an_admin_opens_them(team: Team) -> None:
+    engram = team.put("one", "Alpha holds")
+    for act in (
+        lambda: team.put("one", "Alpha for all", scope="org"),
+        lambda: team.call("one", "promote_engram", id=engram.id, scope="org"),
+    ):
+        with refused("SCOPE_FORBIDDEN"):
+            act()
+    assert not (team.home / ".local/share/stigmergy").exists()
+    assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
+
+
+def test_a_promoted_engram_is_seen_by_every_project_that_opened_the_scope(team: Team) -> None:
+    for name in ("one", "two"):
+        team.call(name, "apply_policy", policy=OPEN)
+    team.project("three")
+    engram = team.put("one", "Alpha holds everywhere")
+    promoted = team.call("one", "promote_engram", id=engram.id, scope="org")
+    assert (promoted.id, promoted.scope) == (engram.id, "org")
+    assert team.found("one", "alpha") == team.found("two", "alpha") == ["Alpha holds everywhere"]
+    assert team.found("three", "alpha") == []  # it did not open the scope
+    assert team.call("two", "get_engram", id=engram.id).scope == "org"
+    with refused("ENGRAM_NOT_FOUND"):
+        team.call("three", "get_engram", id=engram.id)
+    assert [each.id for each in team.call("two", "query_engrams", scope="org").engrams] == [engram.id]
+    assert team.found("two") == []  # the feed is the project's own
+
+
+def test_one_step_at_a_time_up_to_global(team: Team) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    engram = team.put("one", "Alpha climbs", confidence=0.9)
+    with refused("SCOPE_FORBIDDEN"):
+        team.call("one", "promote_engram", id=engram.id, scope="global")
+    team.call("one", "promote_engram", id=engram.id, scope="org")
+    assert team.call("one", "promote_engram", id=engram.id, scope="global").scope == "global"
+    assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
+    assert team.found("one", "alpha") == ["Alpha climbs"]
+
+
+def test_confidence_below_the_floor_stays_where_it_is(team: Team) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    engram = team.put("one", "Alpha is a guess", confidence=0.6)
+    with refused("SCOPE_FORBIDDEN"):
+        team.call("one", "promote_engram", id=engram.id, scope="org")
+    assert team.call("one", "get_engram", id=engram.id).scope == "project"
+
+
+def test_nearer_scopes_come_first_among_equals(team: Team) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    wide = team.put("one", "Alpha beta")
+    team.call("one", "promote_engram", id=wide.id, scope="org")
+    team.clock.turn(seconds=60)
+    near = team.put("one", "Alpha beta")
+    answer = team.call("one", "query_engrams", q="alpha beta")
+    assert [engram.id for engram in answer.engrams] == [near.id, wide.id]
+
+
+def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    engram = team.put("one", "Alpha travels")
+    gateway = team.project("one")
+    with monkeypatch.context() as patch:  # after the project let it go
+        patch.setattr(type(gateway.shared), "deliver", _die)
+        with pytest.raises(RuntimeError):
+            team.call("one", "promote_engram", id=engram.id, scope="org")
+    with monkeypatch.context() as patch:  # after the shared store took it in
+        patch.setattr("stigmergy.operations.shared._let_go", _die)
+        with pytest.raises(RuntimeError):
+            gateway.shared.deliver(gateway.store)
+    gateway = team.reopen("one")
+    assert team.found("one", "alpha") == ["Alpha travels"]
+    with gateway.store.read() as view:
+        assert view.outbox() == []
+    assert gateway.store.verify() == []
+    assert gateway.shared.store("org").verify() == []
+
+
+def test_an_admin_forgets_in_a_shared_store_and_an_agent_cannot_promote_there(team: Team) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    token = team.call("one", "add_agent", name="ada", role="architect").token
+    engram = team.put("one", "Alpha is shared")
+    team.call("one", "promote_engram", id=engram.id, scope="org")
+    with refused("ENGRAM_NOT_FOUND"):
+        team.call("one", "promote_engram", Credential(token=token), id=engram.id, scope="global")
+    team.call("one", "forget_engram", id=engram.id)
+    assert team.found("one", "alpha") == []
+
+
+def test_a_role_may_write_org_only_where_the_policy_says_so(team: Team) -> None:
+    team.call("one", "apply_policy", policy=OPEN)
+    with refused("SCOPE_FORBIDDEN"):
+        team.put("one", "Alpha at once", scope="org")
+    team.call("one", "apply_policy", policy={**OPEN, "write_scopes": {"admin": ["run", "project", "org"]}})
+    assert team.put("one", "Alpha at once", scope="org").scope == "org"
+    assert team.found("one", "alpha") == ["Alpha at once"]
+
+
+def _die(*_: object) -> Callable[..., Any]:
+    raise RuntimeError("killed")

@@ -1,0 +1,248 @@
+"""Callers that arrive while the disk is busy share its next sync, and each gets its own answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.core.journal import GroupCommit, Ticket
+from stigmergy.core.journal import file as journal_file
+from stigmergy.core.journal.group import MAX_BATCH
+from stigmergy.errors import StigmergyError
+from stigmergy.operations.ports import View
+from stigmergy.policy import RunOpened
+from stigmergy.testing import Hand, SqliteHarness, refused, shown
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    """Run the work in threads and wait for all of them."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "somebody waits for ever"
+
+
+class Held:
+    """A `run` that stays inside its first batch until it is let go, so that others must queue."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.leaders: list[int] = []
+        self.entered = threading.Event()
+        self.let_go = threading.Event()
+
+    def __call__(self, batch: list[Ticket[int, int]]) -> None:
+        self.batches.append([ticket.work for ticket in batch])
+        self.leaders.append(threading.get_ident())
+        self.entered.set()
+        assert self.let_go.wait(10)
+        for ticket in batch:
+            if ticket.work % 7 == 3:
+                ticket.error = ValueError(ticket.work)
+            else:
+                ticket.result = ticket.work * 10
+
+
+def test_callers_that_wait_go_together_and_each_gets_its_own_outcome() -> None:
+    run = Held()
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    outcomes: dict[int, int | ValueError] = {}
+
+    def submit(number: int) -> None:
+        try:
+            outcomes[number] = commits.submit(number)
+        except ValueError as problem:
+            outcomes[number] = problem
+
+    def everyone(number: int) -> None:
+        if number:
+            run.entered.wait(10)
+        submit(number)
+
+    opener = threading.Timer(0.5, run.let_go.set)
+    opener.start()
+    in_threads(30, everyone)
+    opener.join()
+    assert len(outcomes) == 30
+    for number, outcome in outcomes.items():
+        if number % 7 == 3:
+            assert isinstance(outcome, ValueError)
+            assert outcome.args == (number,)
+        else:
+            assert outcome == number * 10
+    assert len(run.batches) <= 3
+    assert sorted(number for batch in run.batches for number in batch) == list(range(30))
+
+
+def test_nobody_leads_for_ever_and_nobody_starves() -> None:
+    run = Held()
+    run.let_go.set()
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    in_threads(12, lambda number: [commits.submit(0) for _ in range(200)] and None)
+    assert sum(map(len, run.batches)) == 12 * 200
+    assert len(set(run.leaders)) > 1
+
+
+def test_a_batch_is_never_larger_than_its_limit() -> None:
+    run = Held()
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    opener = threading.Timer(0.5, run.let_go.set)
+    opener.start()
+    in_threads(MAX_BATCH * 2 + 10, lambda number: _ignoring(commits, number))
+    opener.join()
+    assert max(map(len, run.batches)) <= MAX_BATCH
+    assert sum(map(len, run.batches)) == MAX_BATCH * 2 + 10
+
+
+def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() -> None:
+    fail = True
+
+    def run(batch: list[Ticket[int, int]]) -> None:
+        if fail:
+            raise OSError("no")
+        for ticket in batch:
+            ticket.result = ticket.work
+
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    failures: list[int] = []
+
+    def submit(number: int) -> None:
+        with pytest.raises(OSError, match="no"):
+            commits.submit(number)
+        failures.append(number)
+
+    in_threads(10, submit)
+    assert len(failures) == 10
+    fail = False
+    assert commits.submit(5) == 5
+
+
+def _ignoring(commits: GroupCommit[int, int], number: int) -> None:
+    try:
+        commits.submit(number)
+    except ValueError:
+        pass
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
+    harness = SqliteHarness(tmp_path / "catalog")
+    yield harness
+    harness.close()
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every sync of a journal from here on, each as slow as a disk."""
+    done: list[int] = []
+    real = journal_file.sync
+
+    def slow(descriptor: int) -> None:
+        threading.Event().wait(0.01)
+        real(descriptor)
+        done.append(descriptor)
+
+    monkeypatch.setattr(journal_file, "sync", slow)
+    return done
+
+
+def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) -> None:
+    hand = Hand(harness)
+    in_threads(32, lambda number: [hand.put(f"Matter {number} {step}") for step in range(5)] and None)
+    assert hand.counts()["engrams"] == 160
+    assert len(syncs) < 80
+    assert harness.gateway.store.verify() == []
+
+
+def test_a_writer_alone_gets_a_sync_of_its_own(harness: SqliteHarness, syncs: list[int]) -> None:
+    hand = Hand(harness)
+    for number in range(5):
+        hand.put(f"Matter {number}")
+    assert len(syncs) == 5
+
+
+def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[int]) -> None:
+    hand = Hand(harness)
+    store = harness.gateway.store
+    wrong: list[Any] = []
+
+    def refuse(view: View) -> Any:
+        raise StigmergyError("refused on purpose")
+
+    def crash(view: View) -> Any:
+        raise ZeroDivisionError("a mistake of ours")
+
+    def unprintable(view: View) -> Any:
+        return [RunOpened(run="r", goal="\ud800", by="x")], None
+
+    def work(number: int) -> None:
+        for step in range(4):
+            if number % 4 == 0:
+                kind, decide = [
+                    (StigmergyError, refuse),
+                    (ZeroDivisionError, crash),
+                    (UnicodeEncodeError, unprintable),
+                ][number // 4 % 3]
+                try:
+                    store.commit(decide)
+                    wrong.append("not refused")
+                except Exception as problem:
+                    if type(problem) is not kind:
+                        wrong.append(problem)
+            else:
+                engram = hand.put(f"Matter {number} {step}")
+                if engram.claim != f"Matter {number} {step}":
+                    wrong.append(engram)
+
+    in_threads(24, work)
+    assert wrong == []
+    assert hand.counts()["engrams"] == 18 * 4
+    assert store.verify() == []
+
+
+def test_a_later_change_of_a_batch_sees_the_earlier_ones(harness: SqliteHarness, syncs: list[int]) -> None:
+    """Twenty callers want the same id at once: one gets it."""
+    hand = Hand(harness)
+    outcomes: list[str] = []
+    in_threads(20, lambda number: outcomes.append(_try_id(hand)))
+    assert sorted(outcomes) == ["ID_TAKEN"] * 19 + ["ok"]
+
+
+def _try_id(hand: Hand) -> str:
+    return hand.ask(
+        "put_engram",
+        claim="Alpha",
+        id="01KDVP9R000000000000000000",
+        pointers=[{"type": "sam", "ref": "sam:note:anything@2026-01-01"}],
+    )[0]
+
+
+def test_after_a_failed_sync_reading_goes_on_and_writing_does_not(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(harness)
+    kept = hand.put("Alpha is kept")
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_file, "sync", _fail)
+        with refused("STORE_READ_ONLY"):
+            hand.put("Alpha is lost")
+    for _ in range(3):
+        with refused("STORE_READ_ONLY"):
+            hand.put("Alpha is refused")
+        assert hand.query("alpha").engrams == [shown(kept)]
+        assert hand.call("get_engram", id=kept.id) == kept
+    harness.reopen()  # another process: what the disk has is what happened, and it is synced before it counts
+    assert hand.found("kept") == ["Alpha is kept"]
+    assert hand.put("Alpha again").claim == "Alpha again"
+    assert hand.found("refused") == []
+    assert harness.gateway.store.verify() == []
+
+
+def _fail(descriptor: int) -> None:
+    raise OSError(5, "Input/output error")
