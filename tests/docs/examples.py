@@ -1,0 +1,147 @@
+"""Reading examples out of Markdown, and running them as a reader would."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What differs from one run to the next, and what stands for it in a comparison.
+_VARYING = (
+    (re.compile(r"sha256:[0-9a-f]{64}"), "<digest>"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "<sha>"),
+    (re.compile(r"@[0-9a-f]{7}\b"), "@<short>"),
+    (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
+    (re.compile(r"\b(now|\d+ ?(s|min|h|d))\b"), "<age>"),
+    (re.compile(r"stig1\.[\w-]+\.[\w-]+"), "<token>"),
+)
+
+
+class Example(NamedTuple):
+    """A command and what the page says it prints, or a piece of Python."""
+
+    line: int
+    command: str
+    expected: str
+    language: str
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Every example of a page, in order."""
+    language = ""
+    block: list[tuple[int, str]] = []
+    for number, text in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if text.startswith("```"):
+            if language:
+                yield from _examples_in(language, block)
+                language, block = "", []
+            else:
+                language = text[3:].strip() or "text"
+        elif language:
+            block.append((number, text))
+
+
+def _examples_in(language: str, block: list[tuple[int, str]]) -> Iterator[Example]:
+    if language == "python":
+        yield Example(block[0][0], "\n".join(text for _, text in block), "", "python")
+    if language != "console":
+        return
+    current: Example | None = None
+    for number, text in block:
+        if text.startswith("$ "):
+            if current is not None:
+                yield current
+            current = Example(number, text[2:], "", "console")
+        elif current is not None:
+            current = current._replace(expected=f"{current.expected}{text}\n")
+    if current is not None:
+        yield current
+
+
+def plain(text: str) -> str:
+    """A text without what differs from run to run."""
+    for pattern, stands_for in _VARYING:
+        text = pattern.sub(stands_for, text)
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+class Reader:
+    """Somebody with a fresh clone, a shell and nothing else."""
+
+    def __init__(self, home: Path) -> None:
+        self.clone = home / "clone"
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(self.clone)], check=True)
+        self._overlay_working_tree()
+        self.port = _free_port()
+        binaries = str(Path(sys.executable).parent)
+        self.environment = {
+            "HOME": str(home),
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "160",
+            "LANG": "C.UTF-8",
+        }
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def _overlay_working_tree(self) -> None:
+        """The pages as they are now, committed in the clone, so that an edited page is tested before its commit."""
+        for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
+            (self.clone / name).write_bytes((ROOT / name).read_bytes())
+        who = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
+        subprocess.run(
+            ["git", *who, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=self.clone, check=True
+        )
+
+    def start_bus(self) -> None:
+        """What `make up` does once its environment stands."""
+        self._server = subprocess.Popen(
+            ["stig", "up", "--port", str(self.port)],
+            cwd=self.clone,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+        )
+        assert self._server.stdout is not None
+        first = self._server.stdout.readline()
+        while first and b"http://" not in first:
+            first = self._server.stdout.readline()
+        assert b"#code=" in first, first
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("the bus did not start")
+
+    def run(self, example: Example) -> str:
+        """What a command prints, on both streams, as a terminal would show it."""
+        if example.language == "python":
+            command = [sys.executable, "-W", "error", "-c", example.command]
+        else:
+            command = ["bash", "-c", example.command.replace(":7171", f":{self.port}")]
+        done = subprocess.run(
+            command, cwd=self.clone, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        if example.language == "python" and done.returncode:
+            raise AssertionError(done.stdout.decode())
+        return done.stdout.decode()
+
+    def leave(self) -> None:
+        """Stop what was started."""
+        if self._server is not None:
+            self._server.terminate()
+            self._server.communicate(timeout=15)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

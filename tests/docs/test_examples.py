@@ -1,0 +1,41 @@
+"""Every example in the documentation runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import ROOT, Reader, examples, plain
+
+PAGES = ("README.md", "docs/quickstart.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_print_what_it_says(page: str, tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    try:
+        reader.start_bus()
+        ran = 0
+        for example in examples(ROOT / page):
+            shown = plain(reader.run(example))
+            where = f"{page}:{example.line}: {example.command}"
+            assert shown == plain(example.expected), where
+            ran += 1
+        assert ran > 3
+    finally:
+        reader.leave()
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_no_page_and_no_lock_file_names_a_registry_host() -> None:
+    for path in [*(ROOT / "requirements").glob("*.txt"), ROOT / "pyproject.toml", ROOT / "Makefile"]:
+        assert "index-url" not in path.read_text("utf-8"), path
+        assert not re.search(r"https?://\S+/simple", path.read_text("utf-8")), path
