@@ -9,7 +9,7 @@ import pytest
 
 from stigmergy.operations import Gateway
 from stigmergy.settings import Settings
-from tests.projects import Repository, make_gateway, make_repository
+from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings that keep keys inside the test's folder."""
-    return Settings(state_home=tmp_path / "state")
+    """Settings that keep everything inside the test's folder."""
+    return make_settings(tmp_path / "home")
 
 
 @pytest.fixture

@@ -38,6 +38,11 @@ def make_repository(path: Path) -> Repository:
     return Repository(path, _git(path, "rev-parse", "HEAD"))
 
 
+def make_settings(home: Path) -> Settings:
+    """Settings of somebody whose home is this folder."""
+    return Settings.from_environment({"HOME": str(home)})
+
+
 def make_gateway(path: Path, settings: Settings, clock: Clock | None = None) -> Gateway:
     """A fresh project in a folder, open."""
     init_project(path, settings, clock=clock)

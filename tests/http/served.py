@@ -16,8 +16,7 @@ from stigmergy.edges.http import Codes
 from stigmergy.edges.http.server import make_server
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.policy import ADMIN, Claims
-from stigmergy.settings import Settings
-from tests.projects import Repository, make_gateway, make_repository
+from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
 class Answer(NamedTuple):
@@ -134,7 +133,7 @@ def serving(gateway: Gateway, repository: Repository) -> Iterator[Served]:
 def served_project(folder: Path) -> Iterator[Served]:
     """A fresh project in a folder, served."""
     repository = make_repository(folder / "repository")
-    gateway = make_gateway(repository.path, Settings(state_home=folder / "state"))
+    gateway = make_gateway(repository.path, make_settings(folder / "home"))
     try:
         with serving(gateway, repository) as bus:
             yield bus

@@ -7,6 +7,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import pytest
 
@@ -196,8 +197,6 @@ def test_a_refusal_before_the_body_lets_its_sender_read_it(bus: Served) -> None:
 
 
 def test_one_connection_carries_many_requests_and_refusals(bus: Served) -> None:
-    from http.client import HTTPConnection
-
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=20)
     headers = {"Authorization": f"Bearer {bus.token}", "Content-Type": "application/json"}
     connection.connect()

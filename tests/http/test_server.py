@@ -8,9 +8,11 @@ import sys
 import time
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stigmergy.operations import Gateway
 from tests.http.served import served_project
 from tests.projects import make_repository
 
@@ -22,7 +24,7 @@ from stigmergy.edges.http import Codes, serve
 from stigmergy.settings import Settings
 
 folder = Path(sys.argv[1])
-settings = Settings(state_home=folder / "state")
+settings = Settings.from_environment({"HOME": str(folder / "home")})
 init_project(folder / "repository", settings)
 gateway = open_project(folder / "repository", settings)
 sock = socket.socket()
@@ -56,13 +58,11 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, sent: signal.Signals) -> None:
 
 
 def test_what_is_under_way_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stigmergy.operations import Gateway
-
     whole = Gateway.call
 
-    def slowly(*arguments: object) -> object:
+    def slowly(*arguments: Any) -> Any:
         time.sleep(0.6)
-        return whole(*arguments)  # type: ignore[arg-type]
+        return whole(*arguments)
 
     with served_project(tmp_path) as bus:
         monkeypatch.setattr(Gateway, "call", slowly)

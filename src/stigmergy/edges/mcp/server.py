@@ -59,6 +59,7 @@ class Tools:
         operation = tool_operations().get(name)
         if operation is None:
             raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
+        bus = self._opened()
         credential = self._credential
         if SPEAK_AS in arguments:
             speak_as = arguments.pop(SPEAK_AS)
@@ -66,7 +67,7 @@ class Tools:
                 raise FieldType("Expected the name of an agent.", field=SPEAK_AS)
             credential = msgspec.structs.replace(credential, speak_as=speak_as)
         request = to_request(arguments, operation.request)
-        answer: dict[str, Any] = msgspec.to_builtins(self._opened().call(operation, request, credential))
+        answer: dict[str, Any] = msgspec.to_builtins(bus.call(operation, request, credential))
         return answer
 
     def _opened(self) -> Bus:

@@ -31,8 +31,9 @@ _REF = "#/$defs/"
 
 @cache
 def tool_operations() -> dict[str, Operation[Any, Any]]:
-    """The operations agents get, by the name of their tool, in the order they were declared."""
-    return {operation.tool_name: operation for operation in OPERATIONS.values() if operation.tool}
+    """The operations agents get, by the name of their tool, in the order of these names."""
+    offered = (operation for operation in OPERATIONS.values() if operation.tool)
+    return {operation.tool_name: operation for operation in sorted(offered, key=lambda each: each.tool_name)}
 
 
 @cache
