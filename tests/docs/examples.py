@@ -21,7 +21,7 @@ _VARYING = (
     (re.compile(r"@[0-9a-f]{7}\b"), "@<short>"),
     (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
-    (re.compile(r"\b(now|\d+ ?(s|min|h|d))\b"), "<age>"),
+    (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),
     (re.compile(r"stig1\.[\w-]+\.[\w-]+"), "<token>"),
 )
 
