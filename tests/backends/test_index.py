@@ -249,15 +249,15 @@ def second(harness: SqliteHarness) -> Iterator[Gateway]:
     store.close()
 
 
-class Elsewhere(SqliteHarness):
-    """A hand on the second gateway."""
+class Elsewhere:
+    """The same project, as somebody else has opened it."""
 
-    def __init__(self, harness: SqliteHarness, gateway: Gateway) -> None:
-        self.folder, self.clock, self._gateway = harness.folder, harness.clock, gateway
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
 
 
 def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    here, there = Hand(harness), Hand(Elsewhere(second))
     for number in range(80):
         one, other = (here, there) if number % 2 else (there, here)
         engram = one.put(f"Turn {number}", scope="run")
@@ -276,7 +276,7 @@ def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, secon
 
 
 def test_two_stores_and_no_index(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    here, there = Hand(harness), Hand(Elsewhere(second))
     for number in range(12):
         index(harness).unlink()
         one, other = (here, there) if number % 2 else (there, here)
@@ -287,7 +287,7 @@ def test_two_stores_and_no_index(harness: SqliteHarness, second: Gateway) -> Non
 
 
 def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(harness, second))
+    here, there = Hand(harness), Hand(Elsewhere(second))
     stop = threading.Event()
     wrong: list[BaseException] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from stigmergy.policy import RunOpened
 from stigmergy.testing import Hand, SqliteHarness, refused, shown
 
 
-def in_threads(count: int, work: Callable[[int], None]) -> None:
+def in_threads(count: int, work: Callable[[int], object]) -> None:
     """Run the work in threads and wait for all of them."""
     threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
     for thread in threads:
@@ -84,7 +85,7 @@ def test_nobody_leads_for_ever_and_nobody_starves() -> None:
     run = Held()
     run.let_go.set()
     commits: GroupCommit[int, int] = GroupCommit(run)
-    in_threads(12, lambda number: [commits.submit(0) for _ in range(200)] and None)
+    in_threads(12, lambda number: [commits.submit(0) for _ in range(200)])
     assert sum(map(len, run.batches)) == 12 * 200
     assert len(set(run.leaders)) > 1
 
@@ -124,10 +125,8 @@ def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() ->
 
 
 def _ignoring(commits: GroupCommit[int, int], number: int) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         commits.submit(number)
-    except ValueError:
-        pass
 
 
 @pytest.fixture
@@ -154,7 +153,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) -> None:
     hand = Hand(harness)
-    in_threads(32, lambda number: [hand.put(f"Matter {number} {step}") for step in range(5)] and None)
+    in_threads(32, lambda number: [hand.put(f"Matter {number} {step}") for step in range(5)])
     assert hand.counts()["engrams"] == 160
     assert len(syncs) < 80
     assert harness.gateway.store.verify() == []

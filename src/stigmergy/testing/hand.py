@@ -12,7 +12,7 @@ from stigmergy.errors import StigmergyError
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, to_request
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.testing.harness import Harness
+from stigmergy.testing.harness import Opened
 
 NOTE = "sam:note:anything@2026-01-01"
 _RECEIPT = "sha256:" + "0" * 64
@@ -29,7 +29,7 @@ def leads_to(file: str) -> str:
 class Hand:
     """Calls operations by name, in somebody's name."""
 
-    def __init__(self, harness: Harness) -> None:
+    def __init__(self, harness: Opened) -> None:
         self._harness = harness
 
     def call(self, operation: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:

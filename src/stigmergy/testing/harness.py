@@ -19,15 +19,19 @@ PROJECT = "01KDVP9R00STGMERGYTEST0000"
 FIRST_GOAL = "first run"
 
 
-class Harness(Protocol):
-    """One project on one back end, with a clock to turn."""
-
-    clock: TurningClock
+class Opened(Protocol):
+    """A project somebody has opened."""
 
     @property
     def gateway(self) -> Gateway:
         """The project, open for business."""
         ...
+
+
+class Harness(Opened, Protocol):
+    """One project on one back end, with a clock to turn."""
+
+    clock: TurningClock
 
     def reopen(self) -> None:
         """Close the project and open it again, as another process would."""

@@ -1,0 +1,1 @@
+"""Words everyone uses, and the journal."""

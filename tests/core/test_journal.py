@@ -1,0 +1,275 @@
+"""The journal on disk: torn tails are dropped, damage is named and nothing is cut. # BX-03"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from stigmergy.core.journal import FORMAT, Journal, Place, create_journal, encode_facts, print_line
+from stigmergy.core.journal import file as journal_file
+from stigmergy.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+
+PROJECT = "01KDVP9R00STGMERGYTEST0000"
+
+
+def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
+    """Append lines, `batch` of them per sync, and give each line's offset."""
+    journal = Journal(path)
+    place = journal.last_sound(journal.start)
+    offsets = []
+    for start in range(0, count, batch):
+        mark, lines = place.offset, []
+        for number in range(start, min(start + batch, count)):
+            facts = encode_facts([{"fact": "test", "number": number, "text": "ключ"}])
+            line, checksum = print_line(place.sum, at=number, facts=facts, mark=mark, seq=place.seq + 1)
+            offsets.append(place.offset)
+            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=number)
+            lines.append(line)
+        journal.append(lines)
+        journal.sync()
+    journal.close()
+    return offsets
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "memory.jsonl"
+    create_journal(path, kind="memory", project=PROJECT, at=0)
+    return path
+
+
+def tail_of(path: Path, synced: int = 0) -> tuple[Place, int]:
+    """The end of what is sound, and how many bytes behind it never happened."""
+    journal = Journal(path)
+    try:
+        end = journal.last_sound(journal.start)
+        return end, journal.judge_tail(end, synced)
+    finally:
+        journal.close()
+
+
+def test_a_new_journal_holds_its_header_only(path: Path) -> None:
+    journal = Journal(path)
+    assert (journal.header.kind, journal.header.project, journal.header.format) == ("memory", PROJECT, FORMAT)
+    assert list(journal.read(journal.start)) == []
+    assert journal.judge_tail(journal.start) == 0
+    assert journal.size() == journal.start.offset
+    journal.close()
+
+
+def test_making_a_journal_again_leaves_the_first_alone(path: Path) -> None:
+    write(path, 3)
+    before = path.read_bytes()
+    create_journal(path, kind="memory", project="01KDVP9R000000000000000000", at=5)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["memory.jsonl"]
+
+
+def test_lines_are_read_back_as_they_were_written(path: Path) -> None:
+    write(path, 5)
+    journal = Journal(path)
+    lines = list(journal.read(journal.start))
+    assert [line.seq for line, _ in lines] == [1, 2, 3, 4, 5]
+    assert [line.at for line, _ in lines] == [0, 1, 2, 3, 4]
+    assert lines[2][0].facts == '[{"fact":"test","number":2,"text":"ключ"}]'.encode()
+    assert list(journal.read(lines[2][1])) == lines[3:]
+    assert lines[-1][1].offset == journal.size()
+    assert all(journal.holds(behind) for _, behind in lines)
+    journal.close()
+
+
+def test_lines_longer_than_one_read_are_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, 20)
+    for size in (1, 7, 64, 333):
+        monkeypatch.setattr(journal_file, "CHUNK", size)
+        assert tail_of(path)[0].seq == 20
+
+
+def test_a_tail_torn_at_any_byte_is_dropped_and_the_file_usable_again(path: Path) -> None:
+    offsets = write(path, 4)
+    whole = path.read_bytes()
+    for length in range(offsets[-1], len(whole)):
+        path.write_bytes(whole[:length])
+        end, torn = tail_of(path)
+        assert (end.seq, end.offset, torn) == (3, offsets[-1], length - offsets[-1])
+        journal = Journal(path)
+        journal.cut(end.offset)
+        journal.close()
+        write(path, 1)
+        end, torn = tail_of(path)
+        assert (end.seq, torn) == (4, 0)
+
+
+def test_a_torn_batch_keeps_its_sound_lines(path: Path) -> None:
+    write(path, 2)
+    offsets = write(path, 4, batch=4)
+    whole = path.read_bytes()
+    for length in range(offsets[0], len(whole), 11):
+        path.write_bytes(whole[:length])
+        end, torn = tail_of(path)
+        assert end.seq == 2 + sum(1 for start in [*offsets[1:], len(whole)] if start <= length)
+        assert end.offset + torn == length
+
+
+@pytest.mark.parametrize("hole", [bytes(200), b"\xff" * 200, b"\n" * 200])
+def test_a_page_of_an_unsynced_batch_that_never_reached_the_disk(path: Path, hole: bytes) -> None:
+    """Later lines of the same batch are whole, but none of them says that the hole had been saved."""
+    write(path, 2)
+    offsets = write(path, 4, batch=4)
+    whole = path.read_bytes()
+    at = offsets[1] + 5
+    path.write_bytes(whole[:at] + hole[: offsets[2] - at - 3] + whole[offsets[2] - 3 :])
+    end, torn = tail_of(path)
+    assert (end.seq, torn) == (3, len(whole) - offsets[1])
+
+
+def test_a_flipped_byte_anywhere_before_the_last_mark_is_named_and_nothing_is_cut(path: Path) -> None:
+    offsets = write(path, 4)
+    whole = path.read_bytes()
+    for line, start in enumerate(offsets[:-1], 2):
+        for at in range(start, offsets[line - 1]):
+            for flip in (1, 0x20, 0x80):
+                damaged = whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
+                path.write_bytes(damaged)
+                with pytest.raises(JournalDamaged) as caught:
+                    tail_of(path)
+                assert caught.value.code == "JOURNAL_DAMAGED"
+                assert f"line {line}, byte {start}:" in caught.value.detail
+                assert path.read_bytes() == damaged
+
+
+def test_a_missing_and_a_doubled_line_are_damage(path: Path) -> None:
+    offsets = write(path, 5)
+    whole = path.read_bytes()
+    for changed, line in (
+        (whole[: offsets[1]] + whole[offsets[2] :], 3),
+        (whole[: offsets[2]] + whole[offsets[1] :], 4),
+        (whole[: offsets[1]] + b"\n" + whole[offsets[1] :], 3),
+        (
+            whole[: offsets[1]] + whole[offsets[2] : offsets[3]] + whole[offsets[1] : offsets[2]] + whole[offsets[3] :],
+            3,
+        ),
+    ):
+        path.write_bytes(changed)
+        with pytest.raises(JournalDamaged, match=f"line {line},"):
+            tail_of(path)
+
+
+def test_damage_in_the_last_line_is_known_to_whoever_saw_it_saved(path: Path) -> None:
+    offsets = write(path, 3)
+    whole = path.read_bytes()
+    for at in range(offsets[-1], len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(JournalDamaged, match=f"line 4, byte {offsets[-1]}:"):
+            tail_of(path, synced=len(whole))
+
+
+def test_a_sound_line_that_nobody_synced_is_kept(path: Path) -> None:
+    write(path, 3)
+    journal = Journal(path)
+    end = journal.last_sound(journal.start)
+    line, _ = print_line(end.sum, at=9, facts=b"[]", mark=end.offset, seq=end.seq + 1)
+    journal.append([line])  # and the process dies here
+    journal.close()
+    end, torn = tail_of(path)
+    assert (end.seq, torn) == (4, 0)
+
+
+def test_a_damaged_header_is_refused(path: Path) -> None:
+    write(path, 2)
+    whole = path.read_bytes()
+    for at in range(whole.index(b"\n") + 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x81]) + whole[at + 1 :])
+        with pytest.raises(FormatUnknown):
+            Journal(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}\n", b"\x00" * 100, b"not a journal", b"[" * 100_000])
+def test_what_is_no_journal_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(FormatUnknown):
+        Journal(path)
+
+
+def test_another_format_is_refused_by_its_number(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(FormatUnknown, match="format 2"):
+        Journal(path)
+
+
+def test_a_header_cut_short_is_refused(path: Path) -> None:
+    header = path.read_bytes()
+    for length in range(len(header)):
+        path.write_bytes(header[:length])
+        with pytest.raises(FormatUnknown):
+            Journal(path)
+
+
+def test_a_place_is_held_only_by_its_own_journal(path: Path, tmp_path: Path) -> None:
+    write(path, 3)
+    journal = Journal(path)
+    end = journal.last_sound(journal.start)
+    other = tmp_path / "other.jsonl"
+    create_journal(other, kind="memory", project=PROJECT, at=1)
+    write(other, 30)
+    another = Journal(other)
+    assert journal.holds(end)
+    assert journal.holds(journal.start)
+    assert not another.holds(end)
+    assert not journal.holds(another.last_sound(another.start))
+    journal.close()
+    another.close()
+
+
+def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, 2)
+    before = path.read_bytes()
+    journal = Journal(path)
+    real = os.write
+    for number in (errno.ENOSPC, errno.EDQUOT):
+
+        def half_then_full(descriptor: int, data: bytes, number: int = number) -> int:
+            if len(data) > 20:
+                return real(descriptor, data[:20])
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", half_then_full)
+            with pytest.raises(DiskPressure):
+                journal.append([b"x" * 100])
+        assert path.read_bytes() == before
+    journal.close()
+    write(path, 1)
+    assert tail_of(path)[0].seq == 3
+
+
+def test_short_writes_are_finished(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
+    write(path, 5, batch=5)
+    assert tail_of(path)[0].seq == 5
+
+
+def test_a_failed_sync_ends_all_writing_and_is_never_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, 2)
+    journal = Journal(path)
+    calls = 0
+
+    def failing(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(journal_file, "sync", failing)
+    with pytest.raises(StoreReadOnly):
+        journal.sync()
+    monkeypatch.undo()
+    for again in (journal.sync, lambda: journal.append([b"x"])):
+        with pytest.raises(StoreReadOnly):
+            again()
+    assert calls == 1
+    assert journal.last_sound(journal.start).seq == 2
+    journal.close()

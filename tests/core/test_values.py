@@ -1,0 +1,221 @@
+"""Canonical JSON, digests, ids, durations, tokens, the clock."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.core import (
+    SECOND,
+    SystemClock,
+    canonical,
+    digest,
+    digest_of,
+    estimate_tokens,
+    is_digest,
+    is_hex,
+    is_ulid,
+    is_uuid,
+    new_ulid,
+    parse_duration,
+    parse_time,
+    print_time,
+)
+from stigmergy.core.canonical import MAX_INTEGER, canonical_reference
+from stigmergy.errors import BadText, FieldType, NumberRange, TtlInvalid
+from stigmergy.testing import SeededRandomness, TurningClock
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_canonical_json_is_what_the_definition_says(value: Any) -> None:
+    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert canonical(value) == canonical_reference(value) == said
+
+
+@given(values)
+def test_canonical_json_reads_back_as_the_same_value(value: Any) -> None:
+    assert canonical(json.loads(canonical(value))) == canonical(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_float_is_printed_as_python_prints_it(value: float) -> None:
+    assert canonical([value]) == f"[{value!r}]".encode()
+
+
+@pytest.mark.parametrize("value", [0.1, 1e16, 1e-7, 1.5e300, -0.0, 5e-324, 123456789.125, 1e22, 100.0])
+def test_floats_at_the_edges(value: float) -> None:
+    assert canonical(value) == canonical_reference(value) == repr(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "refusal"),
+    [
+        (float("nan"), NumberRange),
+        (float("inf"), NumberRange),
+        (MAX_INTEGER + 1, NumberRange),
+        (-MAX_INTEGER - 1, NumberRange),
+        ("\ud800", BadText),
+        ({"\udfff": 1}, BadText),
+        ({1: 2}, FieldType),
+        ({None: 2}, FieldType),
+        ({1, 2}, FieldType),
+        (b"bytes", FieldType),
+        (object(), FieldType),
+    ],
+)
+def test_what_has_no_canonical_form_is_refused(value: Any, refusal: type[Exception]) -> None:
+    for wrapped, field in ((value, None), ({"a": [0, value]}, "a[1]")):
+        for encode in (canonical, canonical_reference):
+            with pytest.raises(refusal) as caught:
+                encode(wrapped)
+            assert getattr(caught.value, "field", None) == field
+
+
+def test_two_to_the_fifty_third_is_the_last_integer() -> None:
+    assert canonical([MAX_INTEGER, -MAX_INTEGER]) == b"[9007199254740992,-9007199254740992]"
+
+
+@given(st.binary())
+def test_digests(content: bytes) -> None:
+    assert digest(content) == "sha256:" + hashlib.sha256(content).hexdigest()
+    assert is_digest(digest(content))
+
+
+def test_a_values_digest_is_that_of_its_canonical_form() -> None:
+    assert digest_of({"b": 1, "a": [True, None]}) == digest(b'{"a":[true,null],"b":1}')
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "sha256:", "sha256:" + "a" * 63, "sha256:" + "A" * 64, "sha1:" + "a" * 64, "a" * 64, "sha256:" + "g" * 64],
+)
+def test_what_is_no_digest(text: str) -> None:
+    assert not is_digest(text)
+
+
+def test_hex_has_one_of_the_lengths_asked_for() -> None:
+    assert is_hex("ab12", 4)
+    assert is_hex("ab12", 2, 4)
+    assert not is_hex("ab12", 2)
+    assert not is_hex("AB12", 4)
+    assert not is_hex("٣٣٣٣", 4)
+
+
+@given(st.integers(0, (1 << 48) * 1000 - 1), st.integers(0, (1 << 48) * 1000 - 1))
+def test_ulids_sort_by_time(one: int, other: int) -> None:
+    first, second = new_ulid(one), new_ulid(other)
+    assert is_ulid(first)
+    assert len(first) == 26
+    if one // 1000 < other // 1000:
+        assert first < second
+
+
+def test_ulids_are_what_the_specification_prints() -> None:
+    assert new_ulid(0, bytes) == "0" * 26
+    assert new_ulid(1_469_918_176_385_000, bytes) == "01ARYZ6S410000000000000000"
+    assert new_ulid(((1 << 48) - 1) * 1000, lambda count: b"\xff" * count) == "7" + "Z" * 25
+
+
+def test_ulids_are_the_same_with_the_same_randomness() -> None:
+    one, other = SeededRandomness(4), SeededRandomness(4)
+    assert [new_ulid(5, one) for _ in range(10)] == [new_ulid(5, other) for _ in range(10)]
+    assert len({new_ulid(5) for _ in range(1000)}) == 1000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "I" * 26, "l" * 26, "01arz3ndektsv4rrffq69g5fav", "٠" * 26]
+)
+def test_what_is_no_ulid(text: str) -> None:
+    assert not is_ulid(text)
+
+
+def test_uuids() -> None:
+    assert is_uuid("0b5e1c1e-9f0a-4c59-8a2e-2a7c5a1e9d10")
+    for text in ("", "0B5E1C1E-9F0A-4C59-8A2E-2A7C5A1E9D10", "0b5e1c1e9f0a4c598a2e2a7c5a1e9d10", "-" * 36, "g" * 36):
+        assert not is_uuid(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("PT1S", 1), ("PT1M", 60), ("PT6H", 21_600), ("P1D", 86_400), ("P7D", 604_800), ("P2W", 1_209_600),
+        ("P1DT12H", 129_600), ("PT0.5S", 0.5), ("PT0.000001S", 0.000001), ("P365D", 31_536_000), ("P1W1D", 691_200),
+        ("PT90M", 5400), ("P0DT1S", 1), ("PT1H30M15.25S", 5415.25), ("P0Y1D", 86_400),
+    ],
+)  # fmt: skip
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == round(seconds * SECOND)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "P", "PT", "1D", "P1M", "P1Y", "P1Y1D", "-P1D", "+P1D", "P-1D", "PT0S", "P0D", "pt1s", "P1d", "P1.5D",
+        "PT1.5H",
+        " PT1S", "PT1S ", "PT1S\n", "P1DT", "PT1S1M", "P1D1D", "PT1,5S1", "PT0.0000001S", "P٣D", "PT" + "1" * 50 + "S",
+        "P99999999999999999999D", "PTS", "6h", "1 day", "P1D\x00", "\ud800",
+    ],
+)  # fmt: skip
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(TtlInvalid) as caught:
+        parse_duration(text, "max_ttl")
+    assert caught.value.field == "max_ttl"
+
+
+@given(st.text(max_size=50))
+def test_any_text_is_a_duration_or_refused(text: str) -> None:
+    with contextlib.suppress(TtlInvalid):
+        assert parse_duration(text) > 0
+
+
+@given(st.text())
+def test_tokens_are_a_quarter_of_the_bytes_rounded_up(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    assert estimate_tokens(data) == (len(data) + 3) // 4
+
+
+def test_tokens_count_bytes_and_not_characters() -> None:
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("a") == 1
+    assert estimate_tokens("abcd") == 1
+    assert estimate_tokens("abcde") == 2
+    assert estimate_tokens("ключ") == 2
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))
+def test_times_print_and_read_back(moment: datetime) -> None:
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert print_time(parse_time(text)) == text
+
+
+def test_times_have_an_offset() -> None:
+    assert parse_time("2026-01-08T10:30:00+01:00") == parse_time("2026-01-08T09:30:00Z")
+    with pytest.raises(ValueError, match="offset"):
+        parse_time("2026-01-08T09:30:00")
+
+
+def test_a_turning_clock_goes_where_it_is_turned() -> None:
+    clock = TurningClock(10)
+    clock.turn(seconds=1, microseconds=-5)
+    assert clock.now() == SECOND + 5
+    clock.turn(seconds=-1)
+    assert clock.now() == 5
+    clock.set(7)
+    assert clock.now() == 7
+    assert SystemClock().now() > parse_time("2024-01-01T00:00:00Z")
