@@ -1,0 +1,1 @@
+"""Sudden death and full disks."""

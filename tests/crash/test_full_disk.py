@@ -1,0 +1,218 @@
+"""A full disk: a clear refusal, reading goes on, and writing does when there is room again. # BX-03"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from stigmergy.backends.sqlite import index as index_module
+from stigmergy.backends.sqlite import store as store_module
+from stigmergy.core.journal import Journal
+from stigmergy.testing import Hand, SqliteHarness
+
+BALLAST = "ballast"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
+    harness = SqliteHarness(tmp_path / "catalog")
+    yield harness
+    harness.close()
+
+
+def put_until_refused(hand: Hand, most: int = 3000) -> tuple[list[str], str]:
+    """The claims that were acknowledged, and the code of the first refusal."""
+    stored: list[str] = []
+    for number in range(most):
+        claim = f"Matter number {number} " + "filler " * 40
+        code, _ = hand.ask("put_engram", claim=claim.strip(), pointers=_pointers())
+        if code != "ok":
+            return stored, code
+        stored.append(claim.strip())
+    raise AssertionError("the disk never filled up")
+
+
+def _pointers() -> list[dict[str, str]]:
+    return [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
+
+
+def everything(hand: Hand) -> list[str]:
+    """Every claim, newest last."""
+    claims: list[str] = []
+    cursor = None
+    while True:
+        page = hand.query(k=100, cursor=cursor)
+        claims += [engram.claim for engram in page.engrams]
+        cursor = page.cursor
+        if cursor is None:
+            return claims[::-1]
+
+
+def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
+    harness = SqliteHarness(small_disk / "catalog")
+    try:
+        hand = Hand(harness)
+        (small_disk / BALLAST).write_bytes(bytes(600_000))
+        stored, code = put_until_refused(hand)
+        assert code == "DISK_PRESSURE"
+        assert len(stored) > 20
+        for _ in range(3):
+            assert hand.ask("put_engram", claim="Not stored", pointers=_pointers())[0] == "DISK_PRESSURE"
+            seen = everything(hand)
+            # The index may be behind by what it had no room for; it is never ahead, and nothing refused is in it.
+            assert seen == stored[: len(seen)]
+            assert len(seen) >= len(stored) - 70
+        (small_disk / BALLAST).unlink()
+        hand.put("Stored again")
+        assert everything(hand) == [*stored, "Stored again"]
+        harness.reopen()
+        assert everything(hand) == [*stored, "Stored again"]
+    finally:
+        harness.close()
+
+
+def test_a_disk_full_to_the_last_byte(small_disk: Path) -> None:
+    """Other people's files take the last byte at any moment; each time there is room again, so is everything."""
+    harness = SqliteHarness(small_disk / "catalog")
+    stored: list[str] = []
+    try:
+        hand = Hand(harness)
+        for step in range(12):
+            _fill(small_disk / BALLAST)
+            for number in range(3):
+                claim = f"Matter {step} {number}"
+                code, _ = hand.ask("put_engram", claim=claim, pointers=_pointers())
+                assert code in ("ok", "DISK_PRESSURE")
+                if code == "ok":
+                    stored.append(claim)
+            assert len(everything(hand)) >= 0
+            (small_disk / BALLAST).unlink()
+            hand.put(f"Matter {step} after")
+            stored.append(f"Matter {step} after")
+            assert everything(hand) == stored
+        (small_disk / BALLAST).unlink(missing_ok=True)
+        assert harness.gateway.store.verify() == []
+    finally:
+        harness.close()
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("written", [0, 1, 100])
+def test_no_room_for_the_journal(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, number: int, written: int
+) -> None:
+    hand = Hand(harness)
+    hand.put("Alpha before")
+    before = harness.journal_bytes()
+    real = os.write
+    journal = os.stat(harness.folder / "memory.jsonl").st_ino
+
+    def full(descriptor: int, data: Any) -> int:
+        if os.fstat(descriptor).st_ino != journal:
+            return real(descriptor, data)
+        if written and len(data) > written and len(harness.journal_bytes()) == len(before):
+            return real(descriptor, data[:written])
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for _ in range(3):
+            code, problem = hand.ask("put_engram", claim="Alpha refused", pointers=_pointers())
+            assert code == "DISK_PRESSURE"
+            assert b"nothing was stored" in problem
+            assert hand.found("alpha") == ["Alpha before"]
+        assert harness.journal_bytes() == before
+    hand.put("Alpha after")
+    assert sorted(hand.found("alpha")) == ["Alpha after", "Alpha before"]
+    assert harness.gateway.store.verify() == []
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
+    """Let the index grow by so many pages only; gives what lifts the limit."""
+    real = index_module.connect
+    opened: list[apsw.Connection] = []
+
+    def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
+        connection = real(path, writer=writer)
+        if writer:
+            pages: Any = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages[0] + room}")
+            opened.append(connection)
+        return connection
+
+    monkeypatch.setattr(store_module, "connect", connect)
+
+    def lift() -> None:
+        monkeypatch.undo()
+        for connection in opened:
+            connection.execute("PRAGMA max_page_count = 1000000")
+
+    return lift
+
+
+@pytest.mark.parametrize("room", [0, 1, 3, 8])
+def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    hand = Hand(harness)
+    hand.put("Alpha before")
+    lift = limited(monkeypatch, room)
+    harness.reopen()
+    stored, code = put_until_refused(hand)
+    assert code == "DISK_PRESSURE"
+    for _ in range(3):
+        assert hand.ask("put_engram", claim="Refused " + "filler " * 60, pointers=_pointers())[0] == "DISK_PRESSURE"
+        seen = everything(hand)
+        assert seen == ["Alpha before", *stored][: len(seen)]
+    lift()
+    hand.put("Alpha after")
+    assert everything(hand) == ["Alpha before", *stored, "Alpha after"]
+    assert harness.gateway.store.verify() == []
+
+
+def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal has it, synced: then it is acknowledged, and the index catches up when it can."""
+    hand = Hand(harness)
+    synced = Journal.sync
+
+    def sync_then_full(journal: Journal) -> None:
+        synced(journal)
+        store = harness.gateway.store
+        assert isinstance(store, store_module.SqliteStore)
+        assert store._writer is not None
+        store._writer.execute("ROLLBACK")  # what SQLite does when it is out of room
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "sync", sync_then_full)
+        hand.put("Alpha", id="01KDVP9R000000000000000000")
+    assert hand.found("alpha") == ["Alpha"]
+    assert harness.journal_bytes().count(b"engram.put") == 1
+    assert harness.gateway.store.verify() == []

@@ -1,0 +1,158 @@
+"""A process that writes until it is killed, and tells first what it is about to do and then what was acknowledged.
+
+    python writer.py FOLDER DIARY SEED [PAUSE]
+
+The diary is a file of lines: `put? ID`, `put ID`, `promote? ID`, `promote ID`, `forget? ID`, `forget ID`. With a PAUSE
+it writes one engram and stops at that point for ever, after writing `paused` into the diary.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stigmergy.backends.sqlite import SqliteStore, index
+from stigmergy.backends.sqlite import store as store_module
+from stigmergy.core import SystemClock, new_ulid
+from stigmergy.core.journal import Journal
+from stigmergy.errors import StigmergyError
+from stigmergy.testing import Hand, open_gateway
+
+
+class Project:
+    """The store in a folder, by the machine's own clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
+
+
+class Writer:
+    """Puts, promotes and forgets engrams of its own."""
+
+    def __init__(self, folder: Path, diary: Path, seed: int) -> None:
+        self._diary = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._dice = random.Random(seed)
+        self._hand = Hand(Project(folder))
+        self._mine: list[str] = []
+        self._promotable: list[str] = []
+
+    def note(self, text: str) -> None:
+        """One line into the diary; written at once, so that a kill does not lose it."""
+        os.write(self._diary, text.encode() + b"\n")
+
+    def go_on(self) -> None:
+        """Write until killed."""
+        while True:
+            chance = self._dice.random()
+            if chance < 0.6:
+                self.put()
+            elif chance < 0.7:
+                self.put_many()
+            elif chance < 0.85 and self._promotable:
+                self.promote()
+            elif self._mine:
+                self.forget()
+
+    def put(self) -> None:
+        engram_id = new_ulid(time.time_ns() // 1000)
+        self.note(f"put? {engram_id}")
+        self._hand.put("One matter more", id=engram_id, scope="run", ttl="P30D")
+        self.note(f"put {engram_id}")
+        self._mine.append(engram_id)
+        self._promotable.append(engram_id)
+
+    def put_many(self) -> None:
+        ids = [new_ulid(time.time_ns() // 1000) for _ in range(self._dice.randrange(1, 40))]
+        for engram_id in ids:
+            self.note(f"put? {engram_id}")
+        pointers = [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
+        engrams = [{"claim": "Many matters", "id": engram_id, "pointers": pointers} for engram_id in ids]
+        self._hand.call("put_engrams", engrams=engrams)
+        self.note("".join(f"put {engram_id}\n" for engram_id in ids).rstrip("\n"))
+        self._mine += ids
+
+    def promote(self) -> None:
+        engram_id = self._promotable.pop(self._dice.randrange(len(self._promotable)))
+        self.note(f"promote? {engram_id}")
+        self._hand.call("promote_engram", id=engram_id)
+        self.note(f"promote {engram_id}")
+
+    def forget(self) -> None:
+        engram_id = self._mine.pop(self._dice.randrange(len(self._mine)))
+        if engram_id in self._promotable:
+            self._promotable.remove(engram_id)
+        self.note(f"forget? {engram_id}")
+        self._hand.call("forget_engram", id=engram_id)
+        self.note(f"forget {engram_id}")
+
+    def pause(self) -> None:
+        """Stand still until killed."""
+        self.note("paused")
+        while True:
+            time.sleep(60)
+
+
+def stop_at(point: str, writer: Writer) -> None:
+    """Have the process stand still at a point of its next commit."""
+    append, sync = Journal.append, Journal.sync
+    commit, build = SqliteStore._commit_batch, index.build_index
+
+    def patched_append(journal: Journal, lines: list[bytes]) -> None:
+        if point == "before the append":
+            writer.pause()
+        if point == "in the midst of the append":
+            data = b"".join(lines)
+            os.write(journal._descriptor, data[: len(data) // 2])
+            writer.pause()
+        append(journal, lines)
+        if point == "after the append":
+            writer.pause()
+
+    def patched_sync(journal: Journal) -> None:
+        sync(journal)
+        if point == "after the sync":
+            writer.pause()
+
+    def patched_commit(store: SqliteStore, batch: Any) -> None:
+        commit(store, batch)
+        if point == "after the index":
+            writer.pause()
+
+    def patched_build(path: Path, *rest: Any) -> None:
+        build(path.with_name("never in place"), *rest)
+        writer.pause()
+
+    set_on(Journal, "append", patched_append)
+    set_on(Journal, "sync", patched_sync)
+    set_on(SqliteStore, "_commit_batch", patched_commit)
+    if point == "before a rebuild is in place":
+        set_on(store_module, "build_index", patched_build)
+
+
+def set_on(target: Any, name: str, value: Any) -> None:
+    """Put another function in its place."""
+    setattr(target, name, value)
+
+
+def main() -> None:
+    folder, diary, seed, *pause = sys.argv[1:]
+    writer = Writer(Path(folder), Path(diary), int(seed))
+    if pause:
+        stop_at(pause[0], writer)
+        if pause[0] == "before a rebuild is in place":
+            (Path(folder) / "index.db").unlink()
+        writer.put()
+        return
+    try:
+        writer.go_on()
+    except StigmergyError as problem:
+        writer.note(f"refused {problem.code} {problem}")
+        raise
+
+
+if __name__ == "__main__":
+    main()
