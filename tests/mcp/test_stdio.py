@@ -179,8 +179,11 @@ def test_a_token_that_is_none(repository: Repository, settings: Settings) -> Non
     _speak(repository, "2026-07-28", talk, "stig1.forged.token")
 
 
-def _lines(repository: Repository, *lines: bytes) -> list[dict[str, Any]]:
-    """Everything said on standard output to a client that begins as older ones do; every line of it is the protocol."""
+def _lines(repository: Repository, expected: int, *lines: bytes) -> list[dict[str, Any]]:
+    """What is said on standard output to a client that begins as older ones do; every line of it is the protocol.
+
+    The answers come in the order of their ids, those without one first: the protocol promises none.
+    """
     opening = {
         "jsonrpc": "2.0",
         "id": 0,
@@ -189,58 +192,67 @@ def _lines(repository: Repository, *lines: bytes) -> list[dict[str, Any]]:
     }
     started = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     sent = b"\n".join([json.dumps(opening).encode(), json.dumps(started).encode(), *lines]) + b"\n"
-    done = subprocess.run([sys.executable, *_command(repository)], input=sent, capture_output=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    assert b"Traceback" not in done.stderr
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, *_command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(sent)
+        process.stdin.flush()
+        said = [process.stdout.readline() for _ in range(expected + 1)]
+        rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, rest) == (0, b"")
+    assert b"Traceback" not in errors
+    answers = [json.loads(line) for line in said]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-    assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
-    return answers[1:]
+    answers.sort(key=lambda answer: -1 if answer["id"] is None else answer["id"])
+    (hello,) = (answer for answer in answers if answer["id"] == 0)
+    assert hello["result"]["protocolVersion"] == "2025-06-18"
+    return [answer for answer in answers if answer["id"] != 0]
 
 
-def _call(arguments: bytes, *, id_first: bool = True) -> bytes:
-    ids, method = b'"id":5', b'"method":"tools/call"'
+def _call(arguments: bytes, number: int, *, id_first: bool = True) -> bytes:
+    ids, method = b'"id":%d' % number, b'"method":"tools/call"'
     first, second = (ids, method) if id_first else (method, ids)
     params = b'"params":{"name":"less_put_engram","arguments":%s}' % arguments
     return b'{"jsonrpc":"2.0",%s,%s,%s}' % (first, second, params)
 
 
-@pytest.mark.parametrize("id_first", [True, False])
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
+def test_arguments_are_read_as_strictly_as_over_http(repository: Repository, settings: Settings) -> None:
+    init_project(repository.path, settings)
+    journal = repository.path / ".catalog" / "memory.jsonl"
+    before = journal.read_bytes()
+    cases = [
         (b'{"claim":"x","claim":"y"}', "DUPLICATE_KEY"),
         (b'{"claim":"x","confidence":NaN}', "NUMBER_RANGE"),
         (b'{"claim":"x","confidence":1e999}', "NUMBER_RANGE"),
         (b'{"claim":"x","confidence":10000000000000000000000}', "NUMBER_RANGE"),
         (b'{"claim":"\\ud800"}', "BAD_TEXT"),
         (b'{"claim":' + b"[" * 900 + b"]" * 900 + b"}", "TOO_DEEP"),
-    ],
-)
-def test_arguments_are_read_as_strictly_as_over_http(
-    repository: Repository, settings: Settings, arguments: bytes, code: str, id_first: bool
-) -> None:
-    init_project(repository.path, settings)
-    journal = repository.path / ".catalog" / "memory.jsonl"
-    before = journal.read_bytes()
-    (answer,) = _lines(repository, _call(arguments, id_first=id_first))
-    assert answer["id"] == 5
-    assert answer["result"]["isError"] is True
-    assert answer["result"]["structuredContent"]["code"] == code
+    ]
+    sent = [
+        _call(arguments, number, id_first=number % 2 == 0)
+        for number, (arguments, _) in enumerate([*cases, *cases[1:]], start=1)
+    ]
+    answers = _lines(repository, len(sent), *sent)
+    assert [answer["id"] for answer in answers] == list(range(1, len(sent) + 1))
+    for answer, (_, code) in zip(answers, [*cases, *cases[1:]], strict=True):
+        assert answer["result"]["isError"] is True
+        assert answer["result"]["structuredContent"]["code"] == code
     assert journal.read_bytes() == before
 
 
 def test_a_line_that_is_too_long_or_no_json_is_refused_and_the_next_is_read(repository: Repository) -> None:
     answers = _lines(
         repository,
-        _call(b'{"claim":"' + b"x" * 3_000_000 + b'"}'),
+        5,
+        _call(b'{"claim":"' + b"x" * 3_000_000 + b'"}', 5),
         b"this is no json",
         b"",
         b"\xff\xfe",
         b"[" * 100_000,
         json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/list"}).encode(),
     )
-    long, *broken, listed = answers
+    *broken, long, listed = answers
     assert (long["id"], long["result"]["structuredContent"]["code"]) == (5, "BODY_TOO_LARGE")
     assert [(each["id"], each["error"]["data"]["code"]) for each in broken] == [
         (None, "BAD_JSON"),
