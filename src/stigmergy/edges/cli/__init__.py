@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 INTERRUPTED = 130
-BROKEN_PIPE = 141
 
 
 def main() -> None:
@@ -14,33 +13,18 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> int:
+    import click
+
     from stigmergy.edges.cli.root import stig
 
     try:
         code = stig.main(words, prog_name="stig", standalone_mode=False)
-        sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        _hush()
-        return BROKEN_PIPE
-    except KeyboardInterrupt:
+    except click.Abort:
         return INTERRUPTED
-    except Exception as problem:
-        import click
-
-        if isinstance(problem, click.Abort):
-            return INTERRUPTED
-        if not isinstance(problem, click.ClickException):
-            raise
+    except click.ClickException as problem:
         problem.show()
         return problem.exit_code
-
-
-def _hush() -> None:
-    """Whoever read our output has gone: let nothing more be written to it, not even on the way out."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 __all__ = ["main"]

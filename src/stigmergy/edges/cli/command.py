@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,10 @@ from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from stigmergy.errors import StigmergyError
+
+
+BROKEN_PIPE = 141
+"""What a shell reports for a process that a closed pipe has ended."""
 
 
 class Argument(click.Argument):
@@ -52,8 +58,11 @@ class Command(click.Command):
         except click.UsageError as problem:
             problem.ctx = problem.ctx or ctx
             raise
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
+        except BrokenPipeError:
+            _hush()
+            ctx.exit(BROKEN_PIPE)
         except Exception as problem:
             session.refuse(problem if isinstance(problem, StigmergyError) else _trouble(problem))
             ctx.exit(1)
@@ -75,6 +84,11 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The example as it is, never folded."""
         formatter.write(f"\n{self.epilog}\n")
+
+
+def _hush() -> None:
+    """Whoever read our output has gone: let nothing more be written to it, not even on the way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _trouble(problem: Exception) -> StigmergyError:

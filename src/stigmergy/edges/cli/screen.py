@@ -89,9 +89,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def pairs(rows: Iterable[tuple[str, str]]) -> list[str]:
     """Names and what they are, one to a line."""
-    held = list(rows)
+    held = [(safe(name), safe(value)) for name, value in rows]
     column = max(len(name) for name, _ in held)
-    return [f"{dim(name.ljust(column))}  {safe(value)}" for name, value in held]
+    return [f"{dim(name.ljust(column))}  {value}" for name, value in held]
 
 
 def dim(text: str) -> str:
@@ -101,7 +101,7 @@ def dim(text: str) -> str:
 
 def kind(name: str) -> str:
     """A kind of engram in its colour."""
-    return click.style(name, fg=COLOURS.get(name, "blue"), bold=True)
+    return click.style(safe(name), fg=COLOURS.get(name, "blue"), bold=True)
 
 
 def age(created: str, now: str) -> str:

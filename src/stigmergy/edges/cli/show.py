@@ -70,20 +70,17 @@ def _engram(engram: Engram) -> Iterator[str]:
     yield ""
     rows = [("id", engram.id)]
     for pointer in engram.pointers:
-        rows += [("pointer", pointer.ref), *([("digest", pointer.digest)] if pointer.digest else [])]
+        rows += [("pointer", pointer.ref), ("digest", pointer.digest or "")]
     rows += [("confidence", f"{engram.confidence:g}"), ("ttl", engram.ttl), ("scope", engram.scope)]
-    if engram.tags:
-        rows.append(("tags", ", ".join(engram.tags)))
-    rows.append(("keys", ", ".join(engram.hash_keys)))
-    if engram.embedding_ref is not None:
-        rows.append(("embedding", engram.embedding_ref))
+    rows += [("tags", ", ".join(engram.tags)), ("keys", ", ".join(engram.hash_keys))]
+    rows += [("embedding", engram.embedding_ref or "")]
     rows += [("by", f"{engram.provenance.created_by} ({engram.provenance.source})")]
     rows += [("at", engram.provenance.created_at)]
-    yield from pairs(rows)
+    yield from pairs(row for row in rows if row[1])
 
 
 def _put(engram: Engram) -> Iterator[str]:
-    yield click.style(engram.id, bold=True)
+    yield click.style(safe(engram.id), bold=True)
     for pointer in engram.pointers:
         yield safe(pointer.ref)
         if pointer.digest:
@@ -104,7 +101,7 @@ def _deref(answer: DerefAnswer) -> Iterator[str]:
         yield from map(safe_line, lines)
     yield dim("─" * 8)
     yield safe(answer.pointer.ref)
-    yield dim(answer.content_digest + ("  of the whole" if answer.truncated else ""))
+    yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
     if answer.truncated:
         yield click.style("Cut to fit the budget; --max-tokens N lets more through.", fg="yellow")
 
@@ -115,14 +112,14 @@ def _link(answer: LinkAnswer) -> Iterator[str]:
 
 
 def _agent(answer: AgentAnswer) -> Iterator[str]:
-    yield f"{click.style(safe(answer.agent_id), bold=True)} is a {answer.role} in run {answer.run_id}."
-    yield dim(f"Its token, good until {answer.expires_at}:")
+    yield f"{click.style(safe(answer.agent_id), bold=True)} is a {safe(answer.role)} in run {safe(answer.run_id)}."
+    yield dim(f"Its token, good until {safe(answer.expires_at)}:")
     yield ""
-    yield f"export STIGMERGY_TOKEN={answer.token}"
+    yield f"export STIGMERGY_TOKEN={safe(answer.token)}"
 
 
 def _agents(answer: AgentsAnswer) -> Iterator[str]:
-    yield f"{dim('run')} {answer.run_id}  {safe(answer.goal)}"
+    yield f"{dim('run')} {safe(answer.run_id)}  {safe(answer.goal)}"
     if answer.agents:
         yield from table(
             ["NAME", "ROLE", "PARENT"], [[row.agent_id, row.role, row.parent or "-"] for row in answer.agents]
@@ -175,11 +172,11 @@ def _policy(answer: PolicyAnswer) -> Iterator[str]:
 
 
 def _run(answer: RunAnswer) -> Iterator[str]:
-    yield answer.run_id
+    yield safe(answer.run_id)
 
 
 def _forgotten(answer: Forgotten) -> Iterator[str]:
-    yield f"{answer.id} is forgotten."
+    yield f"{safe(answer.id)} is forgotten."
 
 
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {

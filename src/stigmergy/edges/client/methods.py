@@ -31,6 +31,41 @@ class Methods(ABC):
     def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
         """Carry out the operation of that name."""
 
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, by keys, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return self._do("get_engram", Engram, {"id": id})
+
     def put_engram(
         self,
         claim: str,
@@ -80,41 +115,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
-
-    def query_engrams(
-        self,
-        q: str = "",
-        *,
-        keys: list[str] | tuple[str, ...] = (),
-        k: int = 12,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        max_tokens: int | None = None,
-        cursor: str | None = None,
-    ) -> QueryAnswer:
-        """Find what the team knows: by words, by keys, or the newest.
-
-        Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
-        """
-        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
-
-    def get_engram(
-        self,
-        id: str,
-    ) -> Engram:
-        """Show one engram.
-
-        Args:
-            id: The engram's id
-        """
-        return self._do("get_engram", Engram, {"id": id})
 
     def forget_engram(
         self,

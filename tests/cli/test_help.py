@@ -1,0 +1,54 @@
+"""Help comes from a table; the table says what the operations say."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from stigmergy import __version__
+from stigmergy.edges.cli.root import stig
+from stigmergy.edges.cli.show import SHOW
+from stigmergy.edges.cli.table import COMMANDS, GROUPS
+from stigmergy.operations import OPERATIONS
+
+DECLARED = {operation.command.words: operation for operation in OPERATIONS.values() if operation.command}
+
+
+def test_the_table_repeats_what_the_operations_say() -> None:
+    listed = {words: entry.summary for words, entry in COMMANDS.items() if entry.own is None}
+    assert listed == {words: operation.summary for words, operation in DECLARED.items()}
+    assert {operation.name for operation in DECLARED.values()} == set(SHOW)
+    assert {words.split()[0] for words in COMMANDS if " " in words} == set(GROUPS)
+
+
+def test_the_top_shows_every_command_and_group() -> None:
+    said = CliRunner().invoke(stig, ["--help"]).output
+    for words in COMMANDS:
+        assert f"\n  {words.split()[0]} " in said
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_explains_itself_with_an_example(words: str) -> None:
+    done = CliRunner().invoke(stig, [*words.split(), "--help"], prog_name="stig")
+    assert done.exit_code == 0
+    assert COMMANDS[words].example in done.output
+    assert f"stig {words}" in COMMANDS[words].example
+    for option in ("--json", "--as NAME", "--run RUN", "--project"):
+        assert option in done.output
+
+
+@pytest.mark.parametrize("words", DECLARED)
+def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
+    said = CliRunner().invoke(stig, [*words.split(), "--help"], prog_name="stig").output
+    operation = DECLARED[words]
+    assert operation.command is not None
+    for name in operation.request.__struct_fields__:
+        if name in ("provenance", "policy"):  # objects: one is stamped by the gateway, one is read from its file
+            continue
+        single = "--" + name.replace("_", "-")
+        offered = name.upper() if name in operation.command.arguments else single
+        assert offered in said or single.removesuffix("s") in said
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(stig, ["--version"]).output == f"stigmergy {__version__}\n"

@@ -1,0 +1,194 @@
+"""`stig` as a process: what it loads, how it ends, and what it knows about its terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stig import STIG, Desk
+
+HEAVY = {"rich", "jsonschema_rs", "yaml", "whenever", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
+RUN = """
+import sys
+from stigmergy.edges.cli import _run
+code = _run(sys.argv[1:])
+print("\\n".join(sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded(desk: Desk, *words: str) -> set[str]:
+    """The modules a command loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *words], cwd=desk.path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def test_help_loads_nothing_of_the_product(desk: Desk) -> None:
+    modules = loaded(desk, "--help")
+    assert not modules & (HEAVY | {"msgspec", "apsw", "stigmergy.operations", "stigmergy.errors", "stigmergy.core"})
+
+
+def test_a_query_loads_no_more_than_it_needs(desk: Desk) -> None:
+    desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
+    modules = loaded(desk, "query", "parser")
+    assert "stigmergy.operations" in modules
+    assert not modules & HEAVY
+
+
+def test_the_installed_command_and_its_exit_codes(desk: Desk) -> None:
+    assert desk.process("put", "The parser trusts its input.", "--at", "src/parser.py:1").code == 0
+    found = desk.process("query", "parser", "--json")
+    assert found.code == 0
+    assert len(json.loads(found.out)["engrams"]) == 1
+    refused = desk.process("show", "x", "--json")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.problem["code"] == "ENGRAM_NOT_FOUND"
+    assert desk.process("nonsense").code == 2
+    assert desk.process("--help").code == 0
+    assert desk.process().code == 2
+
+
+def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([STIG, "query"], cwd=desk.path, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
+def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
+    ref = f"repo:src/parser.py#L1-L2@{desk.repository.sha}"
+    line = json.dumps({"claim": "The parser trusts its input.", "pointers": [{"type": "repo", "ref": ref}]}).encode()
+    with subprocess.Popen(
+        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as importing:
+        assert importing.stdin is not None
+        importing.stdin.write((line + b"\n") * 600)
+        importing.stdin.flush()
+        deadline = time.monotonic() + 20
+        while desk.ok("stats", "--json").json["counts"]["engrams"] < 500 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        importing.send_signal(signal.SIGINT)
+        _, said = importing.communicate(timeout=20)
+    assert importing.returncode == 130
+    assert said.strip() == b"Stopped. 500 engrams are stored. Go on with: stig put --file - --from-line 501"
+
+
+def test_an_interrupt_is_quiet(desk: Desk) -> None:
+    with subprocess.Popen(
+        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as waiting:
+        time.sleep(1.0)
+        waiting.send_signal(signal.SIGINT)
+        _, said = waiting.communicate(timeout=20)
+    assert waiting.returncode == 130
+    assert b"Traceback" not in said
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, desk: Desk, *words: str, stdout: bool = True) -> None:
+        master, slave = pty.openpty()
+        self.piped = b""
+        process = subprocess.Popen(
+            [STIG, *words],
+            cwd=desk.path,
+            stdin=slave,
+            stdout=slave if stdout else subprocess.PIPE,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
+        )
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                data = os.read(master, 65_536)
+            except OSError:
+                break
+            if not data:
+                break
+            shown += data
+        os.close(master)
+        if process.stdout is not None:
+            self.piped = process.stdout.read()
+            process.stdout.close()
+        self.code = process.wait(20)
+        self.shown = shown.decode()
+
+
+@pytest.fixture
+def engrams(desk: Desk) -> Path:
+    """A file of many engrams."""
+    path = desk.path / "engrams.jsonl"
+    ref = f"repo:src/parser.py#L1-L2@{desk.repository.sha}"
+    with path.open("w") as file:
+        for number in range(2600):
+            pointer = {"type": "repo", "ref": ref}
+            file.write(json.dumps({"claim": f"Claim number {number}.", "pointers": [pointer]}) + "\n")
+    return path
+
+
+def test_a_terminal_gets_a_bar_and_colours_and_a_pipe_neither(desk: Desk, engrams: Path) -> None:
+    bar = Terminal(desk, "put", "--file", str(engrams), stdout=False)
+    assert bar.code == 0
+    assert "Putting engrams" in bar.shown
+    assert bar.piped.startswith(b"2,600 engrams are stored.")
+    piped = desk.process("put", "--file", str(engrams))
+    assert piped.err == ""
+    assert "\x1b" not in piped.out
+    assert "\x1b[" in Terminal(desk, "query", "claim").shown
+    found = desk.process("query", "claim")
+    assert "\x1b" not in found.out + found.err
+    assert "\x1b[31m" in Terminal(desk, "show", "absent").shown
+
+
+def test_a_long_rebuild_shows_how_it_goes(desk: Desk) -> None:
+    for _ in range(2):
+        desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
+    _grow(desk, 2500)
+    (desk.path / ".catalog" / "index.db").unlink()
+    assert "Building the index" in Terminal(desk, "query", "--k", "1").shown
+    assert "Reading the journal" in Terminal(desk, "verify").shown
+
+
+def _grow(desk: Desk, commits: int) -> None:
+    """Many commits, without the fsync each would cost."""
+    from stigmergy.core.journal import Journal, encode_facts, print_line
+    from stigmergy.policy import PolicyApplied
+
+    journal = Journal(desk.path / ".catalog" / "memory.jsonl")
+    place = journal.last_sound(journal.start)
+    facts, total = encode_facts([PolicyApplied(policy={}, by="x/admin")]), place.sum
+    lines = []
+    for number in range(commits):
+        line, total = print_line(total, at=place.at, facts=facts, mark=place.offset, seq=place.seq + number + 1)
+        lines.append(line)
+    journal.append(lines)
+    journal.close()
+
+
+def test_what_is_hostile_stays_text_on_a_terminal(desk: Desk) -> None:
+    desk.ok("put", "Beware of [red]markup[/red].", "--at", "src/parser.py:1")
+    assert "[red]markup[/red]" in Terminal(desk, "query", "beware").shown
+    shown = Terminal(desk, "show", "\x1b]0;owned\x07").shown + Terminal(desk, "deref", "\x1b]0;owned\x07:1").shown
+    assert "\x1b]" not in shown
+
+
+def test_shells_can_complete_commands(desk: Desk) -> None:
+    done = subprocess.run(
+        [STIG], env={**os.environ, "_STIG_COMPLETE": "bash_source"}, capture_output=True, text=True, timeout=60
+    )
+    assert "complete" in done.stdout

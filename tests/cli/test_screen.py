@@ -1,0 +1,129 @@
+"""What agents wrote stays text: no escape, no markup, no hidden character reaches a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from stigmergy import Engram, Pointer, Provenance
+from stigmergy.edges.cli.screen import age, cells, json_line, safe, safe_line, table, wrap
+from stigmergy.edges.cli.show import SHOW
+from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
+from stigmergy.operations.ports import Finding
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+from tests.cli.stig import Desk
+
+HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"
+
+
+def test_control_characters_are_shown_not_sent() -> None:
+    shown = safe(HOSTILE)
+    assert shown.isprintable()
+    assert shown.startswith("\\x1b[31mred\\x1b[0m [red]markup[/red] \\x07 \\x9b2J \\u202eevil\\u2069")
+    assert safe("a\nb\r\tc") == "a\\x0ab\\x0d\\x09c"
+    assert safe("schön 日本 👩‍🚀 \u00a0") == "schön 日本 👩‍🚀 \u00a0"
+    assert safe_line("\tx\x1b") == "\tx\\x1b"
+
+
+def test_json_keeps_its_meaning_and_loses_its_teeth() -> None:
+    line = json_line(json.dumps({"a": HOSTILE + "\U000e0001"}, ensure_ascii=False).encode())
+    assert line.isprintable()
+    assert json.loads(line) == {"a": HOSTILE + "\U000e0001"}
+
+
+def test_hostile_lines_and_words_reach_no_terminal(desk: Desk) -> None:
+    (desk.path / "hostile.txt").write_text(f"{HOSTILE}\n\tindented\n", "utf-8")
+    _commit(desk)
+    said = [
+        desk.ok("deref", "hostile.txt:1-2"),
+        desk.ok("deref", "hostile.txt:1-2", "--json"),
+        desk.run("show", HOSTILE),
+        desk.run("show", HOSTILE, "--json"),
+        desk.run("put", HOSTILE, "--at", "hostile.txt:1"),
+        desk.run("put", HOSTILE * 30, "--at", HOSTILE),
+        desk.run("deref", HOSTILE),
+        desk.run("agent", "add", HOSTILE),
+    ]
+    for each in said:
+        _check_plain(each.out + each.err)
+    assert "2  \tindented" in said[0].out
+
+
+def test_hostile_answers_reach_no_terminal() -> None:
+    """A gateway elsewhere may let through what ours would not."""
+    pointer = Pointer(type="repo", ref=f"repo:a.py#L1-L2@{'a' * 40}", digest=HOSTILE)
+    other = Pointer(type="sam", ref=f"sam:{HOSTILE}")
+    provenance = Provenance(created_at="2026-01-08T10:00:00Z", created_by=f"r/{HOSTILE}", source="agent")
+    engram = Engram(
+        id=HOSTILE, kind="fact", claim=HOSTILE, pointers=(pointer, other), confidence=1.0, ttl=HOSTILE,
+        scope="run", tags=(HOSTILE,), hash_keys=(HOSTILE,), embedding_ref=HOSTILE, provenance=provenance,
+    )  # fmt: skip
+    answers = [
+        QueryAnswer(engrams=[engram, msgspec.structs.replace(engram, pointers=(other,))], as_of="2026-01-08T10:00:00Z"),
+        AgentsAnswer(run_id=HOSTILE, goal=HOSTILE, agents=[AgentRow(agent_id=HOSTILE, role=HOSTILE, parent=HOSTILE)]),
+        AgentAnswer(agent_id=HOSTILE, run_id=HOSTILE, role=HOSTILE, token=HOSTILE, expires_at=HOSTILE),
+        LinkAnswer(ref=HOSTILE, editor=HOSTILE, github=HOSTILE, swhid=HOSTILE),
+        PolicyAnswer(policy={HOSTILE: HOSTILE}),
+        RunAnswer(run_id=HOSTILE),
+        VerifyAnswer(sound=False, commits=1, findings=[Finding(what=HOSTILE, where=HOSTILE)]),
+        DerefAnswer(excerpt=HOSTILE, pointer=pointer, content_digest=HOSTILE, truncated=True),
+    ]
+    shows = ["query_engrams", "list_agents", "add_agent", "link_pointer", "apply_policy", "open_run", "verify"]
+    for name, answer in [
+        *zip([*shows, "deref_pointer"], answers, strict=True),
+        ("put_engram", engram),
+        ("get_engram", engram),
+    ]:
+        _check_plain(_unstyled(SHOW[name](answer)))
+
+
+def _unstyled(lines: Iterable[str]) -> str:
+    """The lines without the colours we gave them."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines))
+
+
+def _check_plain(text: str) -> None:
+    for character in text:
+        assert character.isprintable() or character in "\n\t", repr(character)
+
+
+def _commit(desk: Desk) -> None:
+    from tests.projects import _git
+
+    _git(desk.path, "add", "-A")
+    _git(desk.path, "commit", "-q", "-m", "hostile")
+
+
+def test_text_is_wrapped_by_what_it_takes_on_screen() -> None:
+    assert wrap("one two three", None) == ["one two three"]
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
+    assert wrap("日本語 です", 6) == ["日本語", "です"]
+    assert cells("日本") == 4
+    assert cells("e\u0301") == 1
+
+
+def test_tables_are_aligned() -> None:
+    rows = table(["NAME", "X"], [["日本", "1"], ["abcdef", "2"]])
+    assert rows[1:] == ["日本    1", "abcdef  2"]
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("2026-01-08T10:00:00.000000Z", "now"),
+        ("2026-01-08T09:59:57.000000Z", "3s"),
+        ("2026-01-08T09:55:00.000000Z", "5m"),
+        ("2026-01-07T10:00:00.000000Z", "1d"),
+        ("2024-01-08T10:00:00.000000Z", "2y"),
+        ("2026-02-08T10:00:00.000000Z", "now"),
+    ],
+)
+def test_ages_are_said_in_one_unit(then: str, said: str) -> None:
+    assert age(then, "2026-01-08T10:00:00.000000Z") == said

@@ -1,0 +1,40 @@
+"""The same project seen both ways: its files opened here, and a gateway that serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import pytest
+
+from stigmergy import Bus
+from stigmergy.settings import Settings
+from tests.http.served import Served, serving
+from tests.projects import make_gateway, make_repository
+
+
+class Both(NamedTuple):
+    """Two ways onto one bus, in the name of the same manager."""
+
+    served: Served
+    settings: Settings
+    local: Bus
+    remote: Bus
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """A project with a manager `lead`, a programmer `coder` below it, and a `stranger`."""
+    folder = tmp_path_factory.mktemp("both")
+    settings = Settings.from_environment({"HOME": str(folder)})
+    repository = make_repository(folder / "repository")
+    with closing(make_gateway(repository.path, settings)) as gateway, serving(gateway, repository) as served:
+        token = served.add("lead", "manager")
+        served.add("coder", parent="lead")
+        served.add("stranger")
+        with (
+            Bus.open(repository.path, token=token, settings=settings) as local,
+            Bus.connect(f"http://127.0.0.1:{served.port}", token) as remote,
+        ):
+            yield Both(served, settings, local, remote)

@@ -1,0 +1,52 @@
+"""The client's methods are the declared operations, written out."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import stigmergy
+from stigmergy import Bus
+from stigmergy.edges.client.generate import TARGET, generate
+from stigmergy.operations import OPERATIONS, Operation
+
+OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.kept_off]
+
+
+def test_the_methods_are_those_the_declarations_give() -> None:
+    assert TARGET.read_text("utf-8") == generate(), "run: python src/stigmergy/edges/client/generate.py"
+
+
+@pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.name)
+def test_a_method_has_the_operations_fields_and_words(operation: Operation[Any, Any]) -> None:
+    method = getattr(Bus, operation.name)
+    signature = inspect.signature(method)
+    taken = [name for name in signature.parameters if name not in ("self", "idempotency_key")]
+    assert sorted(taken) == sorted(operation.request.__struct_fields__)
+    assert ("idempotency_key" in signature.parameters) == operation.writes
+    assert (method.__doc__ or "").startswith(operation.summary)
+    by_position = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != "self"
+    ]
+    if operation.command and operation.command.arguments:
+        assert tuple(by_position) == operation.command.arguments
+
+
+def test_importing_the_package_loads_none_of_its_rooms() -> None:
+    script = "import sys, stigmergy; print([name for name in sys.modules if name.startswith('stigmergy.')])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_name_at_the_door_is_there() -> None:
+    assert dir(stigmergy) == sorted(stigmergy.__all__)
+    for name in stigmergy.__all__:
+        assert getattr(stigmergy, name) is not None
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = stigmergy.nothing_like_it

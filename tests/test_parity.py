@@ -1,0 +1,92 @@
+"""Everything one can do is offered on every edge, or says by name why it is not; and nothing else is offered."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from stigmergy.edges.cli.root import stig
+from stigmergy.edges.cli.table import COMMANDS
+from stigmergy.edges.client import Bus
+from stigmergy.edges.client.methods import Methods
+from stigmergy.edges.http.sessions import Codes, session_operations
+from stigmergy.edges.mcp.tools import tool_operations, tools
+from stigmergy.operations import OPERATIONS, Gateway, Operation
+from stigmergy.operations.declare import Edge
+from stigmergy.policy import ROLES
+from tests.http.served import serving
+from tests.projects import Repository
+
+EDGES = get_args(Edge)
+BESIDE_OPERATIONS = {"init", "up", "mcp", "recover"}
+"""Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
+
+
+def on_mcp() -> set[str]:
+    """The operations MCP offers as tools."""
+    offered = tool_operations()
+    assert [tool.name for tool in tools()] == list(offered)
+    return {operation.name for operation in offered.values()}
+
+
+def on_cli() -> set[str]:
+    """The operations the command line offers."""
+    by_words = {operation.command.words: name for name, operation in OPERATIONS.items() if operation.command}
+    return {by_words[words] for words in COMMANDS if words in by_words}
+
+
+def on_client() -> set[str]:
+    """The operations the client offers."""
+    return {name for name in vars(Methods) if not name.startswith("_")}
+
+
+def expected(edge: str) -> set[str]:
+    """The operations that do not opt out of an edge."""
+    assert edge in EDGES
+    return {name for name, operation in OPERATIONS.items() if edge not in operation.kept_off}
+
+
+def test_mcp_the_command_line_and_the_client_offer_all_that_does_not_opt_out() -> None:
+    assert on_mcp() == expected("mcp")
+    assert on_cli() == expected("cli")
+    assert on_client() == expected("client")
+
+
+def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
+    gateway: Gateway, repository: Repository
+) -> None:
+    with serving(gateway, repository) as bus:
+        described = bus.call("GET", "/openapi.json").json
+    calls = [call for path in described["paths"].values() for call in path.values()]
+    offered = {call["operationId"] for call in calls}
+    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())}
+    assert expected("http") <= offered
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
+def test_an_operation_says_what_it_does_who_may_and_why_not_everywhere(operation: Operation[Any, Any]) -> None:
+    assert operation.summary.endswith(".")
+    assert operation.roles
+    assert operation.roles <= set(ROLES)
+    assert set(operation.kept_off) <= set(EDGES)
+    assert all(len(reason) > 10 for reason in operation.kept_off.values())
+    assert (operation.route is None) == ("http" in operation.kept_off)
+    assert (operation.command is None) == ("cli" in operation.kept_off)
+    assert operation.tool == ("mcp" not in operation.kept_off)
+    assert all(operation.explained.values()), "every field is explained"
+
+
+def test_commands_beside_the_operations_are_known_by_name() -> None:
+    declared = {operation.command.words for operation in OPERATIONS.values() if operation.command}
+    assert COMMANDS.keys() - declared == BESIDE_OPERATIONS
+    for words in COMMANDS:
+        command: Any = stig
+        for word in words.split():
+            command = command.get_command(None, word)
+        assert command is not None
+
+
+def test_the_client_has_nothing_but_operations_and_its_own_upkeep() -> None:
+    own = {name for name in dir(Bus) if not name.startswith("_")} - on_client()
+    assert own == {"open", "connect", "speak_as", "call", "close"}
