@@ -98,9 +98,10 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     if not 0 < len(request.engrams) <= MAX_AT_ONCE:
         raise FieldValue("Too few or too many at once.", field="engrams", limit=MAX_AT_ONCE, used=len(request.engrams))
     prepared = []
+    commits: dict[str, str] = {}
     for position, sent in enumerate(request.engrams):
         with _at(position):
-            prepared.append(_prepare(context, sent))
+            prepared.append(_prepare(context, sent, commits))
 
     def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
         facts: dict[str, EngramPut] = {}
@@ -127,12 +128,12 @@ def _at(position: int) -> Iterator[None]:
         raise
 
 
-def _prepare(context: Context, request: PutEngram) -> _Prepared:
+def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> _Prepared:
     """Everything about a put that needs no lock: its rules, its evidence, its keys."""
     draft = msgspec.to_builtins(request)
     places = draft.pop("at")
     draft["pointers"] += [
-        msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]"))
+        msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
         for position, place in enumerate(places)
     ]
     checked = validate(draft, max_ttl=parse_duration(context.policy.max_ttl))

@@ -45,14 +45,20 @@ class Workplace:
         self.root = root
         self.repositories = repositories
 
-    def point_at(self, place: str, field: str = "at") -> Pointer:
-        """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`."""
+    def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
+        """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
+
+        `commits` remembers which commit a revision is, for those who point many times in one breath.
+        """
+        commits = {} if commits is None else commits
         path, span, revision = split_place(place)
         check_path(path, field)
+        if revision not in commits:
+            commits[revision] = self.repositories.select().expand(revision, self.root)
         address = RepoAddress(
             path=path,
             lines=parse_lines(_line_span(span, field), field) if span else None,
-            revision=self.repositories.select().expand(revision, self.root),
+            revision=commits[revision],
         )
         return Pointer(type="repo", ref=print_address(address))
 
