@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def _run(words: list[str]) -> int:
         code = stig.main(words, prog_name="stig", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.Abort:
-        return INTERRUPTED
+        return _INTERRUPTED
     except click.ClickException as problem:
         problem.show()
         return problem.exit_code
