@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from stigmergy.core import is_ulid, read_yaml
-from stigmergy.errors import FormatUnknown, ProjectExists, ProjectNotFound
+from stigmergy.errors import FormatUnknown, ProjectExists, ProjectNotFound, StigmergyError
 from stigmergy.evidence.pointers import find_repository
 
 CATALOG = ".catalog"
@@ -92,9 +92,12 @@ def _home(start: Path) -> tuple[Path, Path | None] | None:
 
 
 def _read(catalog: Path, git_folder: Path | None) -> Project:
-    text = (catalog / PROJECT_FILE).read_text("utf-8")
-    name, _, rest = text.strip().partition(": ")
-    said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
+    try:
+        text = (catalog / PROJECT_FILE).read_text("utf-8")
+        name, _, rest = text.strip().partition(": ")
+        said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
+    except (UnicodeDecodeError, StigmergyError) as problem:
+        raise FormatUnknown(f"{catalog / PROJECT_FILE} cannot be read: {problem}") from None
     if not isinstance(said, dict) or not is_ulid(str(said.get("project"))):
         raise FormatUnknown(f"{catalog / PROJECT_FILE} does not name a project.", field="project")
     named = said.get("repositories") or {}

@@ -63,6 +63,9 @@ def read_policy(value: Any) -> Policy:
         for name in names:
             if name not in known:
                 raise PolicyInvalid(f"'{name}' is not one of {', '.join(known)}.", field=field)
+    for scope, floor in policy.promotion_floor.items():
+        if not 0.0 <= floor <= 1.0:
+            raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

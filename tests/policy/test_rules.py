@@ -1,0 +1,203 @@
+"""Roles, lineage, scopes, and the policy file."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.core import read_yaml
+from stigmergy.errors import AgentNotFound, FieldValue, NotYourDescendant, PolicyInvalid, RoleForbidden, ScopeForbidden
+from stigmergy.policy import (
+    DEFAULT_POLICY,
+    ROLES,
+    Agent,
+    Caller,
+    Policy,
+    Run,
+    check_below,
+    check_descends,
+    check_may_write,
+    check_name,
+    read_policy,
+    space_of,
+    visible_spaces,
+)
+from stigmergy.policy.project import _POLICY as POLICY_TEMPLATE
+
+RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_at=0)
+LADDER = ["programmer", "manager", "director", "architect"]
+
+
+def caller(name: str, role: str) -> Caller:
+    return Caller(project="p", run=RUN, name=name, role=role)
+
+
+class Family:
+    """Agents of one run, in plain sight."""
+
+    def __init__(self, **parents: str | None) -> None:
+        self._agents = {
+            name: Agent(run=RUN.run_id, name=name, role="manager", parent=parent) for name, parent in parents.items()
+        }
+
+    def run(self, run_id: str) -> Run | None:
+        return RUN if run_id == RUN.run_id else None
+
+    def current_run(self) -> Run | None:
+        return RUN
+
+    def agent(self, run_id: str, name: str) -> Agent | None:
+        return self._agents.get(name) if run_id == RUN.run_id else None
+
+    def agents(self, run_id: str) -> list[Agent]:
+        return list(self._agents.values())
+
+
+@pytest.mark.parametrize("parent", [*LADDER, "tool", "admin"])
+@pytest.mark.parametrize("role", [*LADDER, "tool", "admin"])
+def test_a_childs_role_stands_below_its_parents(parent: str, role: str) -> None:
+    rank = {role: place for place, role in enumerate(["tool", *LADDER, "admin"])}
+    allowed = role != "admin" and parent != "tool" and rank[role] < rank[parent]
+    if allowed:
+        check_below(role, parent)
+    else:
+        with pytest.raises(RoleForbidden) as caught:
+            check_below(role, parent)
+        assert caught.value.field == "role"
+    assert set(ROLES) == {*LADDER, "tool", "admin"}
+
+
+def test_a_descendant_is_a_child_of_a_child() -> None:
+    family = Family(a=None, b="a", c="b", d="c", x=None)
+    for name in "abcd":
+        assert check_descends(family, caller("a", "architect"), name).name == name
+        assert check_descends(family, caller("admin", "admin"), name).name == name
+    for name in ("a", "x"):
+        with pytest.raises(NotYourDescendant):
+            check_descends(family, caller("b", "manager"), name)
+    with pytest.raises(AgentNotFound):
+        check_descends(family, caller("a", "architect"), "nobody")
+
+
+def test_a_ring_of_parents_ends() -> None:
+    family = Family(a="b", b="a", x=None)
+    with pytest.raises(NotYourDescendant):
+        check_descends(family, caller("x", "manager"), "a")
+
+
+@pytest.mark.parametrize("name", ["a", "ada", "ada-2", "_x", "9", "a.b_c-d", "x" * 64])
+def test_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "Ada", "a b", "-a", ".a", "a/b", "é", "a\n", "a\x00", "admin", "..", "a:b", "\ud800"]
+)
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(FieldValue):
+        check_name(name)
+
+
+def test_an_empty_policy_is_the_default() -> None:
+    assert read_policy(None) == DEFAULT_POLICY
+    assert read_policy({}) == DEFAULT_POLICY
+    assert read_policy(read_yaml(POLICY_TEMPLATE)) == DEFAULT_POLICY
+    assert DEFAULT_POLICY.scopes == ("run", "project")
+    assert [DEFAULT_POLICY.floor(scope) for scope in ("run", "project", "org", "global")] == [0.0, 0.5, 0.7, 0.8]
+
+
+def test_the_lines_of_the_template_are_valid_when_uncommented() -> None:
+    lines = [line.removeprefix("# ") for line in POLICY_TEMPLATE.splitlines()[1:]]
+    policy = read_policy(read_yaml("\n".join(lines)))
+    assert policy == Policy(
+        write_scopes={"programmer": ("run", "project")}, promotion_floor={"project": 0.5}, urls=policy.urls
+    )
+
+
+def test_a_policy_says_what_it_says() -> None:
+    policy = read_policy(
+        {
+            "scopes": ["run", "project", "org"],
+            "write_scopes": {"programmer": ["run"], "architect": ["run", "project", "org", "global"]},
+            "promotion_floor": {"org": 0.95},
+            "max_ttl": "P7D",
+        }
+    )
+    assert policy.may_write("programmer", "run")
+    assert not policy.may_write("programmer", "project")
+    assert policy.may_write("manager", "project")
+    assert policy.may_write("architect", "org")
+    assert not policy.may_write("architect", "global")  # not switched on
+    assert policy.floor("org") == 0.95
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ([], "policy.yaml"),
+        ("text", "policy.yaml"),
+        (1, "policy.yaml"),
+        ({"unknown": 1}, "policy.yaml"),
+        ({"scopes": "run"}, "policy.yaml"),
+        ({"scopes": ["run", "everywhere"]}, "scopes"),
+        ({"write_scopes": {"intern": ["run"]}}, "write_scopes"),
+        ({"write_scopes": {"tool": ["nowhere"]}}, "write_scopes.tool"),
+        ({"promotion_floor": {"moon": 0.1}}, "promotion_floor"),
+        ({"promotion_floor": {"org": "high"}}, "policy.yaml"),
+        ({"max_ttl": "P1M"}, "max_ttl"),
+        ({"max_ttl": 5}, "policy.yaml"),
+        ({"token_ttl": "forever"}, "token_ttl"),
+        ({"urls": {"enabled": "yes"}}, "policy.yaml"),
+        ({"urls": {"hosts": "example.org"}}, "policy.yaml"),
+        ({"urls": {"extra": 1}}, "policy.yaml"),
+    ],
+)
+def test_what_is_no_policy(value: Any, field: str) -> None:
+    with pytest.raises(PolicyInvalid) as caught:
+        read_policy(value)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan"), float("inf")])
+def test_a_floor_is_a_confidence(floor: float) -> None:
+    with pytest.raises(PolicyInvalid):
+        read_policy({"promotion_floor": {"project": floor}})
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["scopes", "urls", "max_ttl"]) | st.text(), inner)
+        ),
+        max_leaves=8,
+    )
+)
+def test_anything_is_a_policy_or_refused(value: Any) -> None:
+    with contextlib.suppress(PolicyInvalid):
+        assert isinstance(read_policy(value), Policy)
+
+
+def test_spaces() -> None:
+    """EB-20: what a caller may see is a list of spaces, and nothing outside them is read."""
+    ada = caller("ada", "programmer")
+    assert space_of("run", RUN) == "r7"
+    assert space_of("project", RUN) == "p"
+    assert visible_spaces(ada) == ("r7", "p")
+    assert visible_spaces(ada, "run") == ("r7",)
+    assert visible_spaces(ada, "project") == ("p",)
+    assert visible_spaces(ada, "org") == ()
+    assert visible_spaces(ada, "global") == ()
+
+
+def test_scopes_that_are_off_cannot_be_written() -> None:
+    for scope in ("org", "global"):
+        with pytest.raises(ScopeForbidden, match="switched off"):
+            check_may_write(DEFAULT_POLICY, caller("ada", "architect"), scope)
+    for role in ROLES:
+        check_may_write(DEFAULT_POLICY, caller("x", role), "run")
+        check_may_write(DEFAULT_POLICY, caller("x", role), "project")
