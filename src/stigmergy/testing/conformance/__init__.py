@@ -12,7 +12,7 @@ from stigmergy.testing.conformance.people import People
 from stigmergy.testing.conformance.recall import Recall
 from stigmergy.testing.conformance.truth import Truth
 
-__all__ = ["Conformance"]
+__all__ = ["Conformance", "Life", "People", "Recall", "Truth"]
 
 
 class Conformance(Recall, Life, People, Truth):
