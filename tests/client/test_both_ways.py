@@ -72,6 +72,21 @@ def test_many_engrams_go_in_one_call_both_ways(both: Both) -> None:
         assert bus.get_engram(answer.ids[2]).claim == f"{CLAIM} 2"
 
 
+def test_what_cannot_be_sent_is_refused_before_it_is(both: Both) -> None:
+    url = f"http://127.0.0.1:{both.served.port}"
+    for token in ("tok€n", "two\nlines", ""):
+        with Bus.connect(url, token) as bus, pytest.raises(StigmergyError) as refused:
+            bus.list_agents()
+        assert refused.value.code == "TOKEN_INVALID"
+    for bus in (both.local, both.remote):
+        with pytest.raises(StigmergyError) as refused:
+            bus.put_engram("half \ud800 a pair", at=AT)
+        assert refused.value.code == "BAD_TEXT"
+    with pytest.raises(StigmergyError) as refused:
+        both.remote.put_engram(CLAIM, at=AT, idempotency_key="kéy")
+    assert refused.value.field == "Idempotency-Key"
+
+
 REFUSED: dict[str, tuple[str, Callable[[Bus], Any]]] = {
     "no pointer": ("NO_POINTER", lambda bus: bus.put_engram(CLAIM)),
     "a wrong type": ("FIELD_TYPE", lambda bus: bus.put_engram(5, at=AT)),  # type: ignore[arg-type]

@@ -11,7 +11,15 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from stigmergy import __version__
-from stigmergy.errors import FieldValue, Internal, RouteNotFound, StigmergyError, Unreachable
+from stigmergy.errors import (
+    BadText,
+    FieldValue,
+    Internal,
+    RouteNotFound,
+    StigmergyError,
+    TokenInvalid,
+    Unreachable,
+)
 from stigmergy.operations import Credential, Operation
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -54,7 +62,10 @@ class Remote:
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """The gateway's answer, or its refusal."""
-        call = self._call(operation, request, credential)
+        try:
+            call = self._call(operation, request, credential)
+        except UnicodeEncodeError:
+            raise BadText("A text holds half of a surrogate pair.") from None
         status, kind, body = self._send(call)
         if 200 <= status < 300 and kind == "application/json":
             try:
@@ -83,8 +94,12 @@ class Remote:
                 path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
         headers = {"Accept": "application/json", "User-Agent": f"stigmergy/{__version__}"}
         if credential.token is not None:
+            if not _fits_header(credential.token):
+                raise TokenInvalid
             headers["Authorization"] = f"Bearer {credential.token}"
         if credential.idempotency_key is not None:
+            if not _fits_header(credential.idempotency_key):
+                raise FieldValue("The key is not one line of ASCII.", field="Idempotency-Key")
             headers["Idempotency-Key"] = credential.idempotency_key
         body, asked = None, fields
         if route.method == "POST":
@@ -163,6 +178,10 @@ class Remote:
             if isinstance(shown, dict) and "code" in shown:
                 return StigmergyError.from_problem(shown)
         return Unreachable(f"What answers at {self._url} is not a gateway (HTTP {status}, {kind}).", hint=_HINT)
+
+
+def _fits_header(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def _said(request: msgspec.Struct) -> dict[str, Any]:
