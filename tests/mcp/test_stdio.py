@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -261,3 +262,17 @@ def test_a_line_that_is_too_long_or_no_json_is_refused_and_the_next_is_read(repo
     ]
     assert listed["id"] == 9
     assert "less_put_engram" in [tool["name"] for tool in listed["result"]["tools"]]
+
+
+def test_it_ends_when_interrupted_although_its_input_stays_open(repository: Repository) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, *_command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"no json\n")
+        process.stdin.flush()
+        assert b"BAD_JSON" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()

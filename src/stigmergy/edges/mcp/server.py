@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
@@ -99,7 +100,8 @@ def make_server(open_bus: Callable[[], Bus], credential: Credential) -> Server[A
 
 def serve_stdio(open_gateway: Callable[[], Bus], credential: Credential) -> None:
     """Serve until standard input ends; works before there is a project, and then says how to make one."""
-    anyio.run(_serve, make_server(open_gateway, credential))
+    with suppress(KeyboardInterrupt):
+        anyio.run(_serve, make_server(open_gateway, credential))
 
 
 async def _serve(server: Server[Any]) -> None:

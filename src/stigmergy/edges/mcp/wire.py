@@ -6,11 +6,13 @@ import json
 import os
 import re
 import sys
+import threading
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import anyio
 import msgspec
-from anyio import to_thread
+from anyio import from_thread, lowlevel
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
@@ -50,6 +52,8 @@ class Lines:
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
+        self._sender, self._receiver = anyio.create_memory_object_stream[bytes]()
+        self._reading = False
         self._out: Any = None
         self._has_out = anyio.Event()
 
@@ -63,9 +67,7 @@ class Lines:
 
     async def __anext__(self) -> str:
         while True:
-            line = await to_thread.run_sync(self._read, abandon_on_cancel=True)
-            if not line:
-                raise StopAsyncIteration
+            line = await self._next()
             try:
                 if len(line) > MAX_LINE:
                     raise BodyTooLarge(limit=MAX_LINE)
@@ -75,6 +77,22 @@ class Lines:
                     await self._refuse(line, refusal)
             else:
                 return line.decode()
+
+    async def _next(self) -> bytes:
+        if not self._reading:
+            self._reading = True
+            # Nothing can interrupt a read of standard input; a daemon lets the process end in the middle of one.
+            threading.Thread(target=self._read_on, args=(lowlevel.current_token(),), daemon=True).start()
+        try:
+            return await self._receiver.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def _read_on(self, loop: lowlevel.EventLoopToken) -> None:
+        with suppress(anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while line := self._read():
+                from_thread.run(self._sender.send, line, token=loop)
+            from_thread.run(self._sender.aclose, token=loop)
 
     def _read(self) -> bytes:
         """The next line; of one that is too long, only as much as shows that."""
