@@ -67,6 +67,28 @@ def _one_round(folder: Path, diaries: list[Path], dice: random.Random) -> None:
             writer.communicate()
 
 
+def test_nobody_starves(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    new_project(folder)
+    diaries = [tmp_path / f"diary-{writer}" for writer in range(WRITERS)]
+    writers = [start_writer(folder, diary, seed) for seed, diary in enumerate(diaries)]
+    try:
+        for diary in diaries:
+            wait_for(diary, "put ")
+        before = [_commits(diary) for diary in diaries]
+        time.sleep(2)
+        made = [_commits(diary) - start for diary, start in zip(diaries, before, strict=True)]
+    finally:
+        for writer in writers:
+            _kill(writer)
+    assert min(made) * 10 >= sum(made) / WRITERS, made
+
+
+def _commits(diary: Path) -> int:
+    """How many changes a writer had acknowledged; each was announced once, a batch engram by engram."""
+    return diary.read_text().count("put? ") + diary.read_text().count("forget ")
+
+
 POINTS = {
     "before the append": False,
     "in the midst of the append": False,

@@ -57,7 +57,8 @@ class Promises:
         for diary in diaries:
             if not diary.exists():
                 continue
-            for line in diary.read_text().splitlines():
+            # A writer may be killed in the midst of a note: what has no end was never said.
+            for line in diary.read_text().split("\n")[:-1]:
                 word, _, engram_id = line.partition(" ")
                 assert word in self.said, line
                 self.said[word].add(engram_id)
