@@ -62,6 +62,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 ├── Forbidden                403  we know who is asking, and the answer is no
 │   ├── RoleForbidden             ROLE_FORBIDDEN
 │   ├── ScopeForbidden            SCOPE_FORBIDDEN
+│   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
 │   ├── HostForbidden        421  HOST_FORBIDDEN
@@ -524,6 +525,12 @@ class RoleForbidden(Forbidden):
     """The caller's role may not do this."""
 
     code = "ROLE_FORBIDDEN"
+
+
+class DerefDenied(Forbidden):
+    """The turn's dereference budget does not allow this."""
+
+    code = "DEREF_DENIED"
 
 
 class ScopeForbidden(Forbidden):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from stigmergy import Bus
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
 from stigmergy.settings import Settings
 from tests.http.served import Served, serving
 from tests.projects import make_gateway, make_repository
@@ -30,6 +31,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     settings = Settings.from_environment({"HOME": str(folder)})
     repository = make_repository(folder / "repository")
     with closing(make_gateway(repository.path, settings)) as gateway, serving(gateway, repository) as served:
+        ample = to_request({"policy": {"deref": {"repo": 100, "tokens": 100_000}}}, OPERATIONS["apply_policy"].request)
+        gateway.call(OPERATIONS["apply_policy"], ample, LOCAL_ADMIN)
         token = served.add("lead", "manager")
         served.add("coder", parent="lead")
         served.add("stranger")

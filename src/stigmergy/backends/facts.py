@@ -7,7 +7,7 @@ import msgspec
 from stigmergy.errors import FormatUnknown
 from stigmergy.knowledge.engrams import EngramDelivered, EngramForgotten, EngramPromoted, EngramPut, EngramReceived
 from stigmergy.operations.ports import RequestAnswered
-from stigmergy.policy import AgentAdded, PolicyApplied, RunEnded, RunOpened
+from stigmergy.policy import AgentAdded, DerefProved, PolicyApplied, RunEnded, RunOpened, TurnClosed
 
 Fact = (
     RunOpened
@@ -19,6 +19,8 @@ Fact = (
     | EngramForgotten
     | EngramReceived
     | EngramDelivered
+    | DerefProved
+    | TurnClosed
     | RequestAnswered
 )
 

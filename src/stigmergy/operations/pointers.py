@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import BYTES_PER_TOKEN
+from stigmergy.core import BYTES_PER_TOKEN, estimate_tokens
 from stigmergy.errors import BudgetTooSmall, NotText
 from stigmergy.evidence.pointers import (
     Pointer,
@@ -20,6 +20,8 @@ from stigmergy.evidence.pointers import (
 )
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
+from stigmergy.operations.ports import View
+from stigmergy.policy import ADMIN, DerefProved, check_may_deref, check_tokens, present_turn, tokens_left
 
 DEFAULT_MAX_TOKENS = 400
 MAX_MAX_TOKENS = 100_000
@@ -50,19 +52,47 @@ class DerefAnswer(Struct, frozen=True, kw_only=True):
 
 
 @operation(
-    "less.deref_pointer", route=Route("POST", "/pointer/deref"), command=Command("deref", ("pointer",)), tool=True
+    "less.deref_pointer",
+    writes=True,
+    route=Route("POST", "/pointer/deref"),
+    command=Command("deref", ("pointer",)),
+    tool=True,
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Pull the lines behind a pointer, within a budget, with the digest that proves them."""
-    pointer = as_pointer(request.pointer)
-    canonical_pointer, _ = check(pointer)
+    caller, budget = context.caller, context.policy.deref
+    pointer, _ = check(as_pointer(request.pointer))
     content = context.evidence.read(pointer)
     try:
         text = content.data.decode()
     except UnicodeDecodeError:
         raise NotText(field="pointer.ref") from None
-    whole = DerefAnswer(excerpt=text, pointer=canonical_pointer, content_digest=content.digest, truncated=False)
-    return _within(whole, request.max_tokens)
+    whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
+
+    def decide(view: View) -> tuple[list[DerefProved], DerefAnswer]:
+        turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+        allowed = request.max_tokens
+        if caller.role != ADMIN:
+            check_may_deref(turn, budget, pointer.type)
+            allowed = min(allowed, tokens_left(turn, budget))
+        try:
+            answer = _within(whole, allowed)
+        except BudgetTooSmall as small:
+            if allowed < request.max_tokens:  # it is the turn that has too little left, not the request
+                check_tokens(turn, budget, int(small.used or 0))
+            raise
+        proof = DerefProved(
+            run=caller.run.run_id,
+            agent=caller.name,
+            turn=turn.number,
+            type=pointer.type,
+            ref=pointer.ref,
+            digest=content.digest,
+            tokens=estimate_tokens(_encode(answer)),
+        )
+        return [proof], answer
+
+    return context.commit(decide, DerefAnswer, in_run=False)
 
 
 def as_pointer(given: Pointer | str) -> Pointer:

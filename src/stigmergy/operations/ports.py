@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from stigmergy.knowledge.engrams import EngramReads
-from stigmergy.policy import IdentityReads, Policy
+from stigmergy.policy import IdentityReads, Policy, TurnReads
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, EngramReads, Protocol):
+class View(IdentityReads, TurnReads, EngramReads, Protocol):
     """A store as of one moment."""
 
     @property

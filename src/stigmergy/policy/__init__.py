@@ -1,6 +1,6 @@
 """Who may do what: identity, tokens, scopes and the project's policy."""
 
-from stigmergy.policy.facts import AgentAdded, PolicyApplied, RunEnded, RunOpened
+from stigmergy.policy.facts import AgentAdded, DerefProved, PolicyApplied, RunEnded, RunOpened, TurnClosed
 from stigmergy.policy.identity import (
     ADMIN,
     ROLES,
@@ -28,6 +28,17 @@ from stigmergy.policy.scopes import (
     wider_space,
 )
 from stigmergy.policy.tokens import Claims, TokenKey
+from stigmergy.policy.turns import (
+    DerefBudget,
+    Turn,
+    TurnReads,
+    after_deref,
+    check_may_deref,
+    check_tokens,
+    next_turn,
+    present_turn,
+    tokens_left,
+)
 
 __all__ = [
     "ADMIN",
@@ -41,6 +52,8 @@ __all__ = [
     "AgentAdded",
     "Caller",
     "Claims",
+    "DerefBudget",
+    "DerefProved",
     "IdentityReads",
     "Policy",
     "PolicyApplied",
@@ -51,17 +64,26 @@ __all__ = [
     "RunOpened",
     "Scope",
     "TokenKey",
+    "Turn",
+    "TurnClosed",
+    "TurnReads",
     "UrlPolicy",
+    "after_deref",
     "check_below",
     "check_descends",
+    "check_may_deref",
     "check_may_promote",
     "check_may_write",
     "check_name",
+    "check_tokens",
     "create_project",
     "find_project",
+    "next_turn",
+    "present_turn",
     "read_policy",
     "shared_scopes",
     "space_of",
+    "tokens_left",
     "visible_spaces",
     "wider_space",
 ]

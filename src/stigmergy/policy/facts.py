@@ -37,3 +37,25 @@ class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.appli
 
     policy: dict[str, Any]
     by: str
+
+
+class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved", tag_field="fact"):
+    """An agent dereferenced a pointer: what it was given, proved by digest, and what it cost."""
+
+    run: str
+    agent: str
+    turn: int
+    type: str
+    """The pointer's type."""
+    ref: str
+    digest: str
+    tokens: int
+
+
+class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):
+    """An agent's turn is over, and the next one open."""
+
+    run: str
+    agent: str
+    turn: int
+    why: str

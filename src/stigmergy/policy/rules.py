@@ -9,6 +9,7 @@ import msgspec
 from stigmergy.core import parse_duration
 from stigmergy.errors import PolicyInvalid, StigmergyError
 from stigmergy.policy.identity import ROLES
+from stigmergy.policy.turns import DerefBudget
 
 SCOPES = ("run", "project", "org", "global")
 _FLOORS = {"run": 0.0, "project": 0.5, "org": 0.7, "global": 0.8}
@@ -35,6 +36,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     promotion_floor: dict[str, float] = {}
     """The confidence an engram needs for a scope; where a scope is not named, 0.5, 0.7 and 0.8 on the way up."""
     urls: UrlPolicy = UrlPolicy()
+    deref: DerefBudget = DerefBudget()
+    """What an agent may dereference in one turn."""
 
     def floor(self, scope: str) -> float:
         """The confidence an engram needs to be promoted into a scope."""
@@ -66,6 +69,9 @@ def read_policy(value: Any) -> Policy:
     for scope, floor in policy.promotion_floor.items():
         if not 0.0 <= floor <= 1.0:
             raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
+    for field in DerefBudget.__struct_fields__:
+        if getattr(policy.deref, field) < 0:
+            raise PolicyInvalid("A budget is not negative.", field=f"deref.{field}", limit=0)
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

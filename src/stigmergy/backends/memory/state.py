@@ -28,11 +28,16 @@ from stigmergy.policy import (
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    DerefProved,
     Policy,
     PolicyApplied,
     Run,
     RunEnded,
     RunOpened,
+    Turn,
+    TurnClosed,
+    after_deref,
+    next_turn,
     read_policy,
     space_of,
     wider_space,
@@ -49,6 +54,8 @@ class State:
         self.stored: dict[int, Stored] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
+        self.turns: dict[tuple[str, str], Turn] = {}
+        self.read: set[tuple[str, str]] = set()
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
         self.ordinal = 0
 
@@ -75,6 +82,12 @@ class State:
                 self._drop(self.ids[fact.space, fact.id])
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
+            case DerefProved():
+                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
+                self.read.add((fact.run, fact.digest))
+            case TurnClosed():
+                turn = self.turns.get((fact.run, fact.agent)) or Turn(number=fact.turn)
+                self.turns[fact.run, fact.agent] = next_turn(turn, at)
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
@@ -142,6 +155,14 @@ class MemoryView:
     def agents(self, run_id: str) -> list[Agent]:
         """Every agent of a run, in the order they came."""
         return [agent for agent in self._state.agents.values() if agent.run == run_id]
+
+    def turn(self, run_id: str, agent: str) -> Turn | None:
+        """The last turn an agent did anything in."""
+        return self._state.turns.get((run_id, agent))
+
+    def was_read(self, run_id: str, digest: str) -> bool:
+        """Whether a dereference in this run gave this digest."""
+        return (run_id, digest) in self._state.read
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         """The newest live engrams posted under a key."""

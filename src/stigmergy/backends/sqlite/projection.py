@@ -28,15 +28,20 @@ from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
     AgentAdded,
+    DerefProved,
     PolicyApplied,
     Run,
     RunEnded,
     RunOpened,
+    Turn,
+    TurnClosed,
+    after_deref,
+    next_turn,
     space_of,
     wider_space,
 )
 
-LAYOUT = 1
+LAYOUT = 2
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -70,7 +75,6 @@ class Projection:
         self.applied = applied
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
-        self._ids: set[tuple[str, str]] = set()
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
@@ -99,6 +103,12 @@ class Projection:
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
                 self._drop(self._place(OUTBOX, fact.id)[0])
+            case DerefProved():
+                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
+                self._run("note_read", fact.run, fact.digest)
+            case TurnClosed():
+                turn = self._turn(fact.run, fact.agent) or Turn(number=fact.turn)
+                self._set_turn(fact.run, fact.agent, next_turn(turn, at))
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 
@@ -106,11 +116,7 @@ class Projection:
         """Write the puts gathered so far."""
         if not self._engrams:
             return
-        try:
-            self._connection.executemany(self._sql["put_engram"], self._engrams)
-        except apsw.ConstraintError:
-            self._make_way()
-            self._connection.executemany(self._sql["put_engram"], self._engrams)
+        self._connection.executemany(self._sql["put_engram"], self._engrams)
         if self.applied.pending + len(self._tokens) < PENDING_FULL:
             self._connection.executemany(self._sql["hold"], self._tokens)
             self.applied.pending += len(self._tokens)
@@ -123,7 +129,6 @@ class Projection:
             )
             self.applied.pending = 0
         self._engrams, self._tokens = [], []
-        self._ids.clear()
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
@@ -153,9 +158,6 @@ class Projection:
         engram = fact.engram
         self.applied.ordinal += 1
         ordinal = self.applied.ordinal
-        if (space, engram.id) in self._ids:
-            self.flush()
-        self._ids.add((space, engram.id))
         self._engrams.append(
             (
                 ordinal,
@@ -188,13 +190,8 @@ class Projection:
         ordinal, more_keys, body = found
         return ordinal, more_keys, body
 
-    def _make_way(self) -> None:
-        """Some id is used again, its bearer's time has passed, and nobody has swept it out: undo, and clear the way."""
-        for ordinal, space, engram_id, *_ in self._engrams:
-            self._run("drop_engram", ordinal)
-            self._vacate(space, engram_id)
-
     def _vacate(self, space: str, engram_id: str) -> None:
+        """Take out the bearer of an id whose time has passed, so that an older engram can be the only one there."""
         row: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
         if row is not None:
             self._drop(row[0])
@@ -209,6 +206,13 @@ class Projection:
         self.applied.pending -= held
         if not held:
             self._run("unpost", NEWEST_FIRST - ordinal)
+
+    def _turn(self, run: str, agent: str) -> Turn | None:
+        row: Any = self._connection.execute(self._sql["turn"], (run, agent)).fetchone()
+        return turn_from_row(row) if row else None
+
+    def _set_turn(self, run: str, agent: str, turn: Turn) -> None:
+        self._run("set_turn", run, agent, *msgspec.structs.astuple(turn))
 
     def _run_of(self, run_id: str) -> Run:
         run = self._run_cache.get(run_id)
@@ -225,3 +229,17 @@ def run_from_row(row: tuple[str, str, int, int, int]) -> Run:
     """A run as its row says."""
     run_id, goal, number, opened_at, ended = row
     return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended))
+
+
+def turn_from_row(row: Any) -> Turn:
+    """A turn as its row says."""
+    number, last_at, repo, artifact, sam, tokens, run_tokens = row
+    return Turn(
+        number=number,
+        last_at=last_at,
+        repo=repo,
+        artifact=artifact,
+        sam=sam,
+        tokens=tokens,
+        run_tokens=run_tokens,
+    )

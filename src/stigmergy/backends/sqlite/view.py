@@ -11,11 +11,11 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import REMEMBERED_FOR
-from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row
+from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from stigmergy.operations.ports import Counts, Remembered
-from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, read_policy
+from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, Turn, read_policy
 
 _NEVER = 1 << 62
 MANY_OVERDUE = 256
@@ -77,6 +77,14 @@ class SqliteView:
     def agents(self, run_id: str) -> list[Agent]:
         """Every agent of a run, in the order they came."""
         return [_agent_from_row(row) for row in self._connection.execute(self._sql["agents"], (run_id,))]
+
+    def turn(self, run_id: str, agent: str) -> Turn | None:
+        """The last turn an agent did anything in."""
+        return _maybe(turn_from_row, self._one("turn", run_id, agent))
+
+    def was_read(self, run_id: str, digest: str) -> bool:
+        """Whether a dereference in this run gave this digest."""
+        return self._one("was_read", run_id, digest) is not None
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         """The newest live engrams posted under a key."""

@@ -217,14 +217,16 @@ class Methods(ABC):
         pointer: Pointer | str,
         *,
         max_tokens: int = 400,
+        idempotency_key: str | None = None,
     ) -> DerefAnswer:
         """Pull the lines behind a pointer, within a budget, with the digest that proves them.
 
         Args:
             pointer: A pointer, or its ref alone
             max_tokens: The whole answer is never larger; it is cut at a line's end
+            idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens})
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens}, idempotency_key)
 
     def link_pointer(
         self,

@@ -209,6 +209,19 @@ class Life:
         assert hand.found("alpha", scope="project") == ["Alpha stays"]
         assert harness.gateway.store.verify() == []
 
+    def test_the_younger_that_has_passed_is_not_taken_for_the_older(self, harness: Harness) -> None:
+        hand = Hand(harness)
+        hand.put("Alpha stays", id=OWN_ID, scope="run")
+        hand.put("Alpha passes", id=OWN_ID, scope="project", ttl="PT10S")
+        harness.clock.turn(seconds=10)
+        hand.call("promote_engram", id=OWN_ID)
+        assert hand.found("alpha") == ["Alpha stays"]
+        hand.call("forget_engram", id=OWN_ID)
+        assert hand.found("alpha") == []
+        harness.delete_index()
+        assert hand.found("alpha") == []
+        assert harness.gateway.store.verify() == []
+
     def test_an_idempotency_key_answers_once_and_for_a_day(self, harness: Harness) -> None:
         hand = Hand(harness)
         once = Credential(local_admin=True, idempotency_key="k-1")

@@ -97,3 +97,16 @@ SELECT kind, count(*) FROM engrams WHERE expires_at > ? GROUP BY kind ORDER BY k
 
 -- name: count_agents
 SELECT count(*) FROM agents;
+
+-- name: turn
+SELECT number, last_at, repo, artifact, sam, tokens, run_tokens FROM turns WHERE run = ? AND agent = ?;
+
+-- name: set_turn
+INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: note_read
+INSERT OR IGNORE INTO read_digests (run, digest) VALUES (?, ?);
+
+-- name: was_read
+SELECT 1 FROM read_digests WHERE run = ? AND digest = ?;

@@ -72,6 +72,25 @@ CREATE TABLE pending (
     tokens     TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE turns (                -- where each agent stands in its last turn
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    number     INTEGER NOT NULL,
+    last_at    INTEGER NOT NULL,
+    repo       INTEGER NOT NULL,
+    artifact   INTEGER NOT NULL,
+    sam        INTEGER NOT NULL,
+    tokens     INTEGER NOT NULL,
+    run_tokens INTEGER NOT NULL,
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE read_digests (         -- every digest a dereference gave, by run
+    run        TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    PRIMARY KEY (run, digest)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE remembered (           -- answers given under an idempotency key
     caller     TEXT    NOT NULL,
     key        TEXT    NOT NULL,

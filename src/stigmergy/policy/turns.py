@@ -1,0 +1,134 @@
+"""Turns: what an agent may dereference before it has to say something.
+
+A turn belongs to one agent in one run. It closes on an accepted message, on a boundary that a hook reports, or after
+ten idle minutes; the next opens at once with a fresh budget. A ceiling over the whole run always holds, so closing
+turns refills only so often.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from stigmergy.core import SECOND
+from stigmergy.errors import DerefDenied
+from stigmergy.policy.facts import DerefProved
+
+IDLE = 600 * SECOND
+"""How long an agent may do nothing before its turn is over."""
+
+COUNTED_AS = {
+    "repo": "repo",
+    "diff": "repo",
+    "artifact": "artifact",
+    "test": "artifact",
+    "url": "artifact",
+    "sam": "sam",
+}
+"""Which count a type of pointer falls under."""
+
+_ASK = (
+    "Say what you have and go on next turn, or ask for it: less.request_deref with a reason; "
+    "your parent, or a person with `stig grant approve`, answers."
+)
+
+
+class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What one turn allows, and how many turns' worth of tokens a run does."""
+
+    repo: int = 3
+    artifact: int = 2
+    sam: int = 2
+    tokens: int = 1200
+    run_turns: int = 20
+
+    @property
+    def run_tokens(self) -> int:
+        """The ceiling for one agent over the whole run."""
+        return self.tokens * self.run_turns
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent stands in its present turn."""
+
+    number: int = 1
+    last_at: int = 0
+    """When it last did something."""
+    repo: int = 0
+    artifact: int = 0
+    sam: int = 0
+    tokens: int = 0
+    run_tokens: int = 0
+    """Dereferenced in the run so far."""
+
+
+class TurnReads(Protocol):
+    """What policy asks of a back end about turns."""
+
+    def turn(self, run_id: str, agent: str) -> Turn | None:
+        """The last turn an agent did anything in."""
+        ...
+
+    def was_read(self, run_id: str, digest: str) -> bool:
+        """Whether a dereference in this run gave this digest."""
+        ...
+
+
+def present_turn(last: Turn | None, now: int) -> Turn:
+    """The turn an agent is in now: its last one, or the next if it was idle too long."""
+    if last is None:
+        return Turn(last_at=now)
+    return next_turn(last, now) if now - last.last_at > IDLE else last
+
+
+def next_turn(turn: Turn, now: int) -> Turn:
+    """The turn after this one: fresh counts, the same run."""
+    return Turn(number=turn.number + 1, last_at=now, run_tokens=turn.run_tokens)
+
+
+def tokens_left(turn: Turn, budget: DerefBudget) -> int:
+    """How many tokens the turn still allows, the run's ceiling included."""
+    return max(0, min(budget.tokens - turn.tokens, budget.run_tokens - turn.run_tokens))
+
+
+def check_may_deref(turn: Turn, budget: DerefBudget, pointer_type: str) -> None:
+    """Refuse a dereference the turn no longer allows, whatever its size."""
+    count = COUNTED_AS[pointer_type]
+    used, limit = getattr(turn, count), getattr(budget, count)
+    if used >= limit:
+        raise DerefDenied(
+            f"This turn's {limit} {count} dereferences are used.",
+            field=f"turn.{count}",
+            limit=limit,
+            used=used,
+            hint=_ASK,
+        )
+    check_tokens(turn, budget, 1)
+
+
+def check_tokens(turn: Turn, budget: DerefBudget, tokens: int) -> None:
+    """Refuse what costs more tokens than the turn or the run has left."""
+    for field, used, limit in (
+        ("turn.tokens", turn.tokens, budget.tokens),
+        ("run.tokens", turn.run_tokens, budget.run_tokens),
+    ):
+        if used + tokens > limit:
+            whose = "turn" if field == "turn.tokens" else "run"
+            raise DerefDenied(
+                f"This {whose}'s {limit} tokens of dereferenced content are used or would be exceeded.",
+                field=field,
+                limit=limit,
+                used=used,
+                hint=_ASK,
+            )
+
+
+def after_deref(last: Turn | None, proved: DerefProved, at: int) -> Turn:
+    """Where an agent stands after a dereference in the turn the proof names."""
+    run_tokens = last.run_tokens if last else 0
+    if last is None or last.number != proved.turn:
+        last = Turn(number=proved.turn)
+    count = COUNTED_AS[proved.type]
+    changed = {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
+    return msgspec.structs.replace(last, last_at=at, run_tokens=run_tokens + proved.tokens, **changed)

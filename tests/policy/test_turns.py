@@ -1,0 +1,148 @@
+"""What an agent may dereference in one turn, and over a run."""  # EB-08, EB-09
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stigmergy.app import init_project, open_project
+from stigmergy.core import estimate_tokens
+from stigmergy.errors import DerefDenied
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from stigmergy.settings import Settings
+from stigmergy.testing import TurningClock, refused
+from tests.projects import Repository, make_repository, make_settings
+
+
+class Desk:
+    """An agent at work in a project with a repository."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = TurningClock()
+        self.settings: Settings = make_settings(folder / "home")
+        self.repository: Repository = make_repository(folder / "repo")
+        init_project(self.repository.path, self.settings, clock=self.clock)
+        self.gateway: Gateway = open_project(self.repository.path, self.settings, clock=self.clock)
+        self.agent = Credential(token=self.call("add_agent", LOCAL_ADMIN, name="ada", role="architect").token)
+
+    def call(self, operation: str, who: Credential, /, **fields: Any) -> Any:
+        """Call an operation."""
+        declared = OPERATIONS[operation]
+        return self.gateway.call(declared, to_request(fields, declared.request), who)
+
+    def deref(self, first: int = 1, last: int = 2, max_tokens: int = 200, who: Credential | None = None) -> Any:
+        """Pull some lines."""
+        ref = f"repo:src/parser.py#L{first}-L{last}@{self.repository.sha}"
+        return self.call("deref_pointer", who or self.agent, pointer=ref, max_tokens=max_tokens)
+
+    def reopen(self) -> None:
+        """As another process would find it."""
+        self.gateway.close()
+        self.gateway = open_project(self.repository.path, self.settings, clock=self.clock)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.gateway.close()
+
+
+def test_the_fourth_repo_dereference_of_a_turn_is_denied_and_says_how_to_ask(desk: Desk) -> None:
+    for line in (1, 2, 3):
+        desk.deref(line, line)
+    with pytest.raises(DerefDenied) as denied:
+        desk.deref(4, 4)
+    problem = denied.value.problem()
+    assert (problem["code"], problem["status"], problem["field"]) == ("DEREF_DENIED", 403, "turn.repo")
+    assert (problem["limit"], problem["used"]) == (3, 3)
+    assert "less.request_deref" in problem["hint"]
+
+
+def test_ten_idle_minutes_open_the_next_turn(desk: Desk) -> None:
+    for _ in range(3):
+        desk.deref()
+    desk.clock.turn(seconds=600)
+    with refused("DEREF_DENIED"):
+        desk.deref()
+    desk.clock.turn(seconds=1)
+    desk.deref()
+
+
+def test_counters_survive_a_restart_and_a_deleted_index(desk: Desk) -> None:
+    for _ in range(3):
+        desk.deref()
+    desk.reopen()
+    with refused("DEREF_DENIED"):
+        desk.deref()
+    (desk.repository.path / ".catalog" / "index.db").unlink()
+    with refused("DEREF_DENIED"):
+        desk.deref()
+
+
+def test_tokens_are_counted_on_the_whole_answer_and_never_overspent(desk: Desk) -> None:
+    desk.call("apply_policy", LOCAL_ADMIN, policy={"deref": {"repo": 100, "tokens": 500}})
+    spent = 0
+    with refused("DEREF_DENIED"):
+        for _ in range(100):
+            answer = desk.deref(1, 30, max_tokens=180)
+            cost = estimate_tokens(msgspec.json.encode(answer))
+            assert cost <= 180
+            spent += cost
+    assert 300 < spent <= 500
+
+
+def test_a_ceiling_over_the_run_holds_whatever_turns_are_opened(desk: Desk) -> None:
+    desk.call("apply_policy", LOCAL_ADMIN, policy={"deref": {"tokens": 300, "run_turns": 2}})
+    refusals = []
+    for _ in range(50):
+        try:
+            desk.deref(1, 2)
+        except DerefDenied as denied:
+            refusals.append((denied.field, denied.limit))
+        desk.clock.turn(seconds=601)
+    assert 40 < len(refusals) < 50
+    assert set(refusals) == {("run.tokens", 600)}
+
+
+def test_another_agent_has_a_budget_of_its_own_and_the_admin_has_none(desk: Desk) -> None:
+    for _ in range(3):
+        desk.deref()
+    other = Credential(token=desk.call("add_agent", LOCAL_ADMIN, name="bob", role="architect").token)
+    desk.deref(who=other)
+    for _ in range(5):
+        desk.deref(who=LOCAL_ADMIN)
+
+
+def test_of_many_threads_racing_for_the_last_dereference_one_gets_it(desk: Desk) -> None:
+    desk.deref()
+    desk.deref()
+    outcomes: list[str] = []
+    gate = threading.Barrier(32)
+
+    def race() -> None:
+        gate.wait()
+        try:
+            desk.deref()
+            outcomes.append("read")
+        except DerefDenied:
+            outcomes.append("denied")
+
+    threads = [threading.Thread(target=race) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["denied"] * 31 + ["read"]
+
+
+def test_every_dereference_leaves_a_proof(desk: Desk) -> None:
+    answer = desk.deref(1, 2)
+    last = (desk.repository.path / ".catalog" / "memory.jsonl").read_text().splitlines()[-1]
+    for proved in ('"deref.proved"', answer.content_digest, answer.pointer.ref, '"agent":"ada"', '"turn":1'):
+        assert proved in last
