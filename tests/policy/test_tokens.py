@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import string
+import threading
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,26 @@ def test_the_key_is_for_its_owner_only(tmp_path: Path, umask: int) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len((folder / "token.key").read_bytes()) == 32
     assert TokenKey.at(folder).check(key.sign(CLAIMS), project=PROJECT, now=0) == CLAIMS
+
+
+def test_many_may_make_the_key_at_once_and_all_get_the_same(tmp_path: Path) -> None:
+    for number in range(20):
+        folder = tmp_path / str(number)
+        ready = threading.Barrier(8)
+        tokens: list[str] = []
+
+        def make(folder: Path = folder, ready: threading.Barrier = ready, tokens: list[str] = tokens) -> None:
+            ready.wait()
+            tokens.append(TokenKey.at(folder).sign(CLAIMS))
+
+        threads = [threading.Thread(target=make) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(tokens) == 8
+        assert len(set(tokens)) == 1
+        assert [entry.name for entry in folder.iterdir()] == ["token.key"]
 
 
 def test_two_projects_have_two_keys(tmp_path: Path) -> None:

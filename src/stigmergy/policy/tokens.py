@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import hmac
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -47,13 +48,8 @@ class TokenKey:
         """The key kept in a folder only its owner can read; made on first use."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / "token.key"
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(_KEY_BYTES))
+        if not path.exists():
+            _make_key(path)
         secret = path.read_bytes()
         if len(secret) != _KEY_BYTES:
             raise TokenInvalid(
@@ -87,6 +83,22 @@ class TokenKey:
 
     def _mac(self, head: str) -> bytes:
         return hmac.digest(self._secret, head.encode("ascii"), hashlib.sha256)
+
+
+def _make_key(path: Path) -> None:
+    """Put a new key in its place whole; whoever comes second finds the first one's."""
+    import tempfile
+
+    descriptor, draft = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
 
 
 def _print(data: bytes) -> str:
