@@ -16,7 +16,7 @@ import pytest
 from stigmergy.backends.sqlite import SqliteStore
 from stigmergy.core.journal import print_line
 from stigmergy.errors import FormatUnknown, JournalDamaged
-from stigmergy.operations import Gateway
+from stigmergy.operations import Credential, Gateway
 from stigmergy.policy import RunOpened
 from stigmergy.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
 
@@ -239,6 +239,15 @@ def test_what_was_kept_from_one_index_is_not_used_with_another(harness: SqliteHa
         before = hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)
         harness.delete_index()
         assert (hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)) == before
+
+
+def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarness) -> None:
+    hand = Hand(harness)
+    for number in range(50):
+        assert hand.ask("query_engrams", Credential(local_admin=True, speak_as=f"x{number}"))[0] == "AGENT_NOT_FOUND"
+    store = harness.gateway.store
+    assert isinstance(store, SqliteStore)
+    assert len(store._kept[1].identity[1]) < 10
 
 
 @pytest.fixture

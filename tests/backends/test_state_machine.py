@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from stigmergy.testing import Harness, SqliteHarness, TurningClock
 from stigmergy.testing.machine import BackEndsAgree
 
-EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "40"))
-STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "30"))
+EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "80"))
+STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 

@@ -213,9 +213,12 @@ class SqliteView:
         if version != self._applied.identity:
             found = {}
             self._kept.identity = (self._applied.identity, found)
-        if name not in found:
-            found[name] = read()
-        return found[name]
+        if name in found:
+            return found[name]
+        value = read()
+        if value is not None:  # names that nobody bears are without number
+            found[name] = value
+        return value
 
     def _one(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
