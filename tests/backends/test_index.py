@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from stigmergy.backends.sqlite import SqliteStore
+from stigmergy.backends.sqlite.projection import PENDING_FULL
 from stigmergy.core.journal import print_line
 from stigmergy.errors import FormatUnknown, JournalDamaged
 from stigmergy.operations import Credential, Gateway
@@ -228,17 +229,22 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
     assert harness.gateway.store.verify() == []
 
 
-def test_what_was_kept_from_one_index_is_not_used_with_another(harness: SqliteHarness) -> None:
-    """An index built anew may hold in its postings what the one before held back, and the other way round."""
+@pytest.mark.parametrize("first", [PENDING_FULL - 1, PENDING_FULL - 2, PENDING_FULL - 3])
+def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, first: int) -> None:
+    """Written one by one, an engram may wait to be posted that a rebuild of the same journal has posted already."""
+    harness = SqliteHarness(tmp_path / "another")
     hand = Hand(harness)
-    for number in range(40):
-        engram = hand.put(f"Extra {number}", scope="run")
-        hand.query("extra")
-        if number % 9 == 4:
-            hand.call("promote_engram", id=engram.id)
+    ids = hand.put_many([f"First {number}" for number in range(first)], scope="run")
+    for step in range(12):
+        hand.call("promote_engram", id=ids[step])
+        for number in range(5):
+            engram = hand.put(f"Extra {step} {number}", scope="run")
+        hand.call("promote_engram", id=engram.id)
+        hand.put(f"Last {step}", scope="run")
         before = hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)
         harness.delete_index()
         assert (hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)) == before
+    harness.close()
 
 
 def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarness) -> None:
