@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ def put_until_refused(hand: Hand, most: int = 3000) -> tuple[list[str], str]:
     raise AssertionError("the disk never filled up")
 
 
+NOTES = count(1)
+
+
 def _pointers() -> list[dict[str, str]]:
-    return [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
+    """A place that no other engram is about."""
+    return [{"type": "sam", "ref": f"sam:note:full-{next(NOTES)}@2026-01-01"}]
 
 
 def everything(hand: Hand) -> list[str]:

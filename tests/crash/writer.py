@@ -60,7 +60,8 @@ class Writer:
     def put(self) -> None:
         engram_id = new_ulid(time.time_ns() // 1000)
         self.note(f"put? {engram_id}")
-        self._hand.put("One matter more", id=engram_id, scope="run", ttl="P30D")
+        refs = [f"sam:note:{engram_id.lower()}@2026-01-01"]
+        self._hand.put("One matter more", refs=refs, id=engram_id, scope="run", ttl="P30D")
         self.note(f"put {engram_id}")
         self._mine.append(engram_id)
         self._promotable.append(engram_id)
