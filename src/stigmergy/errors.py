@@ -80,6 +80,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
+├── RateLimited              429  RATE_LIMITED
 ├── Conflict                 409  true once, not now
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
@@ -641,6 +642,13 @@ class RouteNotFound(NotFound):
     """There is nothing at this address."""
 
     code = "ROUTE_NOT_FOUND"
+
+
+class RateLimited(StigmergyError):
+    """Too many engrams in one minute."""
+
+    code = "RATE_LIMITED"
+    status = 429
 
 
 class Conflict(StigmergyError):

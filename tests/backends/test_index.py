@@ -29,6 +29,7 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
     harness = SqliteHarness(tmp_path / "catalog")
     hand = Hand(harness)
     mia = hand.add("mia", "manager")
+    hand.call("apply_policy", policy={"engrams_per_minute": 1000})
     ids = hand.put_many([f"The common matter {number} of the gateway" for number in range(120)], mia, scope="run")
     for number in (1, 50, 119):
         hand.call("promote_engram", id=ids[number])

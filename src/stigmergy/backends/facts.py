@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from stigmergy.errors import FormatUnknown
-from stigmergy.knowledge.engrams import EngramDelivered, EngramForgotten, EngramPromoted, EngramPut, EngramReceived
+from stigmergy.knowledge.engrams import (
+    EngramConfirmed,
+    EngramDelivered,
+    EngramForgotten,
+    EngramPromoted,
+    EngramPut,
+    EngramReceived,
+)
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import AgentAdded, DerefProved, PolicyApplied, RunEnded, RunOpened, TurnClosed
 
@@ -17,6 +24,7 @@ Fact = (
     | EngramPut
     | EngramPromoted
     | EngramForgotten
+    | EngramConfirmed
     | EngramReceived
     | EngramDelivered
     | DerefProved
@@ -25,6 +33,9 @@ Fact = (
 )
 
 _decoder = msgspec.json.Decoder(list[Fact])
+
+MINUTE = 60_000_000
+"""A minute, in microseconds."""
 
 REMEMBERED_FOR = 86_400_000_000
 """How long an idempotency key is honoured: a day, in microseconds."""

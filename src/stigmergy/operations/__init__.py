@@ -5,7 +5,7 @@ from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams
 from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
-from stigmergy.operations.keeping import forget_engram, promote_engram
+from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer
 from stigmergy.operations.ports import Store
@@ -28,6 +28,7 @@ __all__ = [
     "add_agent",
     "agent_token",
     "apply_policy",
+    "confirm_engram",
     "deref_pointer",
     "end_run",
     "forget_engram",

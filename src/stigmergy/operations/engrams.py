@@ -9,27 +9,35 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from stigmergy.core import new_ulid, parse_duration, print_time
-from stigmergy.errors import FieldValue, IdTaken, StigmergyError
+from stigmergy.core import SECOND, new_ulid, parse_duration, print_time
+from stigmergy.errors import FieldValue, IdTaken, RateLimited, StigmergyError
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import (
     CheckedEngram,
     Engram,
+    EngramConfirmed,
     EngramPut,
     Keys,
     Kind,
     Provenance,
     Source,
+    Stored,
+    alike,
     hash_keys,
+    place_key,
     stamp,
     validate,
 )
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import Scope, check_may_write, space_of
+from stigmergy.policy import ADMIN, Scope, check_may_write, root_of, space_of
 
 MAX_AT_ONCE = 500
+MAX_COMPARED = 16
+"""How many engrams about the same places a new one is held against."""
+
+MINUTE = 60 * SECOND
 
 
 class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,8 +76,12 @@ def put_engram(context: Context, request: PutEngram) -> Engram:
     """Put one claim on the bus, anchored to pointers."""
     prepared = _prepare(context, request)
 
-    def decide(view: View) -> tuple[list[EngramPut], Engram]:
+    def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
+        _check_rate(context, view, 1)
         fact = _fact(context, view, prepared)
+        twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
+        if twin is not None:
+            return [confirmation(context, view, twin)], twin.engram
         return [fact], fact.engram
 
     engram = context.commit(decide, Engram)
@@ -104,6 +116,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             prepared.append(_prepare(context, sent, commits))
 
     def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
+        _check_rate(context, view, len(prepared))
         facts: dict[str, EngramPut] = {}
         for position, each in enumerate(prepared):
             with _at(position):
@@ -162,4 +175,36 @@ def _fact(context: Context, view: View, prepared: _Prepared) -> EngramPut:
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime,
         more_keys=prepared.keys.more,
+    )
+
+
+def _check_rate(context: Context, view: View, more: int) -> None:
+    """Refuse what an agent puts beyond its minute's share; the admin's imports are not counted."""
+    caller, limit = context.caller, context.policy.engrams_per_minute
+    if caller.role == ADMIN:
+        return
+    used = view.puts_in_minute(caller.full_name, view.as_of // MINUTE)
+    if used + more > limit:
+        wait = 60 - view.as_of // SECOND % 60
+        raise RateLimited(field="engrams_per_minute", limit=limit, used=used, hint=f"Come back in {wait} s.")
+
+
+def _said_before(context: Context, view: View, engram: Engram) -> Stored | None:
+    """The live engram in the same space that already says this, if there is one."""
+    space = space_of(engram.scope, context.caller.run)
+    found = view.postings((space,), place_key(engram.pointers), kind=engram.kind, limit=MAX_COMPARED)
+    for other in view.engrams(found):
+        if alike(engram, other):
+            return view.find((space,), other.id)
+    return None
+
+
+def confirmation(context: Context, view: View, stored: Stored) -> EngramConfirmed:
+    """The fact that this caller says again what an engram says."""
+    return EngramConfirmed(
+        id=stored.engram.id,
+        space=stored.space,
+        by=context.caller.full_name,
+        root=root_of(view, context.caller),
+        expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
     )

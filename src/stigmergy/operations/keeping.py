@@ -9,10 +9,12 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from stigmergy.core import print_time
 from stigmergy.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
-from stigmergy.knowledge.engrams import Engram, EngramForgotten, EngramPromoted, Stored
+from stigmergy.knowledge.engrams import Engram, EngramConfirmed, EngramForgotten, EngramPromoted, Stored
 from stigmergy.operations.asking import EngramId
 from stigmergy.operations.declare import KEEPERS, PARENTS, Command, Route, operation
+from stigmergy.operations.engrams import confirmation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import Decide, View
 from stigmergy.policy import (
@@ -53,6 +55,31 @@ def forget_engram(context: Context, request: EngramId) -> Forgotten:
         return [fact], Forgotten(id=request.id)
 
     return _where_it_is(context, request.id, decide, Forgotten)
+
+
+class Confirmed(Struct, frozen=True, kw_only=True):
+    id: str
+    votes: int
+    """How many lines of agents stand behind it besides its author."""
+    expires_at: str
+
+
+@operation(
+    "engram.confirm",
+    writes=True,
+    route=Route("POST", "/engram/{id}/confirm"),
+    command=Command("confirm", ("id",)),
+    kept_off={"mcp": "putting the same claim again confirms it"},
+)
+def confirm_engram(context: Context, request: EngramId) -> Confirmed:
+    """Say that an engram still holds: its ttl starts anew."""
+
+    def decide(view: View, found: Stored) -> tuple[list[EngramConfirmed], Confirmed]:
+        fact = confirmation(context, view, found)
+        votes = view.votes(found.ordinal, besides=fact.root) + 1
+        return [fact], Confirmed(id=request.id, votes=votes, expires_at=print_time(fact.expires_at))
+
+    return _where_it_is(context, request.id, decide, Confirmed)
 
 
 class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

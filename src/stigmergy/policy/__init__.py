@@ -12,6 +12,7 @@ from stigmergy.policy.identity import (
     check_below,
     check_descends,
     check_name,
+    root_of,
 )
 from stigmergy.policy.project import POLICY_FILE, Project, create_project, find_project
 from stigmergy.policy.rules import DEFAULT_POLICY, Policy, UrlPolicy, read_policy
@@ -81,6 +82,7 @@ __all__ = [
     "next_turn",
     "present_turn",
     "read_policy",
+    "root_of",
     "shared_scopes",
     "space_of",
     "tokens_left",

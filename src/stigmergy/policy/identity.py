@@ -102,6 +102,16 @@ def check_below(role: str, parent_role: str, field: str = "role") -> None:
         raise RoleForbidden(f"A {role} cannot be the child of a {parent_role}.", field=field, limit=parent_role)
 
 
+def root_of(reads: IdentityReads, caller: Caller) -> str:
+    """The full name of the agent at the top of a caller's line."""
+    agent = reads.agent(caller.run.run_id, caller.name)
+    for _ in range(MAX_GENERATIONS):
+        if agent is None or agent.parent is None:
+            break
+        agent = reads.agent(agent.run, agent.parent)
+    return agent.full_name if agent else caller.full_name
+
+
 def check_descends(reads: IdentityReads, ancestor: Caller, name: str, field: str = "as") -> Agent:
     """The agent of that name in the caller's run, if it is the caller or descends from it."""
     agent = reads.agent(ancestor.run.run_id, name)

@@ -36,6 +36,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     promotion_floor: dict[str, float] = {}
     """The confidence an engram needs for a scope; where a scope is not named, 0.5, 0.7 and 0.8 on the way up."""
     urls: UrlPolicy = UrlPolicy()
+    engrams_per_minute: int = 60
+    """How many engrams an agent may put in one minute."""
     deref: DerefBudget = DerefBudget()
     """What an agent may dereference in one turn."""
 
@@ -69,6 +71,8 @@ def read_policy(value: Any) -> Policy:
     for scope, floor in policy.promotion_floor.items():
         if not 0.0 <= floor <= 1.0:
             raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
+    if policy.engrams_per_minute < 1:
+        raise PolicyInvalid("An agent may put at least one a minute.", field="engrams_per_minute", limit=1)
     for field in DerefBudget.__struct_fields__:
         if getattr(policy.deref, field) < 0:
             raise PolicyInvalid("A budget is not negative.", field=f"deref.{field}", limit=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ class Hand:
 
     def __init__(self, harness: Opened) -> None:
         self._harness = harness
+        self._places = count(1)
 
     def call(self, operation: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
         """An operation's typed answer."""
@@ -44,10 +46,10 @@ class Hand:
         except StigmergyError as refusal:
             return refusal.code, msgspec.json.encode(refusal.problem())
 
-    def put(
-        self, claim: str, who: Credential = LOCAL_ADMIN, /, *, refs: Sequence[str] = (NOTE,), **more: Any
-    ) -> Engram:
-        """Put an engram."""
+    def put(self, claim: str, who: Credential = LOCAL_ADMIN, /, *, refs: Sequence[str] = (), **more: Any) -> Engram:
+        """Put an engram; without refs, about a place of its own, so that it repeats no other."""
+        if not refs:
+            refs = (f"sam:note:anything@v{next(self._places)}",)
         pointers = [{"type": ref.partition(":")[0], "ref": ref} for ref in refs]
         engram: Engram = self.call("put_engram", who, claim=claim, pointers=pointers, **more)
         return engram

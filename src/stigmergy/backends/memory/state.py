@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from stigmergy.backends.facts import REMEMBERED_FOR, Fact
+from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact
 from stigmergy.core import parse_time
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
+    EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
     EngramPromoted,
@@ -20,6 +21,7 @@ from stigmergy.knowledge.engrams import (
     Traits,
     kind_key,
     pointer_names,
+    posted_keys,
 )
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
 from stigmergy.policy import (
@@ -54,6 +56,8 @@ class State:
         self.stored: dict[int, Stored] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
+        self.puts: dict[tuple[str, int], int] = {}
+        self.votes: dict[int, set[str]] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
@@ -74,6 +78,12 @@ class State:
                 self.policy = read_policy(fact.policy)
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
+                minute = (fact.engram.provenance.created_by, at // MINUTE)
+                self.puts[minute] = self.puts.get(minute, 0) + 1
+            case EngramConfirmed():
+                ordinal = self.ids[fact.space, fact.id]
+                self.stored[ordinal] = msgspec.structs.replace(self.stored[ordinal], expires_at=fact.expires_at)
+                self.votes.setdefault(ordinal, set()).add(fact.root)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramPromoted():
@@ -102,7 +112,7 @@ class State:
             expires_at=fact.expires_at,
             more_keys=fact.more_keys,
         )
-        keys = {*fact.engram.hash_keys, *fact.more_keys, kind_key(fact.engram.kind), EVERYTHING}
+        keys = posted_keys(fact.engram, fact.more_keys)
         self._place(stored, frozenset(keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
@@ -189,6 +199,14 @@ class MemoryView:
             if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
                 return self._state.stored[ordinal]
         return None
+
+    def votes(self, ordinal: int, *, besides: str) -> int:
+        """How many roots, besides one, have confirmed an engram."""
+        return len(self._state.votes.get(ordinal, set()) - {besides})
+
+    def puts_in_minute(self, author: str, minute: int) -> int:
+        """How many engrams an author put in a minute."""
+        return self._state.puts.get((author, minute), 0)
 
     def outbox(self) -> list[Stored]:
         """Engrams on their way out."""

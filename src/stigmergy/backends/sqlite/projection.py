@@ -8,20 +8,20 @@ from typing import Any
 import apsw
 import msgspec
 
-from stigmergy.backends.facts import Fact
+from stigmergy.backends.facts import MINUTE, Fact
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.core import parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.engrams import (
-    EVERYTHING,
     Engram,
+    EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
     EngramPromoted,
     EngramPut,
     EngramReceived,
-    kind_key,
     pointer_names,
+    posted_keys,
 )
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
@@ -41,7 +41,7 @@ from stigmergy.policy import (
     wider_space,
 )
 
-LAYOUT = 2
+LAYOUT = 3
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -63,7 +63,7 @@ class Applied(msgspec.Struct, kw_only=True):
 
 def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
     """The tokens an engram is posted under: its space before each of its keys."""
-    return f"{space}:" + f" {space}:".join((EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *more_keys))
+    return f"{space}:" + f" {space}:".join(posted_keys(engram, more_keys))
 
 
 class Projection:
@@ -75,12 +75,15 @@ class Projection:
         self.applied = applied
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
+        self._puts: dict[tuple[str, int], int] = {}
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened. Puts are gathered and written by `flush`."""
         if isinstance(fact, EngramPut):
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
+            minute = (fact.engram.provenance.created_by, at // MINUTE)
+            self._puts[minute] = self._puts.get(minute, 0) + 1
             return
         self.flush()
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
@@ -99,6 +102,10 @@ class Projection:
                 self._promote(fact)
             case EngramForgotten():
                 self._drop(self._place(fact.space, fact.id)[0])
+            case EngramConfirmed():
+                ordinal = self._place(fact.space, fact.id)[0]
+                self._run("renew", fact.expires_at, ordinal)
+                self._run("vote", ordinal, fact.root)
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -128,7 +135,9 @@ class Projection:
                 self._sql["post"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
             )
             self.applied.pending = 0
-        self._engrams, self._tokens = [], []
+        for (author, minute), count in self._puts.items():
+            self._run("count_puts", author, minute, count)
+        self._engrams, self._tokens, self._puts = [], [], {}
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
@@ -198,6 +207,7 @@ class Projection:
 
     def _drop(self, ordinal: int) -> None:
         self._run("drop_engram", ordinal)
+        self._run("drop_votes", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

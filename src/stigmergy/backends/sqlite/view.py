@@ -113,6 +113,16 @@ class SqliteView:
                 return _stored_from_row(row)
         return None
 
+    def votes(self, ordinal: int, *, besides: str) -> int:
+        """How many roots, besides one, have confirmed an engram."""
+        row = self._one("votes", ordinal, besides)
+        return row[0] if row else 0
+
+    def puts_in_minute(self, author: str, minute: int) -> int:
+        """How many engrams an author put in a minute."""
+        row = self._one("puts_in_minute", author, minute)
+        return row[0] if row else 0
+
     def outbox(self) -> list[Stored]:
         """Engrams on their way out."""
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]

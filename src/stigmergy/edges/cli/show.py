@@ -12,7 +12,7 @@ from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, t
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.keeping import Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
@@ -175,6 +175,11 @@ def _run(answer: RunAnswer) -> Iterator[str]:
     yield safe(answer.run_id)
 
 
+def _confirmed(answer: Confirmed) -> Iterator[str]:
+    others = "1 line of agents" if answer.votes == 1 else f"{answer.votes} lines of agents"
+    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}; {others} behind it."
+
+
 def _forgotten(answer: Forgotten) -> Iterator[str]:
     yield f"{safe(answer.id)} is forgotten."
 
@@ -183,6 +188,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
     "get_engram": _engram,
+    "confirm_engram": _confirmed,
     "forget_engram": _forgotten,
     "promote_engram": _engram,
     "open_run": _run,

@@ -50,6 +50,9 @@ COMMANDS: dict[str, Entry] = {
         "Let an engram be seen further: a decision for a parent of its author.",
         "stig promote 01K7Z3V5QX0000000000000000 --scope project",
     ),
+    "confirm": Entry(
+        KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
+    ),
     "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
     "run new": Entry(TEAM, "Open a run and make it the current one.", 'stig run new "Move billing to the new ledger"'),
     "run end": Entry(

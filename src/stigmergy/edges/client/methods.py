@@ -16,7 +16,7 @@ from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
-from stigmergy.operations.keeping import Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
@@ -129,6 +129,20 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
+
+    def confirm_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Confirmed:
+        """Say that an engram still holds: its ttl starts anew.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
 
     def promote_engram(
         self,

@@ -1,6 +1,7 @@
 """Engrams: one small claim each, anchored to pointers."""
 
 from stigmergy.knowledge.engrams.facts import (
+    EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
     EngramPromoted,
@@ -8,8 +9,9 @@ from stigmergy.knowledge.engrams.facts import (
     EngramReceived,
 )
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
+from stigmergy.knowledge.engrams.likeness import alike, place_key
 from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
-from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, recall
+from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, posted_keys, recall
 from stigmergy.knowledge.engrams.rules import (
     CheckedEngram,
     EngramDraft,
@@ -41,6 +43,7 @@ __all__ = [
     "CheckedEngram",
     "Defaults",
     "Engram",
+    "EngramConfirmed",
     "EngramDelivered",
     "EngramDraft",
     "EngramForgotten",
@@ -55,13 +58,16 @@ __all__ = [
     "Source",
     "Stored",
     "Traits",
+    "alike",
     "count_sentences",
     "hash_keys",
     "kind_key",
     "less_export",
     "name_keys",
     "normalise_key",
+    "place_key",
     "pointer_names",
+    "posted_keys",
     "print_duration",
     "query_keys",
     "recall",

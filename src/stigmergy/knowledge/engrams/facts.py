@@ -57,3 +57,14 @@ class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.for
     space: str
     """Where it was."""
     by: str
+
+
+class EngramConfirmed(msgspec.Struct, frozen=True, kw_only=True, tag="engram.confirmed", tag_field="fact"):
+    """Somebody says again what an engram says: it lives on, and counts one more root of the hierarchy behind it."""
+
+    id: str
+    space: str
+    by: str
+    root: str
+    """The agent at the top of the confirmer's line; it has one vote, however many speak below it."""
+    expires_at: int

@@ -64,6 +64,14 @@ class EngramReads(Protocol):
         """The live engram of that id in these spaces, the first space that has it."""
         ...
 
+    def votes(self, ordinal: int, *, besides: str) -> int:
+        """How many roots of the hierarchy, besides one, have confirmed an engram."""
+        ...
+
+    def puts_in_minute(self, author: str, minute: int) -> int:
+        """How many engrams an author put in a minute, counted from 1970."""
+        ...
+
     def outbox(self) -> list[Stored]:
         """Engrams on their way to a store that several projects share."""
         ...

@@ -10,12 +10,13 @@ store and the same question give the same answer everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stigmergy.core import SECOND
 from stigmergy.knowledge.engrams.keys import name_keys
-from stigmergy.knowledge.engrams.ports import EngramReads, Traits
+from stigmergy.knowledge.engrams.likeness import place_key
+from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Traits, kind_key
 from stigmergy.knowledge.engrams.values import Engram
 
 DEPTH = 64
@@ -68,6 +69,11 @@ def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | 
     ]
     ordered.sort()
     return [sights[store].reads.engrams((ordinal,))[0] for _, store, ordinal in ordered[:k]]
+
+
+def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
+    """Everything an engram is posted under: itself, its kind, its places, and the keys it is found by."""
+    return (EVERYTHING, kind_key(engram.kind), place_key(engram.pointers), *engram.hash_keys, *more_keys)
 
 
 def _words(key: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stigmergy.core import SECOND, print_time
 from stigmergy.operations import LOCAL_ADMIN, Credential
 from stigmergy.testing.clock import NEW_YEAR
-from stigmergy.testing.hand import Hand, refused, shown
+from stigmergy.testing.hand import NOTE, Hand, refused, shown
 from stigmergy.testing.harness import Harness
 
 OWN_ID = "01KDVP9R000000000000000000"
@@ -225,17 +225,17 @@ class Life:
     def test_an_idempotency_key_answers_once_and_for_a_day(self, harness: Harness) -> None:
         hand = Hand(harness)
         once = Credential(local_admin=True, idempotency_key="k-1")
-        engram = hand.put("Alpha", once)
-        assert hand.put("Alpha", once) == engram
+        engram = hand.put("Alpha", once, refs=[NOTE])
+        assert hand.put("Alpha", once, refs=[NOTE]) == engram
         with refused("IDEMPOTENCY_CONFLICT"):
-            hand.put("Beta", once)
+            hand.put("Beta", once, refs=[NOTE])
         with refused("IDEMPOTENCY_CONFLICT"):
             hand.call("open_run", once, goal="Alpha")
         harness.clock.turn(seconds=DAY - 1)
         harness.delete_index()
-        assert hand.put("Alpha", once) == engram
+        assert hand.put("Alpha", once, refs=[NOTE]) == engram
         harness.clock.turn(seconds=1)
-        assert hand.put("Alpha", once).id != engram.id
+        assert hand.put("Beta", once, refs=[NOTE]).id != engram.id
         assert hand.counts()["engrams"] == 2
 
     def test_idempotency_keys_belong_to_their_caller(self, harness: Harness) -> None:

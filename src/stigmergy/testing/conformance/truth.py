@@ -58,6 +58,7 @@ class Truth:
         hand = Hand(harness)
         mia = hand.add("mia", "manager")
         paul = hand.add("paul", "programmer", mia)
+        hand.call("apply_policy", policy={"engrams_per_minute": 1000})
         ids = hand.put_many([f"The common matter {number}" for number in range(70)], paul, scope="run")
         hand.put_many([f"The gateway number {number}" for number in range(70)], mia, ttl="PT1H")
         for number in (3, 30, 64, 69):

@@ -110,3 +110,22 @@ INSERT OR IGNORE INTO read_digests (run, digest) VALUES (?, ?);
 
 -- name: was_read
 SELECT 1 FROM read_digests WHERE run = ? AND digest = ?;
+
+-- name: renew
+UPDATE engrams SET expires_at = ? WHERE ordinal = ?;
+
+-- name: vote
+INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
+
+-- name: drop_votes
+DELETE FROM votes WHERE ordinal = ?;
+
+-- name: votes
+SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
+
+-- name: count_puts
+INSERT INTO puts (author, minute, engrams) VALUES (?, ?, ?)
+ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
+
+-- name: puts_in_minute
+SELECT engrams FROM puts WHERE author = ? AND minute = ?;

@@ -72,6 +72,19 @@ CREATE TABLE pending (
     tokens     TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE votes (                -- which roots of the hierarchy confirmed an engram
+    ordinal    INTEGER NOT NULL,
+    root       TEXT    NOT NULL,
+    PRIMARY KEY (ordinal, root)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE puts (                 -- how much each author put, by the minute; only the last minutes are of use
+    author     TEXT    NOT NULL,
+    minute     INTEGER NOT NULL,
+    engrams    INTEGER NOT NULL,
+    PRIMARY KEY (author, minute)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE turns (                -- where each agent stands in its last turn
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
