@@ -28,6 +28,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── TtlTooLong            TTL_TOO_LONG
 │   │   ├── ConfidenceRange       CONFIDENCE_RANGE
 │   │   ├── IdInvalid             ID_INVALID
+│   │   ├── PhantomRead           PHANTOM_READ
 │   │   └── TimeInvalid           TIME_INVALID
 │   ├── PointerRefusal            a pointer that cannot be read as an address
 │   │   ├── PointerSyntax         POINTER_SYNTAX
@@ -323,6 +324,12 @@ class IdInvalid(EngramRefusal):
     """The id is neither a ULID nor a UUID."""
 
     code = "ID_INVALID"
+
+
+class PhantomRead(EngramRefusal):
+    """The engram carries the digest of something nobody in this run has read through the gateway."""
+
+    code = "PHANTOM_READ"
 
 
 class TimeInvalid(EngramRefusal):

@@ -146,3 +146,20 @@ def test_every_dereference_leaves_a_proof(desk: Desk) -> None:
     last = (desk.repository.path / ".catalog" / "memory.jsonl").read_text().splitlines()[-1]
     for proved in ('"deref.proved"', answer.content_digest, answer.pointer.ref, '"agent":"ada"', '"turn":1'):
         assert proved in last
+
+
+def test_a_digest_nobody_here_has_read_is_a_phantom(desk: Desk) -> None:  # EB-22
+    answer = desk.deref(1, 2, who=LOCAL_ADMIN)
+    elsewhere = desk.call("open_run", LOCAL_ADMIN, goal="another run").run_id
+    other = Credential(
+        token=desk.call("add_agent", Credential(local_admin=True, run=elsewhere), name="eve", role="architect").token
+    )
+    pointer = {"type": "repo", "ref": answer.pointer.ref, "digest": answer.content_digest}
+    with refused("PHANTOM_READ"):  # read in the first run, claimed in the second
+        desk.call("put_engram", other, claim="The parser starts here.", pointers=[pointer])
+    assert desk.call("put_engram", desk.agent, claim="The parser starts here.", pointers=[pointer]).pointers[0].digest
+    desk.deref(1, 2, who=other)
+    desk.call("put_engram", other, claim="The parser starts here.", pointers=[pointer])
+    with refused("DIGEST_MISMATCH"):
+        wrong = {**pointer, "digest": "sha256:" + "0" * 64}
+        desk.call("put_engram", desk.agent, claim="The parser ends here.", pointers=[wrong])

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from stigmergy.core import SECOND, new_ulid, parse_duration, print_time
-from stigmergy.errors import FieldValue, IdTaken, RateLimited, StigmergyError
+from stigmergy.errors import FieldValue, IdTaken, PhantomRead, RateLimited, StigmergyError
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import (
     CheckedEngram,
@@ -163,6 +163,7 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
 def _fact(context: Context, view: View, prepared: _Prepared) -> EngramPut:
     caller, checked = context.caller, prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, context.randomness)
+    _check_reads(context, view, checked)
     if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
         raise IdTaken(field="id", used=checked.id)
     source: Source = "tool" if caller.role == "tool" else "agent"
@@ -176,6 +177,19 @@ def _fact(context: Context, view: View, prepared: _Prepared) -> EngramPut:
         expires_at=view.as_of + checked.lifetime,
         more_keys=prepared.keys.more,
     )
+
+
+def _check_reads(context: Context, view: View, checked: CheckedEngram) -> None:
+    """Refuse a digest that no dereference of this run gave: whoever carries one claims to have read."""
+    if context.caller.role == ADMIN:
+        return
+    for position, pointer in enumerate(checked.pointers):
+        if pointer.digest is not None and not view.was_read(context.caller.run.run_id, pointer.digest):
+            raise PhantomRead(
+                field=f"pointers[{position}].digest",
+                used=pointer.digest,
+                hint="Leave the digest out, or dereference the pointer first.",
+            )
 
 
 def _check_rate(context: Context, view: View, more: int) -> None:
