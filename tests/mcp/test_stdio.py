@@ -163,7 +163,7 @@ def test_one_server_speaks_for_the_descendants_of_its_token(repository: Reposito
     async def talk(client: Client) -> None:
         spoken = await client.call_tool("less_put_engram", {**body, "as": "child"})
         assert spoken.structured_content["provenance"]["created_by"].endswith("/child")
-        own = await client.call_tool("less_put_engram", body)
+        own = await client.call_tool("less_put_engram", {**body, "claim": "Told by myself."})
         assert own.structured_content["provenance"]["created_by"].endswith("/lead")
         refused = await client.call_tool("less_put_engram", {**body, "as": "stranger"})
         assert _problem(refused)["code"] == "NOT_YOUR_DESCENDANT"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from stigmergy.errors import FormatUnknown
+from stigmergy.knowledge.brief import BriefMade
 from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
@@ -29,6 +30,7 @@ Fact = (
     | EngramDelivered
     | DerefProved
     | TurnClosed
+    | BriefMade
     | RequestAnswered
 )
 

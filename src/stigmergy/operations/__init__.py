@@ -1,6 +1,7 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
 from stigmergy.operations.asking import get_engram, query_engrams
+from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams
@@ -28,6 +29,7 @@ __all__ = [
     "add_agent",
     "agent_token",
     "apply_policy",
+    "brief",
     "confirm_engram",
     "deref_pointer",
     "end_run",

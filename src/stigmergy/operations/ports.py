@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.policy import IdentityReads, Policy, TurnReads
 
@@ -62,6 +63,10 @@ class View(IdentityReads, TurnReads, EngramReads, Protocol):
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given to this caller under this idempotency key."""
+        ...
+
+    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
+        """A version of a role's brief; the last one when none is named."""
         ...
 
     def counts(self) -> Counts:

@@ -8,6 +8,7 @@ import msgspec
 
 from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact
 from stigmergy.core import parse_time
+from stigmergy.knowledge.brief import Brief, BriefMade
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
@@ -60,6 +61,7 @@ class State:
         self.votes: dict[int, set[str]] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
+        self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
         self.ordinal = 0
 
@@ -98,6 +100,8 @@ class State:
             case TurnClosed():
                 turn = self.turns.get((fact.run, fact.agent)) or Turn(number=fact.turn)
                 self.turns[fact.run, fact.agent] = next_turn(turn, at)
+            case BriefMade():
+                self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
@@ -216,6 +220,13 @@ class MemoryView:
         """The answer once given under this key."""
         at, answer = self._state.remembered.get((caller, key), (0, None))
         return answer if at + REMEMBERED_FOR > self._as_of else None
+
+    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
+        """A version of a role's brief."""
+        kept = self._state.briefs.get((run_id, role), [])
+        if version is None:
+            return kept[-1] if kept else None
+        return next((brief for brief in kept if brief.version == version), None)
 
     def counts(self) -> Counts:
         """How much there is."""

@@ -12,6 +12,7 @@ from stigmergy.backends.facts import MINUTE, Fact
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.core import parse_time
 from stigmergy.core.journal import Place
+from stigmergy.knowledge.brief import BriefMade
 from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
@@ -41,7 +42,7 @@ from stigmergy.policy import (
     wider_space,
 )
 
-LAYOUT = 3
+LAYOUT = 4
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -116,6 +117,8 @@ class Projection:
             case TurnClosed():
                 turn = self._turn(fact.run, fact.agent) or Turn(number=fact.turn)
                 self._set_turn(fact.run, fact.agent, next_turn(turn, at))
+            case BriefMade():
+                self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 

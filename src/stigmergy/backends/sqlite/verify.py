@@ -20,6 +20,7 @@ COMPARED = {
     "policies": "SELECT policy FROM policies ORDER BY position",
     "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
     "puts": "SELECT * FROM puts ORDER BY author, minute",
+    "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
     "turns": "SELECT * FROM turns ORDER BY run, agent",
     "read_digests": "SELECT * FROM read_digests ORDER BY run, digest",
     "remembered": "SELECT * FROM remembered ORDER BY caller, key",

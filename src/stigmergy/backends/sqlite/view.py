@@ -13,6 +13,7 @@ import msgspec
 from stigmergy.backends.facts import REMEMBERED_FOR
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from stigmergy.backends.sqlite.queries import queries
+from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from stigmergy.operations.ports import Counts, Remembered
 from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, Turn, read_policy
@@ -131,6 +132,12 @@ class SqliteView:
         """The answer once given under this key."""
         row = self._one("remembered", caller, key, self._as_of - REMEMBERED_FOR)
         return Remembered(request=row[0], answer=row[1]) if row else None
+
+    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
+        """A version of a role's brief."""
+        asked = ("last_brief", run_id, role) if version is None else ("brief", run_id, role, version)
+        row = self._one(*asked)
+        return Brief(version=row[0], lines=tuple(row[1].split("\n"))) if row else None
 
     def counts(self) -> Counts:
         """How much there is."""

@@ -12,6 +12,7 @@ from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, t
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
@@ -175,6 +176,12 @@ def _run(answer: RunAnswer) -> Iterator[str]:
     yield safe(answer.run_id)
 
 
+def _brief(answer: BriefAnswer) -> Iterator[str]:
+    yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
+    for line in answer.lines:
+        yield safe_line(line)
+
+
 def _confirmed(answer: Confirmed) -> Iterator[str]:
     others = "1 line of agents" if answer.votes == 1 else f"{answer.votes} lines of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}; {others} behind it."
@@ -187,6 +194,7 @@ def _forgotten(answer: Forgotten) -> Iterator[str]:
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
+    "brief": _brief,
     "get_engram": _engram,
     "confirm_engram": _confirmed,
     "forget_engram": _forgotten,

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
         "Pull the lines behind a pointer, within a budget, with the digest that proves them.",
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
+    "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
     "show": Entry(KNOW, "Show one engram.", "stig show 01K7Z3V5QX0000000000000000"),
     "link": Entry(
         KNOW,

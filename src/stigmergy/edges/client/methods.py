@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
@@ -65,6 +66,24 @@ class Methods(ABC):
             id: The engram's id
         """
         return self._do("get_engram", Engram, {"id": id})
+
+    def brief(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        since: int | None = None,
+        max_tokens: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BriefAnswer:
+        """What matters now for a role, in at most thirty lines.
+
+        Args:
+            role: Another role's brief; your own unless said
+            since: Show what changed after this version
+            max_tokens: The answer is never larger
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
 
     def put_engram(
         self,

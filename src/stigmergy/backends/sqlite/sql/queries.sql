@@ -129,3 +129,12 @@ ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
 
 -- name: puts_in_minute
 SELECT engrams FROM puts WHERE author = ? AND minute = ?;
+
+-- name: make_brief
+INSERT INTO briefs (run, role, version, lines) VALUES (?, ?, ?, ?);
+
+-- name: last_brief
+SELECT version, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+
+-- name: brief
+SELECT version, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;

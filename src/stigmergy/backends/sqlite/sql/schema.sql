@@ -104,6 +104,14 @@ CREATE TABLE read_digests (         -- every digest a dereference gave, by run
     PRIMARY KEY (run, digest)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE briefs (
+    run        TEXT    NOT NULL,
+    role       TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    lines      TEXT    NOT NULL,    -- one below the other
+    PRIMARY KEY (run, role, version)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE remembered (           -- answers given under an idempotency key
     caller     TEXT    NOT NULL,
     key        TEXT    NOT NULL,

@@ -1,0 +1,97 @@
+"""The shared brief, built on demand and kept in versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stigmergy.core import BYTES_PER_TOKEN
+from stigmergy.errors import BudgetTooSmall, FieldValue
+from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
+from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.gateway import Context
+from stigmergy.operations.ports import View
+from stigmergy.policy import DerefBudget, Role, Turn, present_turn, visible_spaces
+
+PER_KIND = 8
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose brief, and since when."""
+
+    role: Annotated[Role | None, Meta(description="Another role's brief; your own unless said")] = None
+    since: Annotated[int, Meta(ge=1, description="Show what changed after this version")] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+
+
+class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    version: int
+    role: str
+    lines: list[str]
+    """The brief, or with `since` what changed; at most thirty lines."""
+    truncated: bool = False
+    """Whether lines were left out to stay within max_tokens."""
+
+
+@operation("less.brief", writes=True, route=Route("GET", "/brief"), command=Command("brief"), tool=True)
+def brief(context: Context, request: ReadBrief) -> BriefAnswer:
+    """What matters now for a role, in at most thirty lines."""
+    caller = context.caller
+    role = request.role or caller.role
+
+    def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
+        spaces = visible_spaces(caller)
+        newest = {
+            kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, before=None)) for kind in kinds_for(role)
+        }
+        lines = write_brief(role, caller.run.goal, newest)
+        last = view.brief(caller.run.run_id, role, None)
+        facts: list[BriefMade] = []
+        version = last.version if last else 0
+        if last is None or last.lines != lines:
+            version += 1
+            facts.append(BriefMade(run=caller.run.run_id, role=role, version=version, lines=lines))
+        turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, context.policy.deref)]
+        return facts, _within(BriefAnswer(version=version, role=role, lines=shown), request.max_tokens)
+
+    return context.commit(decide, BriefAnswer, in_run=False)
+
+
+def _since(view: View, context: Context, role: str, since: int | None, lines: tuple[str, ...]) -> list[str]:
+    if since is None:
+        return list(lines)
+    old = view.brief(context.caller.run.run_id, role, since)
+    if old is None:
+        raise FieldValue(f"There is no version {since} of this brief.", field="since", used=since)
+    return brief_diff(old.lines, lines)
+
+
+def _budget_lines(turn: Turn, budget: DerefBudget) -> list[str]:
+    left = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam", "tokens")}
+    return [
+        f"Left this turn: {left['repo']} repo, {left['artifact']} artifact and {left['sam']} sam dereferences, "
+        f"{left['tokens']} tokens."
+    ]
+
+
+def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:
+    """The answer cut, last lines first, until its JSON fits the budget."""
+    if max_tokens is None or len(_encode(answer)) <= max_tokens * BYTES_PER_TOKEN:
+        return answer
+    allowed = max_tokens * BYTES_PER_TOKEN
+    cut = msgspec.structs.replace(answer, lines=[], truncated=True)
+    used = len(_encode(cut))
+    if used > allowed:
+        needed = -(-used // BYTES_PER_TOKEN)
+        raise BudgetTooSmall(field="max_tokens", limit=max_tokens, used=needed, hint=f"Ask with at least {needed}.")
+    for line in answer.lines:
+        used += len(_encode(line)) + (1 if cut.lines else 0)
+        if used > allowed:
+            break
+        cut.lines.append(line)
+    return cut
