@@ -42,7 +42,7 @@ class Names:
         self.between = re.compile(
             rb"(?P<rest>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
             rb"(?:(?P<typed>[ ]?:[ ]?[a-z_][a-z0-9_\[\]|. ]{0,30}?[ ]?=)"
-            rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|[:=>]|\?=|\|\|)"
+            rb"|[ \t]{0,4}(?P<sign>:=|=>|->|===?|!=|:(?!:)|[=>]|\?=|\|\|)"
             rb"|(?P<words>(?:[ ][a-z]{1,12}){0,4}[ ](?:is|was|are|=|:|to))"
             rb"|(?P<attribute>[ ]{1,3}value=)"
             rb"|(?P<comma>,)"
@@ -50,7 +50,7 @@ class Names:
             rb"[ \t]{0,4}+(?:\\?\n[ \t]{1,40}+(?=[\"'`]))?"
         )
         self.quoted = re.compile(rb"(?:[bruf]{0,2}|[|>]-?\s{1,20})(\\{0,3}[\"'`]|\"{3})(?P<value>[^\"'`\n]{5,400}?)(?:\1|\\n)", re.IGNORECASE)
-        self.bare = re.compile(rb"[^\s\"'`<>;,(){}\[\]\\|&]{6,400}+")
+        self.bare = re.compile(rb"(?:[^\s\"'`<>;,(){}\[\]\\|&]|&(?![A-Za-z_]{1,30}=)){6,400}+")
         self.opener = re.compile(rb"(?:" + _OPENERS + rb")[ _-]?\Z")
         self.flag = re.compile(rb"--?[a-z0-9-]{0,30}\Z")
         self.login = re.compile(rb"\blogin\s{1,4}\S{1,80}\s{1,4}\Z")

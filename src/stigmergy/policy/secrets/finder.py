@@ -16,18 +16,20 @@ import msgspec
 
 from stigmergy.policy.secrets.assigned import assigned
 from stigmergy.policy.secrets.formats import formats
-from stigmergy.policy.secrets.likeness import is_composed, is_random, is_spoken, is_stand_in, likeness
-from stigmergy.policy.secrets.structure import Found, headers, is_jwt, patterns, private_keys, urls
+from stigmergy.policy.secrets.likeness import is_random, is_spoken, is_stand_in, is_words, likeness
+from stigmergy.policy.secrets.structure import Found, headers, is_jwt, patterns, private_keys, suffixed, urls
 from stigmergy.policy.secrets.wrapping import block, unwrap
 
 _RUN = 16
+_OPAQUE = 24  # sixteen bytes in base64: nothing shorter is worth unwrapping or judging
 _WRAPPED_DEPTH = 2
+_LINE_LENGTHS = frozenset((60, 64, 70, 72, 76))  # where encoders break base64
 _RANDOM_LEAST, _RANDOM_MOST = 32, 200
 _VAGUE = frozenset(("password", "assigned-secret", "high-entropy", "bearer-token"))
 _TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _DIGITS = b"0123456789"
 _RUNS = bytes(97 if c in _TOKEN else 32 for c in range(256))
-_WIDE = bytes(97 if c in _TOKEN + b"+/=" else 32 for c in range(256))
+_WIDE = bytes(97 if c in _TOKEN + b"+/" else 32 for c in range(256))
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -44,8 +46,11 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def _scan(data: bytes, depth: int) -> list[Found]:
+    if b"\\" in data:
+        # Escapes written out become the white space they stand for; the length stays the same.
+        data = data.replace(b"\\n", b" \n").replace(b"\\r", b" \r").replace(b"\\t", b" \t")
     low = data.lower()
-    found = [*private_keys(data), *urls(data), *headers(data, low), *assigned(data, low), *_tokens(data, depth)]
+    found = [*private_keys(data), *urls(data), *headers(data, low), *assigned(data, low), *suffixed(data), *_tokens(data, depth)]
     return _merge(found) if len(found) > 1 else found
 
 
@@ -75,9 +80,7 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
         if run.islower() and run.translate(None, _DIGITS) == run:
             continue  # an identifier; nothing drawn at random goes sixteen characters without a digit or a capital
         before = data[start - 1] if start else 32
-        if before == 92 and data[start] in b"nrt":
-            start += 1  # the letter belongs to an escape: \n before the run
-        elif before in b"./:~|":
+        if before in b"./:~|+":
             if (dotted := _dotted(data, start, end)) is not None:
                 yield dotted
                 end = max(end, dotted[2])
@@ -93,9 +96,11 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
         if start < seen:
             continue
         wide = wide or data.translate(_WIDE)
-        first = wide.rfind(space, 0, start) + 1 if before in b"+/=" else start
+        first = wide.rfind(space, 0, start) + 1 if before in b"+/" else start
         last = wide.find(space, start)
         seen = last = last if last >= 0 else len(data)
+        if last - first < _OPAQUE:
+            continue
         found, seen = _opaque(data, first, last, depth)
         if found:
             yield found
@@ -146,36 +151,55 @@ def _known(data: bytes, start: int, end: int, runs: bytes) -> Iterator[Found]:
 def _format_at(data: bytes, at: int, anchor: bytes) -> Found | None:
     for kind, pattern in formats().by_anchor[anchor]:
         match = pattern.match(data, at)
-        if match and not is_stand_in(match[0][len(anchor) :]) and not is_composed(match[0][len(anchor) :]):
+        if match and not _is_written(match[0][len(anchor) :]):
             start = max(0, at - 14) if anchor == b".atlasv1." else at
             return kind, start, match.end()
     return None
 
 
+def _is_written(body: bytes) -> bool:
+    """Whether a person wrote what follows an anchor: a stand-in, or words with hyphens and underscores between them."""
+    return is_stand_in(body) or (is_words(body) and (b"-" in body or b"_" in body))
+
+
 _PUBLIC_BEFORE = re.compile(
     rb"sha-?(?:1|224|256|384|512)|integrity|base64,|digest|md5|hash|checksum|etag|ssh-(?:rsa|dss|ed25519)|ecdsa-sha2"
-    rb"|signature|certificate|fingerprint|nonce|://|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
+    rb"|signature|certificate|fingerprint|nonce|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
 )
 
 
 def _opaque(data: bytes, first: int, last: int, depth: int) -> tuple[Found | None, int]:
     """What a run no format knows holds: something wrapped, or a string drawn at random. And how far it reaches."""
+    last += 2 if data[last : last + 2] == b"==" else 1 if data[last : last + 1] == b"=" else 0
     span = data[first:last]
-    lines = None
-    if len(span) >= 40 and data[last : last + 1] in (b"\n", b"\r", b"\\"):
+    if depth < _WRAPPED_DEPTH and (kind := _inside(span, depth)):
+        return (kind, first, last), last
+    if len(span) >= 40 and data[last : last + 1] in (b"\n", b"\r", b" "):
         lines = block().match(data, first)
-        if lines:
-            span, last = lines[0], max(last, lines.end())
-    if depth < _WRAPPED_DEPTH:
-        for plain in unwrap(span):
-            inner = _scan(plain, depth + 1)
-            if inner:
-                return (inner[0][0], first, last), last
-    if lines or not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span):
-        return None, last
+        if lines and lines.end() > last:
+            if depth < _WRAPPED_DEPTH and (kind := _inside(lines[0], depth)):
+                return (kind, first, lines.end()), lines.end()
+            if lines["full"] or len(span) in _LINE_LENGTHS:
+                return None, lines.end()  # a body of data, not one value
+    return _random(data, first, last), last
+
+
+def _inside(span: bytes, depth: int) -> str | None:
+    """The kind of the first secret that is wrapped in a span."""
+    for plain in unwrap(span):
+        if found := _scan(plain, depth + 1):
+            return found[0][0]
+    return None
+
+
+def _random(data: bytes, first: int, last: int) -> Found | None:
+    """A string drawn at random, if nothing before it says that it is a digest, a picture or an address."""
+    span = data[first:last]
+    if not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span):
+        return None
     before = data[max(0, first - 40) : first].rpartition(b"\n")[2].lower()
     if _PUBLIC_BEFORE.search(before) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):
-        return None, last
+        return None
     if len(max(likeness().pieces.findall(span), key=len)) < 20 or is_spoken(span):
-        return None, last
-    return ("high-entropy", first, last), last
+        return None
+    return "high-entropy", first, last

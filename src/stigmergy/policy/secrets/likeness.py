@@ -13,8 +13,8 @@ from math import log2
 
 _STAND_INS = (
     "example|placeholder|redacted|changeme|change[_-]me|dummy|xxxx|yyyyy|zzzzz|00000000|11111111|aaaaaaa|"
-    "ffffffff|1234567|abcdefg|7654321|deadbeef|foobar|your|"
-    r"\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|not|a|mock|demo)[_-]"
+    "ffffffff|1234567|abcdefg|7654321|deadbeef|foobar|(?:\\A|[^a-z])your|"
+    r"\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-]"
 )
 _WEAK_WORDS = (
     "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar baz "
@@ -31,7 +31,7 @@ class Likeness:
     def __init__(self) -> None:
         self.stand_in = re.compile(_STAND_INS.encode())
         self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
-        self.template = re.compile(rb"[<{\[$%(*]|\.\.\.|\*\*|x{4}|-{4}|_{4}|\?\?")
+        self.template = re.compile(rb"\A[<\[$]|\A%[A-Za-z_(]|\A\(|\$\{|\$\(|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\.|\*\*\*|-{4}|_{4}|\?\?\?")
         self.ulid = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
         self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
         self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~][A-Za-z0-9+/=_-]+")
@@ -44,7 +44,7 @@ class Likeness:
         # A word with at most a short number behind it, camel case, a number: what people compose names from.
         self.spoken = re.compile(rb"(?:[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]++[a-z]++)*+[0-9]{0,3}|[0-9]{1,8}|v[0-9]+")
         self.chunks = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-        self.long_words = re.compile(rb"[A-Z]?[a-z]{4,}")
+        self.long_words = re.compile(rb"[A-Z]?[a-z]{5,}")
         self.classes = bytes(
             1 if 97 <= c <= 122 else 2 if 65 <= c <= 90 else 3 if 48 <= c <= 57 else 4 for c in range(256)
         )
@@ -89,15 +89,24 @@ def entropy(value: bytes) -> float:
 def is_spoken(value: bytes) -> bool:
     """Whether every piece between the punctuation is a word or a short number, as in names, paths and dates."""
     known = likeness()
-    return all(known.spoken.fullmatch(piece) for piece in known.pieces.findall(value))
+    for piece in known.pieces.findall(value):
+        if not known.spoken.fullmatch(piece) or (len(piece) > 4 and len(piece) < 3 * len(known.chunks.findall(piece))):
+            return False
+    return True
+
+
+def is_words(value: bytes) -> bool:
+    """Whether this is put together from words: hardly a digit, and long stretches of one class."""
+    known = likeness()
+    if not known.lower.search(value):
+        return False
+    return len(known.digit.findall(value)) * 8 <= len(value) and len(value) >= 4 * len(known.chunks.findall(value))
 
 
 def is_composed(value: bytes) -> bool:
-    """Whether this is an identifier put together from words: few changes of class, few digits, or mostly long words."""
+    """Whether this is an identifier: words, or camel case that is mostly long words."""
     known = likeness()
-    digits = len(known.digit.findall(value))
-    chunks = known.chunks.findall(value)
-    if digits * 8 <= len(value) and len(value) >= 3 * len(chunks):
+    if is_words(value):
         return True
     if not known.upper.search(value):
         return False

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from stigmergy.policy.secrets.likeness import is_password, is_random, is_stand_in, likeness
+from stigmergy.policy.secrets.likeness import is_password, is_spoken, is_stand_in, likeness
 
 Found = tuple[str, int, int]
 
@@ -21,16 +21,15 @@ class Patterns:
     """The compiled patterns; one instance, made on first use."""
 
     def __init__(self) -> None:
-        # White space between the lines of a key may be written out, as in a JSON string: \n or \\n.
-        gap = rb"(?:[\s>|#*\"'+,;]|\\+[nrt]|\\)"
+        gap = rb"(?:[\s>|#*\"'+,;\\])"
         self.private_key = re.compile(
-            rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            rb"(?:" + gap + rb"{1,16}[A-Za-z-]{2,20}: [^\n\\]{0,120}){0,6}"
-            rb"(?:" + gap + rb"{0,16}[A-Za-z0-9+/=]){24}"
+            rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
+        )
+        self.key_start = re.compile(
+            rb"(?:" + gap + rb"{1,16}[A-Za-z-]{2,20}: [^\n]{0,120}){0,6}(?:" + gap + rb"{0,16}[A-Za-z0-9+/=]){24}"
         )
         self.key_body = re.compile(rb"(?:" + gap + rb"|[A-Za-z0-9+/=])*+(?:-----END [A-Z0-9 ]{1,40}-----)?")
         self.putty = re.compile(rb"Private-Lines: [0-9]{1,4}(?:\s{1,4}[A-Za-z0-9+/=]{4,80}){1,200}")
-        self.ssh2 = re.compile(rb"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----")
         self.user_password = re.compile(
             rb"://[^\s/?#:@\"'<>`\\]{0,80}+:([^\s/?#\"'<>`\\]{3,160})@(?=[A-Za-z0-9\[{$%])"
         )
@@ -54,7 +53,9 @@ class Patterns:
             rb"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_.-])"
         )
         self.jwk = re.compile(rb"\\{0,3}\"d\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"([A-Za-z0-9_-]{32,700}+)\\{0,3}\"")
-        self.line_end = re.compile(rb"\n|\\n")
+        self.azure_secret = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9])")
+        self.newrelic = re.compile(rb"(?<![A-Za-z0-9])[0-9a-fA-F]{36}NRAL(?![A-Za-z0-9])")
+        self.mailchimp = re.compile(rb"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])")
 
 
 @cache
@@ -67,19 +68,12 @@ def private_keys(data: bytes) -> Iterator[Found]:
     """PEM, OpenPGP and OpenSSH private keys from their first line, whole or cut short; PuTTY's; a JWK's secret part."""
     known, at = patterns(), 0
     while (at := data.find(b"PRIVATE KEY", at)) >= 0:
-        start = max(data.rfind(b"-----BEGIN ", max(0, at - 60), at), 0)
-        match = known.private_key.match(data, start)
-        if match and match.end() > at:
-            body = known.key_body.match(data, match.end())
-            end = body.end() if body else match.end()
-            yield "private-key", start, end
-            at = end
-        elif (old := data.find(b"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----", max(0, at - 40), at + 20)) >= 0:
-            body = known.key_body.match(data, at + 16)
-            at = body.end() if body else at + 16
-            yield "private-key", old, at
-        else:
-            at += 11
+        first = known.private_key.search(data, max(0, at - 60), at + 30)
+        at += 11
+        if first and (begun := known.key_start.match(data, first.end())):
+            body = known.key_body.match(data, begun.end())
+            at = body.end() if body else begun.end()
+            yield "private-key", first.start(), at
     if b"Private-Lines: " in data:
         yield from (("private-key", found.start(), found.end()) for found in known.putty.finditer(data))
     if b'"kty' in data:
@@ -117,6 +111,22 @@ def _is_url_password(data: bytes, match: re.Match[bytes]) -> bool:
     return not (word.isdigit() and len(word) <= 5)
 
 
+def suffixed(data: bytes) -> Iterator[Found]:
+    """Formats known by a mark in their middle or at their end; each is looked for from where it would begin."""
+    known = patterns()
+    for kind, mark, back, pattern in (
+        ("azure-client-secret", b"Q~", 4, known.azure_secret),
+        ("newrelic-key", b"NRAL", 36, known.newrelic),
+        ("mailchimp-key", b"-us", 32, known.mailchimp),
+    ):
+        at = 0
+        while (at := data.find(mark, at)) >= 0:
+            match = pattern.match(data, at - back) if at >= back else None
+            if match and not is_stand_in(match[0]):
+                yield kind, match.start(), match.end()
+            at += len(mark)
+
+
 def headers(data: bytes, low: bytes) -> Iterator[Found]:
     """What an Authorization header carries, and `curl -u`."""
     known = patterns()
@@ -140,8 +150,8 @@ def headers(data: bytes, low: bytes) -> Iterator[Found]:
         at += 13
     at = 0
     while (at := low.find(b"curl", at)) >= 0:
-        stop = known.line_end.search(data, at, at + 1000)
-        end = stop.start() if stop else min(len(data), at + 1000)
+        stop = data.find(b"\n", at, at + 1000)
+        end = stop if stop >= 0 else min(len(data), at + 1000)
         for user in known.curl_user.finditer(data, at, end):
             if is_password(user[1]):
                 yield "basic-auth", user.start(1), user.end(1)
@@ -151,10 +161,9 @@ def headers(data: bytes, low: bytes) -> Iterator[Found]:
 def is_credential(value: bytes) -> bool:
     """Whether what follows `Bearer` is a token and not a word of the sentence."""
     known = likeness()
-    if is_stand_in(value) or not known.digit.search(value) or not known.letter.search(value):
-        return False
-    longest = max(known.pieces.findall(value), key=len)
-    return len(longest) >= 12 and not known.spoken.fullmatch(longest)
+    if is_stand_in(value) or not known.letter.search(value) or value.islower():
+        return not is_stand_in(value) and bool(known.digit.search(value)) and not is_spoken(value)
+    return max(map(len, known.pieces.findall(value))) >= 12 and not is_spoken(value)
 
 
 def _is_basic(wrapped: bytes) -> bool:
@@ -176,6 +185,3 @@ def is_jwt(token: bytes) -> bool:
     except (binascii.Error, ValueError):
         return False
     return b'"alg"' in plain or b'"typ"' in plain or b'"enc"' in plain
-
-
-__all__ = ["Found", "headers", "is_credential", "is_jwt", "is_random", "patterns", "private_keys", "urls"]

@@ -11,19 +11,20 @@ from functools import cache
 _LEAST = 16
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\x1b") + b"\x7f"
 _HEX = b"0123456789abcdefABCDEF"
-_GAPS = re.compile(rb"(?:\\+[rn]|\s)+")
+_GAPS = re.compile(rb"[^A-Za-z0-9+/=_-]+")
 _PARTS = re.compile(rb"[A-Za-z0-9+]{16,}+={0,2}")
 
 
 @cache
 def block() -> re.Pattern[bytes]:
-    """Base64 broken into lines, at line ends or at `\\n` written out."""
-    return re.compile(rb"[A-Za-z0-9+/_-]{40,}+(?:(?:\\+r)?(?:\\+n|\r?\n)[ \t>#*\"']{0,16}+[A-Za-z0-9+/_-]{4,}+){1,4000}+={0,2}")
+    """Base64 broken into lines."""
+    line = rb" ?\r? ?\n[ \t>#*\"']{0,40}+[A-Za-z0-9+/_-]"
+    return re.compile(rb"[A-Za-z0-9+/_-]{40,}+(?P<full>" + line + rb"{40,}+){0,4000}+(?:" + line + rb"{2,}+={0,2}(?=[ \t\r]*+(?:[\n\"'`<-]|\Z)))?")
 
 
 def unwrap(span: bytes) -> Iterator[bytes]:
     """Each text the span could be a wrapping of: as a whole, then between slashes, underscores and hyphens."""
-    whole = _GAPS.sub(b"", span) if b"\n" in span or b"\\" in span else span
+    whole = _GAPS.sub(b"", span) if b"\n" in span else span
     opened = False
     for plain in _open(whole):
         opened = True
