@@ -126,7 +126,8 @@ def _sha(rng: Random, size: int = 40) -> str:
 
 def _integrity(rng: Random) -> str:
     digest = base64.b64encode(hashlib.sha512(rng.randbytes(8)).digest()).decode()
-    return f'      "resolved": "https://registry.npmjs.org/left-pad/-/left-pad-1.3.0.tgz",\n      "integrity": "sha512-{digest}",'
+    link = "https://registry.npmjs.org/left-pad/-/left-pad-1.3.0.tgz"
+    return f'      "resolved": "{link}",\n      "integrity": "sha512-{digest}",'
 
 
 def _png(rng: Random) -> str:
@@ -172,7 +173,7 @@ _PLACEHOLDERS = (
     "password: ${DB_PASSWORD}",
     "api_key: {{ vault.api_key }}",
     "AWS_ACCESS_KEY_ID=AKIA" + "IOSFODNN7EXAMPLE",
-    "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
+    "AWS_SECRET_ACCESS_KEY=" + "wJalrXUtnFEMI/" + "K7MDENG/bPxRfiCYEXAMPLEKEY",
     "postgres://user:password@localhost/db",
     "https://user:<password>@host/",
     "redis://:${REDIS_PASSWORD}@cache:6379/0",
@@ -210,7 +211,9 @@ _LOOK_ALIKES: dict[str, Callable[[Random], str]] = {
     "git-shas": lambda rng: f"commit {_sha(rng)}\nFixed in {_sha(rng, 12)} and reverted by {_sha(rng)}.",
     "sha256": lambda rng: f"sha256:{_sha(rng, 64)} and the digest {_sha(rng, 64)} of the body",
     "ulids": lambda rng: f"engram {_ulid(rng)} confirms {_ulid(rng)}; token_id: {_ulid(rng)}",
-    "uuids": lambda rng: f"run {uuid.UUID(int=rng.getrandbits(128), version=4)} ended; request-id {uuid.UUID(int=rng.getrandbits(128))}",
+    "uuids": lambda rng: (
+        f"run {uuid.UUID(int=rng.getrandbits(128), version=4)} ended; request-id {uuid.UUID(int=rng.getrandbits(128))}"
+    ),
     "images": _png,
     "image-lines": _png_lines,
     "integrity": _integrity,
@@ -222,14 +225,35 @@ _LOOK_ALIKES: dict[str, Callable[[Random], str]] = {
     "css": _css,
     "public-keys": lambda rng: f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{draw(rng, BASE64, 43)} ana@laptop",
     "certificates": lambda rng: (
-        "-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(b"\x30\x82\x03\x10\x30\x82" + rng.randbytes(500)).decode()
+        "-----BEGIN CERTIFICATE-----\n"
+        + base64.encodebytes(b"\x30\x82\x03\x10\x30\x82" + rng.randbytes(500)).decode()
         + "-----END CERTIFICATE-----"
     ),
-    "constants": lambda rng: f"MAX_{draw(rng, UPPER[:26], 6)}_RETRIES_PER_CONNECTION_{rng.randrange(99)} = {rng.randrange(10**9)}",
-    "identifiers": lambda rng: f"V{rng.randrange(9)}ServiceAccountTokenProjection.readNamespacedSecretV{rng.randrange(9)}Status()",
+    "constants": lambda rng: (
+        f"MAX_{draw(rng, UPPER[:26], 6)}_RETRIES_PER_CONNECTION_{rng.randrange(99)} = {rng.randrange(10**9)}"
+    ),
+    "identifiers": lambda rng: (
+        f"V{rng.randrange(9)}ServiceAccountTokenProjection.readNamespacedSecretV{rng.randrange(9)}Status()"
+    ),
 }
 
-_SUFFIXES = {".py", ".pyi", ".js", ".json", ".md", ".rst", ".txt", ".toml", ".css", ".html", ".h", ".c", ".yaml", ".yml", ".cfg"}
+_SUFFIXES = {
+    ".py",
+    ".pyi",
+    ".js",
+    ".json",
+    ".md",
+    ".rst",
+    ".txt",
+    ".toml",
+    ".css",
+    ".html",
+    ".h",
+    ".c",
+    ".yaml",
+    ".yml",
+    ".cfg",
+}
 
 
 def real_texts(seed: int, most: int) -> Iterator[tuple[Path, str]]:

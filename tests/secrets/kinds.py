@@ -92,7 +92,8 @@ def _url(rng: Random) -> str:
 
 
 def _sentry_dsn(rng: Random) -> str:
-    return f"https://{draw(rng, HEX, 32)}:{draw(rng, HEX, 32)}@o{rng.randrange(10**6)}.ingest.sentry.io/{rng.randrange(10**7)}"
+    public, secret = draw(rng, HEX, 32), draw(rng, HEX, 32)
+    return f"https://{public}:{secret}@o{rng.randrange(10**6)}.ingest.sentry.io/{rng.randrange(10**7)}"
 
 
 def _basic(rng: Random) -> str:
@@ -147,7 +148,9 @@ FREE: dict[str, Maker] = {
         _made("xa" + "pp-1-A", (UPPER, 10), "-", (string.digits, 13), "-", (HEX, 64)),
     ),
     "slack-webhook": _made("https://hooks.slack.com/" + "services/T", (UPPER, 8), "/B", (UPPER, 10), "/", (ALNUM, 24)),
-    "stripe": _one(*(_made(f"{head}_" + f"{mode}_", (ALNUM, 24)) for head in ("sk", "rk") for mode in ("live", "test"))),
+    "stripe": _one(
+        *(_made(f"{head}_" + f"{mode}_", (ALNUM, 24)) for head in ("sk", "rk") for mode in ("live", "test"))
+    ),
     "stripe-webhook": _made("wh" + "sec_", (ALNUM, 32)),
     "twilio": _made("S" + "K", (HEX, 32)),
     "sendgrid": _made("S" + "G.", (URLSAFE, 22), ".", (URLSAFE, 43)),
@@ -206,7 +209,9 @@ FREE: dict[str, Maker] = {
     "easypost": _made("EZ" + "AK", (ALNUM, 54)),
     "shippo": _made("shippo" + "_live_", (HEX, 40)),
     "mailchimp": _made((HEX, 32), "-u" + "s", (string.digits[1:], 2)),
-    "onepassword-reference": lambda rng: "op" + f"://{rng.choice(['Private', 'Prod vault', 'Team'])}/db-{rng.randrange(99)}/password",
+    "onepassword-reference": lambda rng: (
+        "op" + f"://{rng.choice(['Private', 'Prod vault', 'Team'])}/db-{rng.randrange(99)}/password"
+    ),
     "rsa-private-key": _pem("RSA PRIVATE" + " KEY", 600),
     "ec-private-key": _pem("EC PRIVATE" + " KEY", 118),
     "openssh-private-key": _pem("OPENSSH PRIVATE" + " KEY", 400),
@@ -221,7 +226,9 @@ FREE: dict[str, Maker] = {
 
 # Kinds known only by the name they are given to.
 NAMED: dict[str, Maker] = {
-    "aws-secret-key": _assigned("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key", "secretAccessKey")(_made((BASE64, 40))),
+    "aws-secret-key": _assigned("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key", "secretAccessKey")(
+        _made((BASE64, 40))
+    ),
     "azure-storage-key": lambda rng: (
         f"DefaultEndpointsProtocol=https;AccountName=acme;AccountKey={base64.b64encode(rng.randbytes(64)).decode()}"
     ),

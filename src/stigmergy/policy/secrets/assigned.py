@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from stigmergy.policy.secrets.likeness import is_composed, is_drawn, is_password, likeness
+from stigmergy.policy.secrets.likeness import is_composed, is_drawn, is_password, is_random, likeness
 from stigmergy.policy.secrets.structure import Found
 
 _PASSWORD = rb"pass(?:word|wd|phrase|wort|code)|passwd|pwd|pswd|contrasena|kennwort"
@@ -21,11 +21,12 @@ _OPENERS = (
 )
 # The last word of a name that makes the value public: what the secret is called, where it lives, its digest.
 _HARMLESS = (
-    b"name names hash hashed digest url uri path file files filename type types count counts len length size limit ttl expiry "
-    b"expires expiration field fields label regex pattern id ids sha sha1 sha256 md5 class provider manager policy min max "
-    b"arn version ref refs reset env var variable header headers prefix suffix param params format kind store "
-    b"index idx pos position start end offset hint endpoint scope scopes title description error message fingerprint "
-    b"checksum salt iterations algorithm alg method location public pub issuer audience budget used left rate time at"
+    b"name names hash hashed digest url uri path file files filename type types count counts len length size limit ttl "
+    b"expiry expires expiration field fields label regex pattern id ids sha sha1 sha256 md5 class provider manager "
+    b"policy min max arn version ref refs reset env var variable header headers prefix suffix param params format kind "
+    b"store index idx pos position start end offset hint endpoint scope scopes title description error message "
+    b"fingerprint checksum salt iterations algorithm alg method location public pub issuer audience budget used "
+    b"left rate time at"
 )
 
 
@@ -37,7 +38,9 @@ class Names:
     """The compiled patterns; one instance, made on first use."""
 
     def __init__(self) -> None:
-        self.stem = re.compile(rb"(?P<password>" + _PASSWORD + rb")|(?P<secret>" + _SECRET + rb")|(?P<key>" + _KEY + rb")")
+        self.stem = re.compile(
+            rb"(?P<password>" + _PASSWORD + rb")|(?P<secret>" + _SECRET + rb")|(?P<key>" + _KEY + rb")"
+        )
         quote = rb"\\{0,3}[\"'`]"
         self.between = re.compile(
             rb"(?P<rest>[a-z0-9_.-]{0,30}+)(?P<quote>" + quote + rb")?\]?"
@@ -49,7 +52,9 @@ class Names:
             rb"|(?P<blank>[ \t]{1,3}(?!is |was |[:=])))"
             rb"[ \t]{0,4}+(?:\\?\n[ \t]{1,40}+(?=[\"'`]))?"
         )
-        self.quoted = re.compile(rb"(?:[bruf]{0,2}|[|>]-?\s{1,20})(\\{0,3}[\"'`]|\"{3})(?P<value>[^\"'`\n]{5,400}?)(?:\1|\\n)", re.IGNORECASE)
+        self.quoted = re.compile(
+            rb"(?:[bruf]{0,2}|[|>]-?\s{1,20})(\\{0,3}[\"'`]|\"{3})(?P<value>[^\"'`\n]{5,400}?)(?:\1|\\n)", re.IGNORECASE
+        )
         self.bare = re.compile(rb"(?:[^\s\"'`<>;,(){}\[\]\\|&]|&(?![A-Za-z_]{1,30}=)){6,400}+")
         self.opener = re.compile(rb"(?:" + _OPENERS + rb")[ _-]?\Z")
         self.flag = re.compile(rb"--?[a-z0-9-]{0,30}\Z")
@@ -58,7 +63,9 @@ class Names:
         self.harmless = frozenset(_HARMLESS.split())
         self.words = re.compile(rb"[a-z0-9]+")
         self.expression = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+")
-        self.public_before = re.compile(rb"(?:public|csrf|next|page|cursor|continuation|sam:|artifact:|repo:|test:|max|num|sync)[_ -]?\Z")
+        self.public_before = re.compile(
+            rb"(?:public|csrf|next|page|cursor|continuation|sam:|artifact:|repo:|test:|max|num|sync)[_ -]?\Z"
+        )
 
 
 @cache
@@ -112,7 +119,9 @@ def _is_secret_name(low: bytes, match: re.Match[bytes], between: re.Match[bytes]
     if _is_harmless(between["rest"]) or known.public_before.search(before):
         return False
     if between["blank"] is not None:
-        return bool(known.flag.search(before) or known.login.search(before)) or low[between.end() : between.end() + 1] in (b'"', b"'", b"`")
+        return bool(known.flag.search(before) or known.login.search(before)) or low[
+            between.end() : between.end() + 1
+        ] in (b'"', b"'", b"`")
     if between["comma"] is not None:
         after = low[between.end() - 1 : between.end() + 1]
         return between["quote"] is not None and after[1:] in (b'"', b"'") and b"\n" not in between[0]
@@ -129,6 +138,8 @@ def _value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> Fou
         if bare is None or data[bare.end() : bare.end() + 1] in (b"(", b"["):
             return None
         first, last = bare.span()
+        if known.stem.match(data, first):
+            return None  # a name of its own, which is judged by itself
         last -= len(bare[0]) - len(bare[0].rstrip(b".:!?*"))
     kind = _judge(str(match.lastgroup), data[first:last], quoted=bool(quoted))
     if kind and (between["words"] or between["blank"] or between["comma"]) and not _is_strong(data[first:last]):
@@ -138,7 +149,7 @@ def _value(data: bytes, match: re.Match[bytes], between: re.Match[bytes]) -> Fou
 
 def _judge(sort: str, value: bytes, *, quoted: bool) -> str | None:
     known = names()
-    if b" " in value or b"://" in value or value.startswith((b"/", b"./", b"../")):
+    if b" " in value or b"://" in value or (value[:1] in b"/." and not is_random(value)):
         return None
     if not quoted and known.expression.fullmatch(value):
         return None
@@ -155,4 +166,6 @@ def _is_strong(value: bytes) -> bool:
     """Three of the four classes, or long and mixed: what is left when nothing but the name speaks for a value."""
     known = likeness()
     classes = sum(bool(sort.search(value)) for sort in (known.lower, known.upper, known.digit, known.symbol))
-    return classes >= 3 or (classes >= 2 and len(value) >= 10 and bool(known.digit.search(value)) and not is_composed(value))
+    return classes >= 3 or (
+        classes >= 2 and len(value) >= 10 and bool(known.digit.search(value)) and not is_composed(value)
+    )

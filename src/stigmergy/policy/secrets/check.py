@@ -44,7 +44,8 @@ def redact(text: str) -> tuple[str, list[Secret]]:
 
 
 def _replace(text: str, found: list[Secret]) -> str:
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for secret in found:
         parts += (text[at : secret.start], f"[redacted:{secret.kind}]")
         at = secret.end

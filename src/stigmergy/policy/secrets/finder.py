@@ -50,7 +50,14 @@ def _scan(data: bytes, depth: int) -> list[Found]:
         # Escapes written out become the white space they stand for; the length stays the same.
         data = data.replace(b"\\n", b" \n").replace(b"\\r", b" \r").replace(b"\\t", b" \t")
     low = data.lower()
-    found = [*private_keys(data), *urls(data), *headers(data, low), *assigned(data, low), *suffixed(data), *_tokens(data, depth)]
+    found = [
+        *private_keys(data),
+        *urls(data),
+        *headers(data, low),
+        *assigned(data, low),
+        *suffixed(data),
+        *_tokens(data, depth),
+    ]
     return _merge(found) if len(found) > 1 else found
 
 
@@ -80,11 +87,10 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
         if run.islower() and run.translate(None, _DIGITS) == run:
             continue  # an identifier; nothing drawn at random goes sixteen characters without a digit or a capital
         before = data[start - 1] if start else 32
-        if before in b"./:~|+":
-            if (dotted := _dotted(data, start, end)) is not None:
-                yield dotted
-                end = max(end, dotted[2])
-                continue
+        if before in b"./:~|+" and (dotted := _dotted(data, start, end)) is not None:
+            yield dotted
+            end = max(end, dotted[2])
+            continue
         if search(data, start, end) or data[end : end + 1] == b".":
             known = list(_known(data, start, end, runs))
             if known:
@@ -149,11 +155,11 @@ def _known(data: bytes, start: int, end: int, runs: bytes) -> Iterator[Found]:
 
 
 def _format_at(data: bytes, at: int, anchor: bytes) -> Found | None:
-    for kind, pattern in formats().by_anchor[anchor]:
-        match = pattern.match(data, at)
+    for shape in formats().by_anchor[anchor]:
+        match = shape.match(data, at)
         if match and not _is_written(match[0][len(anchor) :]):
             start = max(0, at - 14) if anchor == b".atlasv1." else at
-            return kind, start, match.end()
+            return shape.kind, start, match.end()
     return None
 
 
@@ -162,10 +168,13 @@ def _is_written(body: bytes) -> bool:
     return is_stand_in(body) or (is_words(body) and (b"-" in body or b"_" in body))
 
 
-_PUBLIC_BEFORE = re.compile(
-    rb"sha-?(?:1|224|256|384|512)|integrity|base64,|digest|md5|hash|checksum|etag|ssh-(?:rsa|dss|ed25519)|ecdsa-sha2"
-    rb"|signature|certificate|fingerprint|nonce|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
-)
+@cache
+def _public_before() -> re.Pattern[bytes]:
+    """What says that the string after it is a digest, a public key, a picture or an id."""
+    return re.compile(
+        rb"sha-?(?:1|224|256|384|512)|integrity|base64,|digest|md5|hash|checksum|etag|ssh-(?:rsa|dss|ed25519)|ecdsa-sha2"
+        rb"|signature|certificate|fingerprint|nonce|\bid\b|_id\b|\bh1:|blake|crc|cursor|icon|image|font|woff|mappings"
+    )
 
 
 def _opaque(data: bytes, first: int, last: int, depth: int) -> tuple[Found | None, int]:
@@ -198,8 +207,8 @@ def _random(data: bytes, first: int, last: int) -> Found | None:
     if not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span):
         return None
     before = data[max(0, first - 40) : first].rpartition(b"\n")[2].lower()
-    if _PUBLIC_BEFORE.search(before) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):
+    if _public_before().search(before) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):
         return None
-    if len(max(likeness().pieces.findall(span), key=len)) < 20 or is_spoken(span):
+    if len(max(likeness().pieces.findall(span), key=len)) < 10 or is_spoken(span):
         return None
     return "high-entropy", first, last

@@ -7,7 +7,7 @@ A line names the kind, the literal anchors a key starts with, and what follows t
     V letters, digits and . _ - =                        C the bech32 alphabet in upper case
 
 `A36` is exactly 36 and then no further letter or digit, `A20-40` from 20 to 40, `A20+` 20 or more. Anything in quotes
-is itself, `?` after an item makes it optional. A leading `^` says that no letter or digit may stand before the anchor:
+is itself. A leading `^` says that no letter or digit may stand before the anchor:
 needed where the anchor is short enough to turn up inside other words or inside base64.
 """
 
@@ -160,19 +160,28 @@ settlemint-token        ^ sm_aat_ sm_pat_ sm_sat_                       A16
 clickhouse-key          ^ 4b1d                                          A38
 polar-token               polar_oat_ polar_pat_                         W30+
 workos-key              ^ sk_a2V5X                                      A30+
-coda-wandb-key          ^ wandb_v1_                                     W40+
+wandb-key               ^ wandb_v1_                                     W40+
 deno-token              ^ ddp_ ddo_                                     A36
-turso-zuplo-key         ^ zpka_                                         A28+
+zuplo-key               ^ zpka_                                         A28+
 hubspot-token           ^ pat-na1- pat-eu1- pat-na2-                    X8 '-' X4 '-' X4 '-' X4 '-' X12
-meta-llm-key            ^ LLM|                                          D10-20 '|' W20-40
+llama-key               ^ LLM|                                          D10-20 '|' W20-40
 """
 
 
 class Format(NamedTuple):
-    """One vendor's shape, ready to be matched where one of its anchors stands."""
+    """One vendor's shape, to be matched where one of its anchors stands."""
 
     kind: str
-    pattern: re.Pattern[bytes]
+    source: bytes
+
+    def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
+        """The shape, if it stands here; its pattern is compiled when it is first needed."""
+        return _compiled(self.source).match(data, at)
+
+
+@cache
+def _compiled(source: bytes) -> re.Pattern[bytes]:
+    return re.compile(source)
 
 
 class Formats(NamedTuple):
@@ -185,18 +194,21 @@ class Formats(NamedTuple):
 
 @cache
 def formats() -> Formats:
-    """The table, compiled on first use."""
+    """The table, read on first use."""
     listed: dict[bytes, list[Format]] = {}
     for line in _TABLE.strip().splitlines():
         kind, anchors, rest = _read(line)
         bounded = "^" in anchors
         for anchor in anchors:
             if anchor != "^":
-                listed.setdefault(anchor.encode(), []).append(Format(kind, _compile(anchor, rest, bounded)))
+                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, rest, bounded)))
     # A longer anchor is found first; the shapes of the anchors it starts with are tried after its own.
     by_anchor = {
         anchor: tuple(
-            shape for other in sorted(listed, key=len, reverse=True) if anchor.startswith(other) for shape in listed[other]
+            shape
+            for other in sorted(listed, key=len, reverse=True)
+            if anchor.startswith(other)
+            for shape in listed[other]
         )
         for anchor in listed
     }
@@ -210,14 +222,14 @@ def _read(line: str) -> tuple[str, list[str], list[str]]:
     return words[0], words[1:first], words[first:]
 
 
-_ITEM = re.compile(r"([AWULHXDBVC])([0-9]+)(?:(\+)|-([0-9]+))?|'([^']+)'")
+_ITEM = r"([AWULHXDBVC])([0-9]+)(?:(\+)|-([0-9]+))?|'([^']+)'"
 
 
 def _item(word: str) -> re.Match[str] | None:
-    return _ITEM.fullmatch(word)
+    return re.fullmatch(_ITEM, word)
 
 
-def _compile(anchor: str, rest: list[str], bounded: bool) -> re.Pattern[bytes]:
+def _source(anchor: str, rest: list[str], bounded: bool) -> bytes:
     parts = ["(?<![A-Za-z0-9])" if bounded else "", re.escape(anchor)]
     for at, word in enumerate(rest):
         item = _item(word)
@@ -232,7 +244,7 @@ def _compile(anchor: str, rest: list[str], bounded: bool) -> re.Pattern[bytes]:
             parts.append(f"{_SETS[letters]}{{{least},{most or _LONGEST}}}{'+' if last else ''}")
         else:
             parts.append(f"{_SETS[letters]}{{{least}}}{'(?![A-Za-z0-9])' if last else ''}")
-    return re.compile("".join(parts).encode())
+    return "".join(parts).encode()
 
 
 def _trie(words: list[str]) -> str:

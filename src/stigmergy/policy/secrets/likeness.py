@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from math import log2
 
 _STAND_INS = (
@@ -17,10 +18,10 @@ _STAND_INS = (
     r"\A(?:my|test|testing|some|fake|the|insert|replace|sample|invalid|mock|demo)[_-]"
 )
 _WEAK_WORDS = (
-    "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar baz "
-    "tiger test tester none null true false undefined string str int bytes postgres mysql redis mongo hidden masked "
-    "empty default value pass1 pass123 pass1234 password1 password123 password1234 secret123 test123 test1234 user123 "
-    "abc abc123 qwerty letmein required optional s3cr3t p4ssw0rd pa55w0rd passw0rd p@ssw0rd p@ssword hunter2 my-token "
+    "password passwd pass passphrase passwort pwd pw secret token key user username userpass admin root guest foo bar "
+    "baz tiger test tester none null true false undefined string str int bytes postgres mysql redis mongo hidden "
+    "masked empty default value pass1 pass123 pass1234 password1 password123 password1234 secret123 test123 test1234 "
+    "user123 abc abc123 qwerty letmein required optional s3cr3t p4ssw0rd pa55w0rd passw0rd p@ssw0rd p@ssword my-token "
     "mytoken apikey credentials login me you p x y z a b c"
 )
 
@@ -31,7 +32,10 @@ class Likeness:
     def __init__(self) -> None:
         self.stand_in = re.compile(_STAND_INS.encode())
         self.weak = frozenset(word.encode() for word in _WEAK_WORDS.split())
-        self.template = re.compile(rb"\A[<\[$]|\A%[A-Za-z_(]|\A\(|\$\{|\$\(|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\.|\*\*\*|-{4}|_{4}|\?\?\?")
+        self.template = re.compile(
+            rb"\A[<\[]|\A[$%][A-Za-z_][A-Za-z0-9_]*%?\Z|\A\$\(|\A%\(|\$\{|\{\{|\{[a-z_.]+\}|<[a-z _-]+>|\.\.\."
+            rb"|\*\*\*|-{4}|_{4}|\?\?\?"
+        )
         self.ulid = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
         self.uuid = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
         self.digest = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5|blake2b|h1)[-:=~][A-Za-z0-9+/=_-]+")
@@ -40,6 +44,7 @@ class Likeness:
         self.lower = re.compile(rb"[a-z]")
         self.upper = re.compile(rb"[A-Z]")
         self.symbol = re.compile(rb"[^A-Za-z0-9]")
+        self.exotic = re.compile(rb"[^A-Za-z0-9_.:/-]")
         self.pieces = re.compile(rb"[A-Za-z0-9]+")
         # A word with at most a short number behind it, camel case, a number: what people compose names from.
         self.spoken = re.compile(rb"(?:[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]++[a-z]++)*+[0-9]{0,3}|[0-9]{1,8}|v[0-9]+")
@@ -58,7 +63,7 @@ def likeness() -> Likeness:
 
 def is_stand_in(body: bytes) -> bool:
     """Whether someone wrote this in place of a secret: `xxxx`, `EXAMPLE`, `your-key`, `123456789`."""
-    known = likeness()
+    known, body = likeness(), body[:128]
     if known.stand_in.search(body.lower()) or known.template.search(body):
         return True
     return len(body) >= 12 and (len(set(body)) < 6 or _is_sequence(body))
@@ -67,7 +72,7 @@ def is_stand_in(body: bytes) -> bool:
 def _is_sequence(body: bytes) -> bool:
     """Whether seven neighbours in a row count up, as keyboards and alphabets do."""
     row = 0
-    for before, after in zip(body, body[1:], strict=False):
+    for before, after in pairwise(body):
         row = row + 1 if after == before + 1 else 0
         if row == 7:
             return True
@@ -98,7 +103,7 @@ def is_spoken(value: bytes) -> bool:
 def is_words(value: bytes) -> bool:
     """Whether this is put together from words: hardly a digit, and long stretches of one class."""
     known = likeness()
-    if not known.lower.search(value):
+    if not known.lower.search(value) or known.exotic.search(value):
         return False
     return len(known.digit.findall(value)) * 8 <= len(value) and len(value) >= 4 * len(known.chunks.findall(value))
 
@@ -108,7 +113,7 @@ def is_composed(value: bytes) -> bool:
     known = likeness()
     if is_words(value):
         return True
-    if not known.upper.search(value):
+    if not known.upper.search(value) or known.exotic.search(value):
         return False
     return sum(len(word) for word in known.long_words.findall(value)) * 5 >= 2 * len(value)
 
@@ -120,11 +125,11 @@ def is_random(value: bytes) -> bool:
     bar is 42; the entropy bar falls a little with length because a short draw cannot use every letter.
     """
     known = likeness()
-    if not (known.digit.search(value) and known.upper.search(value) and known.lower.search(value)):
+    classes = value.translate(known.classes, b"-_")
+    if min(classes.count(1), classes.count(2)) * 10 < len(classes) or not classes.count(3):
         return False
-    classes = value.translate(known.classes)
-    changes = sum(1 for before, after in zip(classes, classes[1:], strict=False) if before != after)
-    if changes < 0.42 * (len(value) - 1):
+    changes = sum(1 for before, after in pairwise(classes) if before != after)
+    if changes < 0.42 * (len(classes) - 1):
         return False
     return entropy(value) >= (4.0 if len(value) >= 32 else 3.4) and not is_stand_in(value)
 
@@ -136,7 +141,9 @@ def is_drawn(value: bytes) -> bool:
         return False
     if known.uuid.fullmatch(value):
         return True
-    if not known.digit.search(value) or not known.letter.search(value) or is_spoken(value):
+    if not known.letter.search(value) or is_spoken(value):
+        return False
+    if not known.digit.search(value) and not (known.upper.search(value) and known.lower.search(value)):
         return False
     return not is_composed(value) and entropy(value) >= 2.8
 

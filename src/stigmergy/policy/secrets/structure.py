@@ -23,16 +23,15 @@ class Patterns:
     def __init__(self) -> None:
         gap = rb"(?:[\s>|#*\"'+,;\\])"
         self.private_key = re.compile(
-            rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
+            rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            rb"|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
         )
         self.key_start = re.compile(
             rb"(?:" + gap + rb"{1,16}[A-Za-z-]{2,20}: [^\n]{0,120}){0,6}(?:" + gap + rb"{0,16}[A-Za-z0-9+/=]){24}"
         )
         self.key_body = re.compile(rb"(?:" + gap + rb"|[A-Za-z0-9+/=])*+(?:-----END [A-Z0-9 ]{1,40}-----)?")
         self.putty = re.compile(rb"Private-Lines: [0-9]{1,4}(?:\s{1,4}[A-Za-z0-9+/=]{4,80}){1,200}")
-        self.user_password = re.compile(
-            rb"://[^\s/?#:@\"'<>`\\]{0,80}+:([^\s/?#\"'<>`\\]{3,160})@(?=[A-Za-z0-9\[{$%])"
-        )
+        self.user_password = re.compile(rb"://[^\s/?#:@\"'<>`\\]{0,80}+:([^\s/?#\"'<>`\\]{3,160})@(?=[A-Za-z0-9\[{$%])")
         self.pinned = re.compile(rb"sha256:[0-9a-f]{64}")
         self.vault_reference = re.compile(rb"op://[^\s/\"'`<>][^/\n\"'`<>]{0,80}/[^\s\"'`<>,;)]{1,200}+")
         self.webhook = re.compile(
@@ -53,7 +52,9 @@ class Patterns:
             rb"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_.-])"
         )
         self.jwk = re.compile(rb"\\{0,3}\"d\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"([A-Za-z0-9_-]{32,700}+)\\{0,3}\"")
-        self.azure_secret = re.compile(rb"(?<![A-Za-z0-9])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9])")
+        self.azure_secret = re.compile(
+            rb"(?<![A-Za-z0-9])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9])"
+        )
         self.newrelic = re.compile(rb"(?<![A-Za-z0-9])[0-9a-fA-F]{36}NRAL(?![A-Za-z0-9])")
         self.mailchimp = re.compile(rb"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])")
 
@@ -88,6 +89,7 @@ def urls(data: bytes) -> Iterator[Found]:
             reference = known.vault_reference.match(data, at - 2)
             if reference and not is_stand_in(reference[0][5:]):
                 yield "op-reference", reference.start(), reference.end()
+                at = reference.end() - 3
         elif (match := known.user_password.match(data, at)) and _is_url_password(data, match):
             yield "url-password", match.start(1), match.end(1)
         at += 3
@@ -168,13 +170,20 @@ def is_credential(value: bytes) -> bool:
 
 def _is_basic(wrapped: bytes) -> bool:
     try:
-        plain = base64.b64decode(wrapped + b"=" * (-len(wrapped) % 4), altchars=b"-_" if b"-" in wrapped or b"_" in wrapped else None)
+        plain = base64.b64decode(
+            wrapped + b"=" * (-len(wrapped) % 4), altchars=b"-_" if b"-" in wrapped or b"_" in wrapped else None
+        )
     except (binascii.Error, ValueError):
         return False
     user, colon, password = plain.partition(b":")
     if not colon or not plain.isascii() or any(c < 32 for c in plain):
         return False
-    return len(password) >= 3 and password != user and password.lower() not in likeness().weak and not is_stand_in(password)
+    return (
+        len(password) >= 3
+        and password != user
+        and password.lower() not in likeness().weak
+        and not is_stand_in(password)
+    )
 
 
 def is_jwt(token: bytes) -> bool:

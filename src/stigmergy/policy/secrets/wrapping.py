@@ -11,26 +11,32 @@ from functools import cache
 _LEAST = 16
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\x1b") + b"\x7f"
 _HEX = b"0123456789abcdefABCDEF"
-_GAPS = re.compile(rb"[^A-Za-z0-9+/=_-]+")
-_PARTS = re.compile(rb"[A-Za-z0-9+]{16,}+={0,2}")
+_GAPS = rb"[^A-Za-z0-9+/=_-]+"
+_PARTS = rb"[A-Za-z0-9+]{16,}+={0,2}"
 
 
 @cache
 def block() -> re.Pattern[bytes]:
     """Base64 broken into lines."""
     line = rb" ?\r? ?\n[ \t>#*\"']{0,40}+[A-Za-z0-9+/_-]"
-    return re.compile(rb"[A-Za-z0-9+/_-]{40,}+(?P<full>" + line + rb"{40,}+){0,4000}+(?:" + line + rb"{2,}+={0,2}(?=[ \t\r]*+(?:[\n\"'`<-]|\Z)))?")
+    return re.compile(
+        rb"[A-Za-z0-9+/_-]{40,}+(?P<full>"
+        + line
+        + rb"{40,}+){0,4000}+(?:"
+        + line
+        + rb"{2,}+={0,2}(?=[ \t\r]*+(?:[\n\"'`<-]|\Z)))?"
+    )
 
 
 def unwrap(span: bytes) -> Iterator[bytes]:
     """Each text the span could be a wrapping of: as a whole, then between slashes, underscores and hyphens."""
-    whole = _GAPS.sub(b"", span) if b"\n" in span else span
+    whole = re.sub(_GAPS, b"", span) if b"\n" in span else span
     opened = False
     for plain in _open(whole):
         opened = True
         yield plain
     if not opened and (b"/" in whole or b"-" in whole or b"_" in whole):
-        for part in _PARTS.findall(whole):
+        for part in re.findall(_PARTS, whole):
             yield from _open(part)
 
 
@@ -86,4 +92,8 @@ def is_private_der(raw: bytes) -> bool:
     if len(raw) < 32 or raw[0] != 0x30:
         return False
     inner = raw[2 + (raw[1] & 0x7F) if raw[1] & 0x80 else 2 :]
-    return inner[:3] in (b"\x02\x01\x00", b"\x02\x01\x01") and inner[3:4] in (b"\x02", b"\x04", b"\x30") and len(inner) >= 28
+    return (
+        inner[:3] in (b"\x02\x01\x00", b"\x02\x01\x01")
+        and inner[3:4] in (b"\x02", b"\x04", b"\x30")
+        and len(inner) >= 28
+    )
