@@ -52,6 +52,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── NoResolver            NO_RESOLVER
 │   │   ├── UrlsOff          403  URLS_OFF
 │   │   └── UrlRefused       403  URL_REFUSED
+│   ├── SecretFound               SECRET_FOUND
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
 │   └── PolicyInvalid             POLICY_INVALID
@@ -94,6 +95,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
     ├── IndexDamaged              INDEX_DAMAGED
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
+    ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
@@ -472,6 +474,12 @@ class UrlRefused(EvidenceRefusal):
     status = 403
 
 
+class SecretFound(Refusal):
+    """The text holds a secret, and secrets are not stored."""
+
+    code = "SECRET_FOUND"
+
+
 class MethodNotAllowed(Refusal):
     """This address does not take that method."""
 
@@ -731,6 +739,12 @@ class DiskPressure(Trouble):
 
     code = "DISK_PRESSURE"
     status = 507
+
+
+class SecretCheckFailed(Trouble):
+    """The check for secrets failed, so nothing was stored."""
+
+    code = "SECRET_CHECK_FAILED"
 
 
 class GitTrouble(Trouble):
