@@ -11,6 +11,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── DuplicateKey          DUPLICATE_KEY
 │   │   ├── NumberRange           NUMBER_RANGE
 │   │   ├── BadText               BAD_TEXT
+│   │   ├── TextCut               TEXT_CUT
 │   │   └── InputNotAFile         INPUT_NOT_A_FILE
 │   ├── FieldRefusal              a field is not what its type or schema says
 │   │   ├── FieldMissing          FIELD_MISSING
@@ -53,6 +54,15 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── UrlsOff          403  URLS_OFF
 │   │   └── UrlRefused       403  URL_REFUSED
 │   ├── SecretFound               SECRET_FOUND
+│   ├── MessageRefusal            a message between a parent and a child is not in its form
+│   │   ├── MessageShape          MESSAGE_SHAPE
+│   │   ├── MessageFence          MESSAGE_FENCE
+│   │   ├── MessageEmpty          MESSAGE_EMPTY
+│   │   ├── MessageSectionMissing MESSAGE_SECTION_MISSING
+│   │   ├── MessageSectionUnknown MESSAGE_SECTION_UNKNOWN
+│   │   ├── MessageRole           MESSAGE_ROLE
+│   │   └── MessageStatus         MESSAGE_STATUS
+│   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
 │   └── PolicyInvalid             POLICY_INVALID
@@ -102,11 +112,13 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
     └── Internal             500  INTERNAL
 
 A class's docstring is its message; its code never changes once published. `problem()` is the object every edge
-shows: RFC 9457 members over HTTP, the same object as an MCP error and under `--json`.
+shows: RFC 9457 members over HTTP, the same object as an MCP error and under `--json`. A class that has more to say
+names it in `members`; `from_problem` brings those back too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -115,6 +127,8 @@ class StigmergyError(Exception):
 
     code: ClassVar[str] = "ERROR"
     status: ClassVar[int] = 500
+    members: ClassVar[tuple[str, ...]] = ("field", "line", "limit", "used", "hint")
+    """What is shown besides the class and the detail; each is an attribute and an argument of the same name."""
 
     def __init__(
         self,
@@ -124,6 +138,7 @@ class StigmergyError(Exception):
         limit: int | float | str | None = None,
         used: int | float | str | None = None,
         hint: str | None = None,
+        line: int | None = None,
     ) -> None:
         self.title = (type(self).__doc__ or "").strip()
         self.detail = detail or self.title
@@ -131,6 +146,7 @@ class StigmergyError(Exception):
         self.limit = limit
         self.used = used
         self.hint = hint
+        self.line = line
         super().__init__(self.detail)
 
     def problem(self) -> dict[str, Any]:
@@ -143,14 +159,11 @@ class StigmergyError(Exception):
         }
         if self.detail != self.title:
             shown["detail"] = self.detail
-        for name in ("field", "limit", "used", "hint"):
+        for name in self.members:
             value = getattr(self, name)
-            if value is not None:
+            if value is not None and value != ():
                 shown[name] = value
-        for name, value in shown.items():
-            if isinstance(value, str) and not value.isascii():
-                shown[name] = value.encode("utf-8", "replace").decode()  # what was refused may not be Unicode
-        return shown
+        return {name: _unicode(value) for name, value in shown.items()}
 
     @classmethod
     def from_problem(cls, shown: dict[str, Any]) -> StigmergyError:
@@ -159,7 +172,7 @@ class StigmergyError(Exception):
         detail = shown.get("detail") or shown.get("title")
         return kind(
             detail if isinstance(detail, str) else None,
-            **{name: shown.get(name) for name in ("field", "limit", "used", "hint")},
+            **{name: shown.get(name) for name in kind.members},
         )
 
 
@@ -224,6 +237,12 @@ class BadText(BodyRefusal):
     """A text is not valid Unicode."""
 
     code = "BAD_TEXT"
+
+
+class TextCut(BodyRefusal):
+    """An unquoted text goes on where YAML reads a comment."""
+
+    code = "TEXT_CUT"
 
 
 class InputNotAFile(BodyRefusal):
@@ -478,6 +497,76 @@ class SecretFound(Refusal):
     """The text holds a secret, and secrets are not stored."""
 
     code = "SECRET_FOUND"
+
+
+class MessageRefusal(Refusal):
+    """The message is not in its form."""
+
+    code = "MESSAGE_REFUSED"
+
+
+class MessageShape(MessageRefusal):
+    """A message is a list of named sections."""
+
+    code = "MESSAGE_SHAPE"
+
+
+class MessageFence(MessageRefusal):
+    """Nothing but the message may stand in the text, at most inside one fence."""
+
+    code = "MESSAGE_FENCE"
+
+
+class MessageEmpty(MessageRefusal):
+    """The message says nothing."""
+
+    code = "MESSAGE_EMPTY"
+
+
+class MessageSectionMissing(MessageRefusal):
+    """A section that every such message has is missing."""
+
+    code = "MESSAGE_SECTION_MISSING"
+
+
+class MessageSectionUnknown(MessageRefusal):
+    """There is no such section in this kind of message."""
+
+    code = "MESSAGE_SECTION_UNKNOWN"
+
+
+class MessageRole(MessageRefusal):
+    """The ROLE is not the sender's."""
+
+    code = "MESSAGE_ROLE"
+
+
+class MessageStatus(MessageRefusal):
+    """The TASK_STATUS is not one."""
+
+    code = "MESSAGE_STATUS"
+
+
+class BudgetExceeded(Refusal):
+    """The message is larger than its budget."""
+
+    code = "BUDGET_EXCEEDED"
+    status = 413
+    members = (*Refusal.members, "exceeded", "resend")
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        exceeded: Sequence[Mapping[str, Any]] | None = None,
+        resend: str | None = None,
+        **rest: Any,
+    ) -> None:
+        super().__init__(detail, **rest)
+        self.exceeded = tuple(exceeded or ())
+        """Everything that was exceeded: what, limit and used."""
+        self.resend = resend
+        """A message in the required form, to be filled in and sent instead."""
 
 
 class MethodNotAllowed(Refusal):
@@ -772,6 +861,17 @@ class Internal(Trouble):
 
     code = "INTERNAL"
     status = 500
+
+
+def _unicode(value: Any) -> Any:
+    """The value with nothing in it that cannot be encoded: what was refused may not be Unicode."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_unicode(key): _unicode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_unicode(item) for item in value]
+    return value
 
 
 def _walk(kind: type[StigmergyError]) -> list[type[StigmergyError]]:

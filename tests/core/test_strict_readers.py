@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core import read_json, read_yaml
+from stigmergy.core import read_json, read_json_with_lines, read_yaml, read_yaml_with_lines
 from stigmergy.core.strict_json import MAX_BYTES, MAX_DEPTH
 from stigmergy.core.strict_yaml import MAX_BYTES as MAX_YAML_BYTES
 from stigmergy.core.strict_yaml import MAX_DEPTH as MAX_YAML_DEPTH
@@ -202,3 +202,58 @@ def test_any_text_is_yaml_or_refused(text: str) -> None:
 @given(st.text("-:[]{}&*!|>'\"%@`#,? \n\tab1~\\x00", max_size=100))
 def test_anything_like_yaml_is_yaml_or_refused(text: str) -> None:
     code_of(read_yaml, text)
+
+
+def test_every_field_has_its_line() -> None:
+    text = '{\n "a": [1,\n {"b": "x\\n",\n "c": null}],\n "d": {"e":\n "f"}}'
+    lines = {"": 1, "a": 2, "a[0]": 2, "a[1]": 3, "a[1].b": 3, "a[1].c": 4, "d": 5, "d.e": 5}
+    assert read_json_with_lines(text) == (read_json(text.encode()), lines)
+    assert read_yaml_with_lines(text) == (read_json(text.encode()), lines)
+    block = "# first\na:\n  - 1\n  -\n    b: |\n      x\n\n    c:\nd:\n  e:\n    f\n"
+    lines = {"": 2, "a": 2, "a[0]": 3, "a[1]": 5, "a[1].b": 5, "a[1].c": 8, "d": 9, "d.e": 10}
+    assert read_yaml_with_lines(block) == ({"a": [1, {"b": "x\n", "c": None}], "d": {"e": "f"}}, lines)
+
+
+@given(values, st.sampled_from([None, 1]))
+def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    read, lines = read_json_with_lines(text)
+    assert read == value
+    with contextlib.suppress(StigmergyError):  # YAML has no surrogate pairs, and keys of at most 1,024 characters
+        assert read_yaml_with_lines(text)[1] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "field", "line"),
+    [
+        ('{"a": 1,\n"a": 2}', "DUPLICATE_KEY", "a", 2),
+        ('[{"a": 1}, {"a": 1,\n\n"a": 2}]', "DUPLICATE_KEY", "a", 3),
+        ('{"a":\n1e999}', "NUMBER_RANGE", None, 2),
+        ('["1e999",\nNaN]', "NUMBER_RANGE", None, 2),
+        ("[\n99999999999999999999]", "NUMBER_RANGE", None, 2),
+        ("[1,\n", "BAD_JSON", None, 2),
+    ],
+)
+def test_json_refusals_name_the_line(text: str, code: str, field: str | None, line: int) -> None:
+    with pytest.raises(StigmergyError) as caught:
+        read_json_with_lines(text)
+    assert (caught.value.code, caught.value.field, caught.value.line) == (code, field, line)
+
+
+@pytest.mark.parametrize("text", ["a: see #12", "a: [x #y\n]", "a: x\n  y #z", "- 5 #x", "a: x\t#y", "é: 😀 #1"])
+def test_a_text_that_yaml_would_cut_is_refused_where_lines_are_asked_for(text: str) -> None:
+    assert code_of(read_yaml_with_lines, text) == "TEXT_CUT"
+    assert code_of(read_yaml, text) == "ok"
+
+
+@pytest.mark.parametrize(
+    "text", ["a: x # note", 'a: "x" #y', "a: x ## y", "#x\na: b", "a: x#y", "a: #x\n  b", "a: x\n#y"]
+)
+def test_other_comments_are_taken(text: str) -> None:
+    assert code_of(read_yaml_with_lines, text) == "ok"
+
+
+def test_lines_take_no_more_room_than_the_text_is_worth() -> None:
+    named = '{"' + "k" * 50_000 + '": ' + "[" + "1," * 50_000 + "1]}"
+    assert max(map(len, read_json_with_lines(named)[1])) <= 200
+    assert max(map(len, read_yaml_with_lines("? " + "k" * 50_000 + "\n: [" + "1," * 50_000 + "]")[1])) <= 200

@@ -5,8 +5,8 @@ from stigmergy.core.clock import SECOND, Clock, SystemClock, parse_time, print_t
 from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid
-from stigmergy.core.strict_json import read_json
-from stigmergy.core.strict_yaml import read_yaml
+from stigmergy.core.strict_json import read_json, read_json_with_lines
+from stigmergy.core.strict_yaml import read_yaml, read_yaml_with_lines
 from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
@@ -28,5 +28,7 @@ __all__ = [
     "parse_time",
     "print_time",
     "read_json",
+    "read_json_with_lines",
     "read_yaml",
+    "read_yaml_with_lines",
 ]

@@ -11,10 +11,12 @@ from stigmergy.errors import BadJson, BadText, BodyTooLarge, DuplicateKey, Numbe
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 32
+MAX_FIELD = 200
 
 # A string never spans a match twice: the group is atomic, so the scan is linear whatever the input.
 _STRINGS = re.compile(rb'"(?>[^"\\]+|\\.)*+"?', re.DOTALL)
 _NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
+_TOKENS = re.compile(r'"(?>[^"\\]+|\\.)*+"?|[\[\]{},:\n]|[^\s"\[\]{},:]+', re.DOTALL)
 
 
 def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
@@ -31,11 +33,96 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
         value = _DECODER.decode(text)
     except json.JSONDecodeError as problem:
         raise BadJson(
-            f"The body is not JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}."
+            f"The body is not JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}.",
+            line=problem.lineno,
         ) from None
     if "\\u" in text and _has_lone_surrogate(value):
         raise BadText("A text holds half of a surrogate pair.")
     return value
+
+
+def read_json_with_lines(
+    text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+) -> tuple[Any, dict[str, int]]:
+    """The value of a JSON text, and the line of every field in it: `""`, `a`, `a.b`, `a.b[2]`."""
+    try:
+        body = text.encode()
+    except UnicodeEncodeError:
+        raise BadText("The text holds half of a surrogate pair.") from None
+    try:
+        value = read_json(body, max_bytes=max_bytes, max_depth=max_depth)
+    except (DuplicateKey, NumberRange) as problem:
+        places = _Places(text)
+        if isinstance(problem, DuplicateKey):
+            problem.field, problem.line = places.repeated or (problem.field, None)
+        else:
+            problem.line = places.words.get(str(problem.used))
+        raise
+    return value, _Places(text).lines
+
+
+class _Places:
+    """Where things stand in a JSON text that `read_json` has read, or refused for a key or a number."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[str, int] = {}
+        self.words: dict[str, int] = {}
+        """The line of each number and constant, by its first characters."""
+        self.repeated: tuple[str, int] | None = None
+        line = 1
+        open_fields: list[str] = []
+        steps: list[int | str | None] = []  # inside each bracket: the position, or the key once it was read
+        at_key = False
+        for piece in _TOKENS.findall(text):
+            if piece == "\n":
+                line += 1
+            elif piece in ("]", "}"):
+                if open_fields:
+                    open_fields.pop()
+                    steps.pop()
+            elif piece == ",":
+                if steps and isinstance(steps[-1], int):
+                    steps[-1] += 1
+                at_key = bool(steps) and not isinstance(steps[-1], int)
+            elif piece == ":":
+                at_key = False
+            elif at_key:
+                key = _key(piece)
+                steps[-1] = key
+                field = _field(open_fields, steps)
+                if field in self.lines and self.repeated is None:
+                    self.repeated = (key, line)
+                self._note(field, line)
+            else:
+                field = _field(open_fields, steps)
+                if field not in self.lines:
+                    self._note(field, line)
+                if piece in ("[", "{"):
+                    open_fields.append(field)
+                    steps.append(0 if piece == "[" else None)
+                    at_key = piece == "{"
+                elif piece[0] != '"':
+                    self.words.setdefault(piece[:40], line)
+
+    def _note(self, field: str, line: int) -> None:
+        if len(field) <= MAX_FIELD:  # long names, nested, would take more room than the text itself
+            self.lines[field] = line
+
+
+def _key(piece: str) -> str:
+    try:
+        return str(json.loads(piece, strict=False))[:80]
+    except ValueError:  # a text that was refused before this key was reached
+        return piece[:80]
+
+
+def _field(open_fields: list[str], steps: list[int | str | None]) -> str:
+    if not open_fields:
+        return ""
+    step = steps[-1]
+    if isinstance(step, int):
+        return f"{open_fields[-1]}[{step}]"
+    return f"{open_fields[-1]}.{step}" if open_fields[-1] else str(step)
 
 
 def _check_depth(body: bytes, max_depth: int) -> None:

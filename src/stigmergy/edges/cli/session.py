@@ -122,7 +122,7 @@ class Session:
         self.say(click.style(f"error {refusal.code}: ", fg="red", bold=True) + safe(refusal.detail))
         facts = [
             f"{name}: {safe(str(value))}"
-            for name in ("field", "limit", "used")
+            for name in ("field", "line", "limit", "used")
             if (value := getattr(refusal, name)) is not None
         ]
         if facts:

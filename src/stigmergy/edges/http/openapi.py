@@ -31,9 +31,12 @@ _PROBLEM: Schema = {
         "code": {"type": "string"},
         "detail": {"type": "string"},
         "field": {"type": "string"},
+        "line": {"type": "integer"},
         "limit": {"type": ["string", "number"]},
         "used": {"type": ["string", "number"]},
         "hint": {"type": "string"},
+        "exceeded": {"type": "array", "items": {"type": "object"}},
+        "resend": {"type": "string"},
     },
 }
 

@@ -1,0 +1,67 @@
+"""Messages between a parent and its children: their form, their budget, and what to send instead of a refused one."""
+
+from stigmergy.knowledge.messages.budget import (
+    CodeChars,
+    Excess,
+    InlineBudget,
+    Usage,
+    check_budget,
+    find_excess,
+    measure,
+    texts_of,
+)
+from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, validate_message
+from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
+from stigmergy.knowledge.messages.printing import message_object, print_message
+from stigmergy.knowledge.messages.resend import Recognised, resend_template
+from stigmergy.knowledge.messages.source import MAX_MESSAGE_BYTES
+from stigmergy.knowledge.messages.values import (
+    CHILD_SECTIONS,
+    PARENT_SECTIONS,
+    STATUSES,
+    Budgets,
+    ChildMessage,
+    DerefRequest,
+    GrantNote,
+    Message,
+    MessageKind,
+    Output,
+    ParentMessage,
+    TaskStatus,
+)
+
+__all__ = [
+    "CHILD_SECTIONS",
+    "MAX_MESSAGE_BYTES",
+    "PARENT_SECTIONS",
+    "STATUSES",
+    "Accepted",
+    "Budgets",
+    "ChildMessage",
+    "CodeChars",
+    "DerefRequest",
+    "Excess",
+    "GrantNote",
+    "InlineBudget",
+    "Message",
+    "MessageKind",
+    "Output",
+    "ParentMessage",
+    "Reading",
+    "Recognised",
+    "TaskStatus",
+    "Usage",
+    "Verdict",
+    "accept_message",
+    "check_budget",
+    "find_excess",
+    "judge",
+    "measure",
+    "message_object",
+    "parse_message",
+    "print_message",
+    "read_message",
+    "resend_template",
+    "texts_of",
+    "validate_message",
+]

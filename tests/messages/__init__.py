@@ -1,0 +1,1 @@
+"""The messages between a parent and its children."""

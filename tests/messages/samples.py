@@ -1,0 +1,82 @@
+"""Messages the tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stigmergy.core import SECOND
+from stigmergy.errors import StigmergyError
+from stigmergy.knowledge.messages import ChildMessage, MessageKind, ParentMessage, parse_message
+
+SHA = "a1b2c3d4" * 5
+YEAR = 365 * 86_400 * SECOND
+REF = f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"
+
+# The two examples of the specification, with the values it leaves open filled in.
+PUBLISHED_CHILD = f"""ROLE: Programmer
+TASK_STATUS: in_progress
+ENGRAMS:
+- kind: risk
+  claim: "Potential contradiction between SPEC budget rules and current gateway reservation flow."
+  confidence: 0.72
+  ttl: "P7D"
+  scope: "project"
+  pointers:
+  - {{ type: "artifact", ref: "artifact:SPEC_Budget_Enforcement.md#sec=Rules@{SHA}" }}
+  - {{ type: "repo", ref: "repo:services/gateway/vendor_client.py#L280-L360@{SHA}" }}
+POINTER_PACK:
+- {{ type: "repo", ref: "repo:services/gateway/routes/completions.py#L900-L1060@{SHA}" }}
+DEREF_REQUESTS:
+- pointer: {{ type: "repo", ref: "repo:services/ledger/reservation.py#L1-L220@{SHA}" }}
+  reason: "Need to confirm reservation atomicity behavior."
+OUTPUT:
+  summary: "Top risks identified; need deref grant for ledger code."
+  next: "Await grant or alternative pointers."
+"""
+PUBLISHED_PARENT = f"""ROLE: Manager
+SHARED_BRIEF_MICRO:
+- "Goal: implement Engram Bus with 5% context rule; pointer-first only."
+- "Hard constraint: budget enforcement in gateway; reject oversize."
+BUDGETS:
+  max_engrams: 10
+  max_repo_spans: 3
+  max_sam_items: 2
+  max_inline_tokens: 800
+GRANTS:
+- budget_token: "EpIBCigKBWNoaWxk"
+  pointer: {{ type: "repo", ref: "repo:services/ledger/reservation.py#L1-L220@{SHA}" }}
+  cap_tokens: 500
+TARGET_POINTER_PACK:
+- {{ type: "artifact", ref: "artifact:SPEC_Engram_Bus_PAS_Shared_Memory.md#sec=Budgets@{SHA}" }}
+INSTRUCTIONS:
+- "Confirm atomicity + idempotency; emit 3-5 Engrams max; no inline code."
+"""
+LEAST = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: {summary: All is well.}\n"
+
+
+def child(text: str, **options: Any) -> ChildMessage:
+    """A child's message, read."""
+    message = parse_message(text, "child", **{"max_ttl": YEAR, **options})
+    assert isinstance(message, ChildMessage)
+    return message
+
+
+def parent(text: str, **options: Any) -> ParentMessage:
+    """A parent's message, read."""
+    message = parse_message(text, "parent", **{"max_ttl": YEAR, **options})
+    assert isinstance(message, ParentMessage)
+    return message
+
+
+def refusal(text: str, kind: MessageKind = "child", **options: Any) -> StigmergyError:
+    """Why a text is not taken."""
+    with pytest.raises(StigmergyError) as caught:
+        parse_message(text, kind, **{"max_ttl": YEAR, **options})
+    return caught.value
+
+
+def engram(claim: str = "The gateway reserves twice.", ref: str = REF) -> str:
+    """One engram as an item of ENGRAMS."""
+    return f'  - kind: fact\n    claim: "{claim}"\n    pointers: ["{ref}"]\n'

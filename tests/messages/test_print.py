@@ -1,0 +1,104 @@
+"""Printing a message and reading it again gives the same message.  # EB-16 EB-17"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.knowledge.engrams import KINDS
+from stigmergy.knowledge.messages import STATUSES, Budgets, MessageKind, message_object, parse_message, print_message
+from stigmergy.policy import ROLES
+from tests.messages.samples import PUBLISHED_CHILD, PUBLISHED_PARENT, SHA, YEAR
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029")
+    | st.sampled_from("\n\t \"'\\#:-|>{}"),
+    min_size=1,
+    max_size=60,
+).filter(str.strip)
+claims = st.text(
+    st.characters(categories=["L", "N"]) | st.sampled_from(" ,:#'\"\\-&*!|>%@`{}[]\ufeff"), min_size=1, max_size=60
+).map(lambda text: f"x{text}")
+paths = st.text("abcé%20 -_/[]{},'\"&*!", min_size=1, max_size=20).map(lambda text: "p" + text.replace("/", "_"))
+refs = st.builds(
+    f"repo:{{}}{{}}@{SHA}".format, paths.map(lambda path: path.replace("%", "%25")), st.sampled_from(["", "#L1-L2"])
+) | st.just("sam:decision:publish-domain@2026-01-08")
+pointers: st.SearchStrategy[Any] = st.one_of(
+    refs,
+    refs.map(lambda ref: {"ref": ref}),
+    refs.map(lambda ref: {"type": ref.partition(":")[0], "ref": ref, "digest": "sha256:" + "0" * 64}),
+)
+
+
+def some(item: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
+    return st.lists(item, min_size=least, max_size=3)
+
+
+engrams = st.fixed_dictionaries(
+    {"kind": st.sampled_from(KINDS), "claim": claims, "pointers": some(pointers, 1) | pointers},
+    optional={
+        "confidence": st.floats(0, 1),
+        "ttl": st.sampled_from(["PT6H", "P7D", "PT0.5S"]),
+        "scope": st.sampled_from(["run", "project", "org"]),
+        "tags": some(claims.map(lambda text: text[:40])),
+        "hash_keys": some(claims.map(lambda text: text[:40])),
+        "embedding_ref": claims,
+        "id": st.just("01JH000000000000000000000A"),
+    },
+)
+requests = st.fixed_dictionaries({"pointer": pointers, "reason": texts}, optional={"intended_use": texts})
+children = st.fixed_dictionaries(
+    {
+        "ROLE": st.sampled_from(ROLES),
+        "TASK_STATUS": st.sampled_from(STATUSES),
+        "OUTPUT": texts | st.fixed_dictionaries({"summary": texts}, optional={"next": st.none() | texts}),
+    },
+    optional={"ENGRAMS": some(engrams), "POINTER_PACK": some(pointers), "DEREF_REQUESTS": some(requests)},
+)
+grants = st.fixed_dictionaries(
+    {"budget_token": texts, "pointer": pointers, "cap_tokens": st.integers(1, 2**53)},
+)
+budgets = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(Budgets.__struct_fields__, st.none() | st.integers(0, 2**53))
+)
+parents = st.fixed_dictionaries(
+    {"ROLE": st.sampled_from(ROLES), "INSTRUCTIONS": texts | some(texts, 1)},
+    optional={
+        "SHARED_BRIEF_MICRO": texts | some(texts),
+        "BUDGETS": budgets,
+        "GRANTS": some(grants),
+        "TARGET_POINTER_PACK": some(pointers),
+    },
+)
+
+
+def check_identity(sent: dict[str, Any], kind: MessageKind) -> None:
+    """JSON, printed YAML and printed JSON all read as one message, and printing has one form."""
+    message = parse_message(json.dumps(sent, ensure_ascii=len(sent) % 2 == 0), kind, max_ttl=YEAR)
+    printed = print_message(message)
+    assert parse_message(printed, kind, max_ttl=YEAR) == message
+    assert parse_message(f"```yaml\n{printed}```", kind, max_ttl=YEAR) == message
+    assert parse_message(json.dumps(message_object(message)), kind, max_ttl=YEAR) == message
+    assert parse_message(print_message(message), kind, max_ttl=YEAR) == message
+    assert print_message(parse_message(printed, kind, max_ttl=YEAR)) == printed
+
+
+@given(children)
+def test_a_childs_message_survives_printing(sent: dict[str, Any]) -> None:
+    check_identity(sent, "child")
+
+
+@given(parents)
+def test_a_parents_message_survives_printing(sent: dict[str, Any]) -> None:
+    check_identity(sent, "parent")
+
+
+def test_the_published_form_is_what_is_printed() -> None:
+    """Besides indentation and the case of the role, which the specification leaves open."""
+    kinds: tuple[tuple[str, MessageKind], ...] = ((PUBLISHED_CHILD, "child"), (PUBLISHED_PARENT, "parent"))
+    for text, kind in kinds:
+        printed = print_message(parse_message(text, kind, max_ttl=YEAR))
+        assert [line.strip() for line in printed.splitlines()][1:] == [line.strip() for line in text.splitlines()][1:]
