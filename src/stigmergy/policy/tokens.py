@@ -9,16 +9,15 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 from pathlib import Path
 
 import msgspec
 
 from stigmergy.core import canonical
 from stigmergy.errors import TokenExpired, TokenInvalid
+from stigmergy.policy.keys import kept_secret
 
 _SCHEME = "stig1"
-_KEY_BYTES = 32
 MAX_TOKEN = 2048
 
 
@@ -45,21 +44,7 @@ class TokenKey:
     @classmethod
     def at(cls, folder: Path) -> TokenKey:
         """The key kept in a folder only its owner can read; made on first use."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / "token.key"
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(_KEY_BYTES))
-        secret = path.read_bytes()
-        if len(secret) != _KEY_BYTES:
-            raise TokenInvalid(
-                f"The key file {path} is not {_KEY_BYTES} bytes long.", hint="Remove it to make another."
-            )
-        return cls(secret)
+        return cls(kept_secret(folder, "token.key"))
 
     def sign(self, claims: Claims) -> str:
         """A token for these claims."""
