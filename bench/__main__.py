@@ -13,6 +13,7 @@ from rich.progress import Progress
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
+from bench.grants import grant_rows
 from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
 from bench.measure import Row, markdown, percentile, show
 from bench.peers import peer_rows
@@ -65,6 +66,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += put_rows(gateway, corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, scratch, imported))
                 rows += deref_rows(gateway, project, refs)
+                rows += grant_rows()
                 rows += cli_rows(project, environment)
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
@@ -90,8 +92,9 @@ Written by `make bench`; every ratio is between two figures of the same run, on 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
 returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
 SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
-`git cat-file --batch`. The peers hold as many records, are asked the same questions, and get their vectors from a hash
-that costs nothing, so their search is what is timed.
+`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine. The peers
+hold as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their
+search is what is timed.
 """
 
 

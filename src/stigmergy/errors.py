@@ -78,7 +78,18 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
 │   ├── HostForbidden        421  HOST_FORBIDDEN
-│   └── OriginForbidden           ORIGIN_FORBIDDEN
+│   ├── OriginForbidden           ORIGIN_FORBIDDEN
+│   └── GrantRefusal              a budget token that does not allow this
+│       ├── GrantForged           GRANT_FORGED
+│       ├── GrantForeign          GRANT_FOREIGN
+│       ├── GrantTooLong          GRANT_TOO_LONG
+│       ├── GrantTooDeep          GRANT_TOO_DEEP
+│       ├── GrantExpired          GRANT_EXPIRED
+│       ├── GrantWrongChild       GRANT_WRONG_CHILD
+│       ├── GrantWrongPointer     GRANT_WRONG_POINTER
+│       ├── GrantOverCap          GRANT_OVER_CAP
+│       ├── GrantSpent            GRANT_SPENT
+│       └── GrantRevoked          GRANT_REVOKED
 ├── NotFound                 404  absent, or not yours: the two look the same
 │   ├── EngramNotFound            ENGRAM_NOT_FOUND
 │   ├── AgentNotFound             AGENT_NOT_FOUND
@@ -667,6 +678,72 @@ class OriginForbidden(Forbidden):
     """The request comes from a foreign origin."""
 
     code = "ORIGIN_FORBIDDEN"
+
+
+class GrantRefusal(Forbidden):
+    """The budget token does not allow this."""
+
+    code = "GRANT_REFUSED"
+
+
+class GrantForged(GrantRefusal):
+    """The budget token is not one this project signed, or was changed since."""
+
+    code = "GRANT_FORGED"
+
+
+class GrantForeign(GrantRefusal):
+    """The budget token belongs to another project or run."""
+
+    code = "GRANT_FOREIGN"
+
+
+class GrantTooLong(GrantRefusal):
+    """The budget token is longer than one may be."""
+
+    code = "GRANT_TOO_LONG"
+
+
+class GrantTooDeep(GrantRefusal):
+    """The grant was passed on more often than a grant may be."""
+
+    code = "GRANT_TOO_DEEP"
+
+
+class GrantExpired(GrantRefusal):
+    """The grant has expired."""
+
+    code = "GRANT_EXPIRED"
+
+
+class GrantWrongChild(GrantRefusal):
+    """The grant is for another agent."""
+
+    code = "GRANT_WRONG_CHILD"
+
+
+class GrantWrongPointer(GrantRefusal):
+    """The grant does not cover this pointer."""
+
+    code = "GRANT_WRONG_POINTER"
+
+
+class GrantOverCap(GrantRefusal):
+    """The grant does not allow so much."""
+
+    code = "GRANT_OVER_CAP"
+
+
+class GrantSpent(GrantRefusal):
+    """The grant has been used as often as it may be."""
+
+    code = "GRANT_SPENT"
+
+
+class GrantRevoked(GrantRefusal):
+    """The grant, or one it was narrowed from, was revoked."""
+
+    code = "GRANT_REVOKED"
 
 
 class NotFound(StigmergyError):

@@ -9,17 +9,15 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from stigmergy.core import canonical
 from stigmergy.errors import TokenExpired, TokenInvalid
+from stigmergy.policy.keys import kept_secret
 
 _SCHEME = "stig1"
-_KEY_BYTES = 32
 MAX_TOKEN = 2048
 
 
@@ -46,16 +44,7 @@ class TokenKey:
     @classmethod
     def at(cls, folder: Path) -> TokenKey:
         """The key kept in a folder only its owner can read; made on first use."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / "token.key"
-        if not path.exists():
-            _make_key(path)
-        secret = path.read_bytes()
-        if len(secret) != _KEY_BYTES:
-            raise TokenInvalid(
-                f"The key file {path} is not {_KEY_BYTES} bytes long.", hint="Remove it to make another."
-            )
-        return cls(secret)
+        return cls(kept_secret(folder, "token.key"))
 
     def sign(self, claims: Claims) -> str:
         """A token for these claims."""
@@ -83,22 +72,6 @@ class TokenKey:
 
     def _mac(self, head: str) -> bytes:
         return hmac.digest(self._secret, head.encode("ascii"), hashlib.sha256)
-
-
-def _make_key(path: Path) -> None:
-    """Put a new key in its place whole; whoever comes second finds the first one's."""
-    import tempfile
-
-    descriptor, draft = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(os.urandom(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        os.unlink(draft)
 
 
 def _print(data: bytes) -> str:

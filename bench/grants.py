@@ -1,0 +1,73 @@
+"""Verifying a grant against Biscuit itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from biscuit_auth import AuthorizerBuilder, Biscuit
+
+from bench.measure import Row, at_most, microseconds, percentile, sample
+from stigmergy.evidence.pointers import parse
+from stigmergy.policy.grants import GrantKey, Spent, attenuate, check_spend, issue, verify
+
+CHECKS = 2000
+DEPTHS = (1, 3, 8)
+
+_SHA = "0123456789abcdef0123456789abcdef01234567"
+_FACTS = """
+project("p"); run("r"); now(1); tokens(100); code(0); lineage("dev"); lineage("lead"); pointer({target});
+allow if grant($id, $project, $run, $parent, $use);
+"""
+
+
+def grant_rows() -> list[Row]:
+    """Signatures, limits and spending of a chain, against Biscuit opening the same token and running its checks."""
+    key = GrantKey(bytes(range(32)))
+    target = f"repo:src/ledger/reservation.py#L1-L220@{_SHA}"
+    asked = parse(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
+
+    def ours(token: str) -> None:
+        grant = verify(key, token, pointer=asked, lineage=("dev", "lead"), project="p", run="r", now=1, tokens=100)
+        check_spend(grant, {block.block_id: Spent(tokens=1, uses=1) for block in grant.blocks}, 100)
+
+    def raw(biscuit: str) -> None:
+        builder: Any = AuthorizerBuilder(_FACTS, {"target": target})
+        limits = builder.limits()
+        limits.max_time = timedelta(seconds=1)
+        builder.set_limits(limits)
+        builder.build(Biscuit.from_base64(biscuit, key.public)).authorize()
+
+    token = issue(
+        key,
+        grant_id="g",
+        project="p",
+        run="r",
+        parent="lead",
+        child="dev",
+        pointer=target,
+        cap_tokens=500,
+        uses=3,
+        expires_at=2,
+        intended_use="Confirm that reservations are atomic.",
+    )
+    rows = []
+    for depth in range(1, max(DEPTHS) + 1):
+        if depth in DEPTHS:
+            biscuit = token.rpartition(".")[2]
+            ours(token)
+            raw(biscuit)
+            times, raw_times = sample([partial(ours, token)] * CHECKS), sample([partial(raw, biscuit)] * CHECKS)
+            middle, beside = percentile(times, 0.5), percentile(raw_times, 0.5)
+            rows.append(
+                Row(
+                    "grant",
+                    f"verify, {depth} block{'s' * (depth > 1)}, p50",
+                    microseconds(middle),
+                    f"Biscuit's own {microseconds(beside)}",
+                    *at_most(middle / beside, 1.25),
+                )
+            )
+        token = attenuate(token, child="dev", cap_tokens=500 - depth, uses=2, max_depth=max(DEPTHS) + 1)
+    return rows

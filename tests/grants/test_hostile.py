@@ -1,0 +1,221 @@
+"""Tokens nobody honest would make."""  # EB-11
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import pytest
+from biscuit_auth import Biscuit, BiscuitBuilder, BlockBuilder, KeyPair
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.errors import BY_CODE, GrantForeign, GrantForged, GrantRefusal, GrantTooDeep, GrantTooLong
+from stigmergy.policy.grants import MAX_TOKEN, GrantKey, attenuate, read
+from stigmergy.policy.grants.keys import split
+from tests.grants.tree import KEY, LINEAGES, SHA, ask, at, make, refusal
+
+CHAIN = attenuate(attenuate(make(), uses=2), cap_tokens=200)
+
+
+def raw(token: str) -> bytes:
+    return base64.urlsafe_b64decode(split(token)[1])
+
+
+def with_raw(data: bytes) -> str:
+    return f"grant1.{KEY.name}.{base64.urlsafe_b64encode(data).decode()}"
+
+
+def appended(token: str, source: str, values: dict[str, Any] | None = None) -> str:
+    """The token with any Datalog at all after it, as a holder can sign it."""
+    biscuit = Biscuit.from_base64(split(token)[1], KEY.public)
+    return f"grant1.{KEY.name}.{biscuit.append(BlockBuilder(source, values)).to_base64()}"
+
+
+def signed(source: str, values: dict[str, Any] | None = None) -> str:
+    """Any Datalog at all, signed by the gateway's key."""
+    return f"grant1.{KEY.name}.{BiscuitBuilder(source, values).build(KEY.private).to_base64()}"
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x20, 0x80])
+def test_no_byte_can_be_changed(bit: int) -> None:
+    data = raw(CHAIN)
+    assert refusal(with_raw(data)) is None
+    for index in range(len(data)):
+        changed = bytearray(data)
+        changed[index] ^= bit
+        with pytest.raises(GrantForged):
+            ask(with_raw(bytes(changed)))
+
+
+def test_no_character_can_be_changed() -> None:
+    for index, character in enumerate(CHAIN):
+        other = "A" if character != "A" else "B"
+        with pytest.raises((GrantForged, GrantForeign)):
+            ask(CHAIN[:index] + other + CHAIN[index + 1 :])
+
+
+@given(st.data())
+def test_no_bytes_can_be_cut_moved_or_added(data: st.DataObject) -> None:
+    whole = raw(CHAIN)
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, len(whole)))
+    changed = whole[:start] + data.draw(st.binary(max_size=40)) + whole[end:]
+    if changed != whole:
+        with pytest.raises(GrantRefusal):
+            ask(with_raw(changed))
+
+
+@given(st.one_of(st.text(), st.binary().map(with_raw), st.text(st.sampled_from("grant1.AZ_-=")).map("grant1.".__add__)))
+def test_garbage_is_refused(text: str) -> None:
+    with pytest.raises(GrantRefusal):
+        ask(text)
+    with pytest.raises(GrantRefusal):
+        attenuate(text, uses=1)
+
+
+def test_another_spelling_of_the_same_token_is_refused() -> None:
+    for other in (
+        f"{CHAIN}=",
+        f"{CHAIN}\n",
+        f" {CHAIN}",
+        CHAIN.replace("grant1", "GRANT1"),
+        with_raw(raw(CHAIN) + b"\x28\x00"),
+    ):
+        with pytest.raises(GrantForged):
+            ask(other)
+
+
+def test_a_block_cannot_be_taken_off_or_moved_to_another_grant() -> None:
+    token = make(cap_tokens=10)
+    narrow = attenuate(token, cap_tokens=1)
+    wide = make(cap_tokens=10)
+    for one, other in ((narrow, token), (narrow, wide), (wide, narrow)):
+        left, right = raw(one), raw(other)
+        for cut in range(0, min(len(left), len(right)), 7):
+            with pytest.raises(GrantRefusal):
+                ask(with_raw(left[:cut] + right[cut:]), tokens=5, lineage=LINEAGES["tester"])
+
+
+def test_signed_by_a_key_of_ones_own() -> None:
+    mallory = GrantKey(bytes(31) + b"\x01")
+    forged = make(key=mallory)
+    with pytest.raises(GrantForeign):
+        ask(forged)
+    with pytest.raises(GrantForged):
+        ask(forged.replace(mallory.name, KEY.name))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "uses(1000); uses(2)",
+        "project(1)",
+        "check if true",
+        'check if lineage("dev") or true',
+        'check if lineage("dev") trusting previous',
+        'check all lineage($x), $x == "dev"',
+        'reject if lineage("dev")',
+        "tokens(0); check if tokens($tokens), $tokens <= 5",
+        "uses($x) <- now($x)",
+        "check if now($at), $at <= 5",
+        "check if tokens($tokens), $tokens < 5",
+        "check if tokens($n), $n <= 5",
+        "check if tokens($tokens), $tokens <= -1",
+        "check if tokens($tokens), $tokens <= 99999999999999999",
+        "check if tokens($tokens), $tokens <= 5; uses(1); check if tokens($tokens), $tokens <= 6",
+        "check if code($chars), $chars <= 5; check if tokens($tokens), $tokens <= 5",
+        'check if pointer("nonsense")',
+        'check if pointer("repo:src/x.py")',
+        f'check if prefix("repo:src/x.py@{SHA}")',
+        f'check if pointer("repo:src/%78.py@{SHA}")',
+        f'check if pointer("repo:src/x.py#L1@{SHA}")',
+        'check if "aaaaaaaa".matches("((((a{100}){100}){100}){2})+b")',
+        'grant("01K0000000000000000000GNT2", "p", "r", "lead", hex:00)',
+    ],
+)
+def test_a_block_that_says_anything_else_is_refused(source: str) -> None:
+    token = appended(make(), source)
+    start = time.perf_counter()
+    with pytest.raises(GrantForged):
+        ask(token)
+    assert time.perf_counter() - start < 1  # nothing of it was run
+
+
+def test_a_string_that_looks_like_datalog_narrows_as_it_looks() -> None:
+    """Biscuit prints strings as they are, so a holder can write a block that reads as another; it only binds itself."""
+    disguised = appended(make(), "check if lineage({x})", {"x": 'dev");\ncheck if tokens($tokens), $tokens <= 5;\n//'})
+    with pytest.raises(GrantForged):
+        ask(disguised)
+    as_ours = appended(make(), "check if lineage({x})", {"x": 'dev");\ncheck if pointer("repo:x@' + SHA})
+    assert len(read(KEY, as_ours).blocks) == 2
+    with pytest.raises(BY_CODE["GRANT_WRONG_POINTER"]):
+        ask(as_ours)
+
+
+def test_a_third_party_has_no_say() -> None:
+    stranger = KeyPair()
+    biscuit = Biscuit.from_base64(split(make())[1], KEY.public)
+    block = biscuit.third_party_request().create_block(stranger.private_key, BlockBuilder("uses(1)"))
+    token = f"grant1.{KEY.name}.{biscuit.append_third_party(stranger.public_key, block).to_base64()}"
+    with pytest.raises(GrantForged):
+        ask(token)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "uses(1)",
+        'grant("a", "b", "c", "d", hex:00); uses(1)',
+        'grant("a", "b", "c", "d", hex:ff); uses(1); check if project("b"), run("c"); check if lineage("dev"); '
+        f'check if pointer("repo:x@{SHA}"); check if now($at), $at < 9; check if tokens($tokens), $tokens <= 9; '
+        "check if code($chars), $chars <= 0",
+        'grant("a", "b", "c", "d", hex:00); uses(1); check if project("x"), run("c"); check if lineage("dev"); '
+        f'check if pointer("repo:x@{SHA}"); check if now($at), $at < 9; check if tokens($tokens), $tokens <= 9; '
+        "check if code($chars), $chars <= 0",
+        'grant("a", "b", "c", "d", hex:00); uses(1); check if project("b"), run("c")',
+    ],
+)
+def test_what_the_key_signed_for_another_purpose_is_no_grant(source: str) -> None:
+    with pytest.raises(GrantForged):
+        ask(signed(source))
+
+
+class TestBombs:
+    def test_length_is_looked_at_first(self) -> None:
+        for bomb in ("grant1." + "A" * 10_000_000, "é" * 10_000_000):
+            start = time.perf_counter()
+            with pytest.raises(GrantTooLong) as refused:
+                ask(bomb)
+            assert time.perf_counter() - start < 0.1
+            assert (refused.value.limit, refused.value.used) == (MAX_TOKEN, len(bomb))
+            assert len(str(refused.value.problem())) < 1000
+
+    def test_as_many_blocks_as_fit(self) -> None:
+        biscuit = Biscuit.from_base64(split(make())[1], KEY.public)
+        token = ""
+        while len(longer := f"grant1.{KEY.name}.{biscuit.to_base64()}") <= MAX_TOKEN:
+            token, biscuit = longer, biscuit.append(BlockBuilder(""))
+        with pytest.raises(GrantTooDeep) as refused:
+            ask(token)
+        assert refused.value.limit == 8
+        with pytest.raises(GrantTooDeep):
+            attenuate(token, uses=1)
+        with pytest.raises(GrantTooLong):
+            ask(longer)
+
+    def test_narrowing_stops_before_a_token_grows_too_long(self) -> None:
+        path = "文" * 150
+        token = make(pointer=f"repo:{path}@{SHA}", intended_use="文" * 500)
+        narrower = [f"repo:{path}#L{line}-L9@{SHA}" for line in range(1, 9)]
+        while len(token) < 7000:
+            token = attenuate(token, pointer=narrower.pop(0), max_depth=99)
+        with pytest.raises(GrantTooLong):
+            attenuate(token, pointer=narrower[0], max_depth=99)
+        assert refusal(token, pointer=at(f"repo:{path}#L9@{SHA}"), max_depth=99) is None
+
+    def test_a_block_full_of_facts(self) -> None:
+        with pytest.raises(GrantRefusal):
+            ask(appended(make(), "".join(f"uses({number});" for number in range(400))))
