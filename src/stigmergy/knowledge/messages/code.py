@@ -17,9 +17,9 @@ from stigmergy.knowledge.messages.code_lines import LONGEST, score
 
 How = Literal["fenced", "indented", "inline", "diff", "pasted"]
 
-ENOUGH: Final = 10
+ENOUGH: Final = 14
 """Points a line, or neighbouring lines together, need to be code."""
-CEILING: Final = 12
+CEILING: Final = 16
 """No single line brings more than this into its neighbourhood."""
 FLOOR: Final = -12
 """Nor takes more than this out of it."""
@@ -31,7 +31,9 @@ _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)?(`{3,}|~{3,})([^`]*)$")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _MARKED = re.compile(r"[+-](?:[^ +-]|  )")
 _REMARK = re.compile(r"[ \t]*(?:#|//|/\*|\"\"\"|'''|--|<!--|;;|rem\b)", re.IGNORECASE)
-_DIFF_HEAD = re.compile(r"diff --git \S+ \S+|index [0-9a-f]{7,64}\.\.[0-9a-f]{7,64}|(?:---|\+\+\+) (?:[ab]/\S|/dev/null)")
+_DIFF_HEAD = re.compile(
+    r"diff --git \S+ \S+|index [0-9a-f]{7,64}\.\.[0-9a-f]{7,64}|(?:---|\+\+\+) (?:[ab]/\S|/dev/null)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +171,7 @@ def _mark_diffs(units: list[_Unit]) -> None:
         if _HUNK.match(line):
             hunk = True
             unit.how = "diff"
-        elif _DIFF_HEAD.match(line):
-            unit.how = "diff"
-        elif hunk and line[:1] in {"+", "-", " ", "\\"}:
+        elif _DIFF_HEAD.match(line) or (hunk and line[:1] in {"+", "-", " ", "\\"}):
             unit.how = "diff"
         elif not (hunk and unit.blank):
             hunk = False
@@ -188,12 +188,11 @@ def _score(units: list[_Unit]) -> None:
 
 def _join(units: list[_Unit]) -> None:
     """Lines that are code by themselves or together with their neighbours."""
-    points = [max(FLOOR, min(CEILING, unit.points)) for unit in units]
     total = best = 0
     start = 0
     peak = -1
     for at, unit in enumerate([*units, None]):
-        own = _settled(units, points, at) if unit is not None and unit.how is None and not unit.blank else None
+        own = _settled(units, at) if unit is not None and unit.how is None and not unit.blank else None
         if own is None and unit is not None and unit.blank:
             continue
         if own is not None and total > 0 and total + own > best - ENOUGH and total + own > 0:
@@ -209,16 +208,23 @@ def _join(units: list[_Unit]) -> None:
     _take(units, start, peak, best)
 
 
-def _settled(units: list[_Unit], points: list[int], at: int) -> int:
-    """A line's points, drawn half-way down by prose it continues and half-way up by code around it."""
-    own = points[at]
+def _settled(units: list[_Unit], at: int) -> int:
+    """A line's points, drawn down by the prose it continues and up by code beside it."""
+    own = units[at].points
     for near in (at - 1, at + 1):
-        if 0 <= near < len(units) and not units[near].blank and units[near].how is None:
-            if points[near] < 0 and near < at and units[near].text.rstrip()[-1:] not in ":.":
-                own += max(points[near], -8) // 2
-            elif points[near] > 0:
-                own += min(points[near], 6) // 3
-    return own
+        if not 0 <= near < len(units) or units[near].blank or units[near].how is not None:
+            continue
+        points = units[near].points
+        if points > 0:
+            own += min(points, 6) // 3
+        elif near < at and _continues(units[near].text):
+            own += max(points, FLOOR) * 2 // 3
+    return max(FLOOR, min(CEILING, own))
+
+
+def _continues(line: str) -> bool:
+    """May the next line be the rest of this one's sentence?"""
+    return line.rstrip()[-1:] not in ":." and not _REMARK.match(line)
 
 
 def _take(units: list[_Unit], start: int, peak: int, best: int) -> None:
@@ -241,7 +247,7 @@ def _bridge(units: list[_Unit]) -> None:
     for at, unit in enumerate(units):
         if unit.how is None:
             continue
-        gap = units[last + 1 : at] if 0 <= last and at - last <= REMARK + 1 else []
+        gap = units[last + 1 : at] if last >= 0 and at - last <= REMARK + 1 else []
         filled = [near for near in gap if not near.blank]
         if filled and _REMARK.match(filled[0].text):
             for near in filled:

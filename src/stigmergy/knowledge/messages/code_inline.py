@@ -8,10 +8,10 @@ from typing import Final
 
 from stigmergy.knowledge.messages.code_lines import CODE_WORDS, COMMON, LONGEST, score
 
-MARKED: Final = 6
+MARKED: Final = 8
 """Points that backticks are worth to what they hold."""
-ENOUGH_INLINE: Final = 14
-ENOUGH_STRETCH: Final = 13
+ENOUGH_INLINE: Final = 16
+ENOUGH_STRETCH: Final = 11
 
 _RUN = re.compile(r"`+")
 _SINGLE = re.compile(
@@ -21,10 +21,13 @@ _SINGLE = re.compile(
 )
 _PAIR = re.compile(r"[\w.-]+ [\w.-]+|[^<>]* ?<[^<>\s]+>")  # two words; a text and its target
 _COMMAND = re.compile(r"[a-z][\w.+/-]*(?: [\w./:@=,~<>\[\]*+%^#…-]+){1,7}")
+_BETWEEN = re.compile(r"[\w)\]\"'}] (?:[-+*/%|&:]?=|[=!<>]=|[-+*/%<>?]|&&|\|\||=>|:=) [\w(\[\"'{$&*-]")  # a + b
 _QUOTED = re.compile(r"[(\[]?(?:\"[^\"]*\"|'[^']*')[),.;\]]{0,2}")
 
 _STRONG = re.compile(r"[{}]|===?|!==?|&&|\|\||=>|[-+*/|&:]=|\+\+|\w\[[^\]]*\]\.|\w\(.*\)[.;{]|^=$|^\+$|\);|\)\{|\):$")
-_MEDIUM = re.compile(r"\w\([^)\s]|[\w\]]=[\w\"'({\[]|;$|[\"'][,)\]]|->|^[-*/<>%|&]$|</?\w+|^\(\w|\w\)$|^\$\w|^[\[(]|::\w")
+_MEDIUM = re.compile(
+    r"\w\([^)\s]|[\w\]]=[\w\"'({\[]|;$|[\"'][,)\]]|->|^[-*/<>%|&]$|</?\w+|^\(\w|\w\)$|^\$\w|^[\[(]|::\w"
+)
 _WEAK = re.compile(r"\w_\w|[a-z][A-Z]|\w\.\w|^\d+[,)]?$|^\W+$|^\w[,)]?$|^[A-Z_]+$|^[\"']")
 
 
@@ -51,7 +54,7 @@ def backticks(text: str, begin: int, finish: int) -> Iterator[tuple[int, int, in
 def is_expression(content: str) -> bool:
     """Is what stands in backticks more than one name, path, command, version, flag or pointer?"""
     content = content.strip()
-    if not content:
+    if not any(char.isalpha() for char in content):
         return False
     if len(content) > LONGEST:
         return True if score(content[:LONGEST]) + MARKED >= ENOUGH_INLINE else stretch(content[:LONGEST]) is not None
@@ -60,7 +63,7 @@ def is_expression(content: str) -> bool:
     first = content.partition(" ")[0]
     if _COMMAND.fullmatch(content) and first not in CODE_WORDS and " = " not in content:
         return False
-    return score(content) + MARKED >= ENOUGH_INLINE
+    return _BETWEEN.search(content) is not None or score(content) + MARKED >= ENOUGH_INLINE
 
 
 def stretch(text: str) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ the corpus in `tests/code` and rounded to integers.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 LONGEST: Final = 240
@@ -17,7 +18,7 @@ _STRING = re.compile(r'"[^"]*"|(?<![\w\'])\'[^\']*\'(?!\w)')
 _NUMBERED = re.compile(r"[ \t]{0,8}\d{1,6}(?:[ \t]?[|:→│]|\t)(?=[ \t]|$)")
 _QUOTE_MARK = re.compile(r"(?:[ \t]{0,3}>[ \t]?(?![>=]))+")
 _COMMENT = re.compile(r"(?:^|[ \t;{}),])(?://|/\*|#[ \t]).*$|^--[ \t].*$")
-_PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])[A-Za-z][a-z]*(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
+_PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+)(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
 
 _BLOCK = (
     "def|class|if|elif|else|for|while|try|except|finally|with|async|match|case|switch|do|catch|function|fn|func|sub|"
@@ -31,12 +32,15 @@ _STATEMENT = (
 )
 _SQL = (
     "SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|FROM|WHERE|GROUP BY|ORDER BY|JOIN|VALUES|PRIMARY KEY|"
-    "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|AND|OR|AS|ON|IN|DEFAULT|INDEX"
+    "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|INNER|LEFT"
 )
 COMMON = frozenset(
-    "the a an of to is are be that this it by was were can will which should when has have and on now or as at its not "
-    "may must any all you we they their then than but only also because so there where who how what into does do such "
-    "same one if no more been being would could your our these those".split()
+    re.findall(
+        r"\w+",
+        "the a an of to is are be that this it by was were can will which should when has have and on now or as at "
+        "its not may must any all you we they their then than but only also because so there where who how what "
+        "into does do such same one if no more been being would could your our these those",
+    )
 )
 CODE_WORDS = frozenset(f"{_BLOCK}|{_STATEMENT}".split("|")) | {"in", "is", "not", "and", "or", "as", "self"}
 
@@ -51,7 +55,7 @@ COUNTED: Final[dict[str, tuple[re.Pattern[str], int]]] = {
     ),
     "spaced assignment": (re.compile(r"[\w\])}\"'*] [-+*/|&:.?%]?= ?"), 2),
     "tight assignment": (re.compile(r"[\w\]]=[^\s=]"), 3),
-    "comparison": (re.compile(r"[\w)\]] (?:[<>]=?|[*/%^|&]) [\w(\"'-]"), 2),
+    "comparison": (re.compile(r"[\w)\]] (?:[<>]=?|[+*/%^|&]) [\w(\"'-]"), 2),
     "subscript": (re.compile(r"[\w)]\[(?!\])"), 2),
     "bracket list": (re.compile(r"(?<![\w\])])\[[\w\"']"), 1),
     "brace": (re.compile(r"[{}]"), 3),
@@ -85,7 +89,10 @@ OPENING: Final[dict[str, re.Pattern[str]]] = {
         rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))"
     ),
     "statement word": re.compile(rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])"),
-    "import": re.compile(r"(?:import|from|use|using|#include|require|package|cimport|source)\s+[\w.\"'<{*:@/-]+[^ ]*(?:;|$|\s+c?import\b)"),
+    "import": re.compile(
+        r"(?:import|from|use|using|#include|require|package|cimport|source)\s+[\w.\"'<{*:@/-]+[^ ]*"
+        r"(?:;|$|\s+c?import\b)"
+    ),
     "assignment": re.compile(r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*"),
     "key": re.compile(r"(?:- )?[\"']?[\w.@/$-]+[\"']?\s?:(?:\s|$)"),
     "quoted key": re.compile(r"\"\"\s*:|'[^']*'\s*:"),
@@ -94,8 +101,14 @@ OPENING: Final[dict[str, re.Pattern[str]]] = {
     "section": re.compile(r"\[\[?[\w.\"-]+\]\]?$"),
     "tag first": re.compile(r"<[/!?A-Za-z]"),
     "prompt": re.compile(r"(?:>>>|\.\.\.|[$%]|PS>) \S"),
-    "call first": re.compile(r"[\w.$:>-]+[!?]?\("),
-    "lone call": re.compile(r"[\w.$]+\(.*\)[;,]?$"),
+    "call first": re.compile(r"[\w.$:>-]+[!?]?\((?!\)$)"),
+    "lone call": re.compile(r"[\w$]+\((?!\)).*\)[;,]?$|[\w$]+\.[\w.$]+\(.*\)[;,]?$|\w+\(\);$"),
+    "pipeline": re.compile(
+        r"[a-z][\w.-]* [^|]*\| ?(?:grep|awk|sed|sort|uniq|xargs|head|tail|tee|wc|cut|jq|less|tr|cat)\b"
+    ),
+    "query": re.compile(
+        r"(?:select|SELECT)\s.{1,80}\s(?:from|FROM)\s|(?:insert into|delete from|alter table|create table) \S"
+    ),
     "closing": re.compile(r"[)\]}]+[ \t;,.:({)\]}]*"),
     "chained": re.compile(r"\.\w+\(|&& |\|\| |\| \w|\+ [\"'\w]|\? |: [\w\"']"),
     "trace": re.compile(r"File \"\", line \d|at [\w.$<>]+\(|Traceback \("),
@@ -103,7 +116,7 @@ OPENING: Final[dict[str, re.Pattern[str]]] = {
     "selector": re.compile(r"[.#:\w\[\]=\"' >+~*,()-]+[{,]$"),
     "capital": re.compile(r"[\"'(*_]*[A-Z][a-z]+,? [a-z]"),
     "item": re.compile(r"(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)]?) "),
-    "field": re.compile(r":[\w* ]+:\s|[A-Z][A-Za-z ]+:(?:\s|$)"),
+    "field": re.compile(r":[\w* ]+:\s|[A-Z][A-Za-z_ -]+:(?:\s|$)|[a-z_]\w*: [A-Z][a-z]+ [a-z]"),
 }
 
 # name → pattern searched before the end of the line.
@@ -119,7 +132,7 @@ ENDING: Final[dict[str, re.Pattern[str]]] = {
     "ends \\": re.compile(r"\\$"),
     "ends string": re.compile(r"[\"'],?$"),
     "ends operator": re.compile(r"(?:[=+*/|&<?]|\band|\bor)$"),
-    "ends sentence": re.compile(r"[A-Za-z)\"'’\]*]{2}[.!?][\"')*_]*$"),
+    "ends sentence": re.compile(r"[^\s.][.!?][\"')*_]*$"),
     "ends word": re.compile(r"(?:^| )[a-z]+$"),
 }
 
@@ -132,90 +145,93 @@ FEATURES: Final = (*SHAPES, *COUNTED, *OPENING, *ENDING)
 
 
 POINTS: Final[dict[str, int]] = {
-    'bias': 2,
-    'indent 2': 2,
-    'indent 4': 5,
-    'has comment': 3,
-    'no words': 3,
-    'strings': -1,
-    'unbalanced': 3,
-    'dense 10': 0,
-    'dense 20': 1,
-    'dense 30': 3,
-    'one word': -1,
-    'two words': 1,
-    'plain': -1,
-    'plain run 3': -2,
-    'plain run 5': 0,
-    'plain run 8': -1,
-    'common': -4,
-    'commas': -1,
-    'mostly plain': -2,
-    'call': 1,
-    'empty call': 0,
-    'method call': 3,
-    'operator': 4,
-    'spaced assignment': 6,
-    'tight assignment': 4,
-    'comparison': 3,
-    'subscript': 3,
-    'bracket list': 0,
-    'brace': 4,
-    'semicolon': 3,
-    'sigil': 4,
-    'name': 1,
-    'constant': 3,
-    'dotted': -2,
-    'tag': 7,
-    'attribute': 3,
-    'annotated': 4,
-    'arrow': 0,
-    'pointer': 2,
-    'number': 1,
-    'long flag': 3,
-    'sql': 5,
-    'tight comma': 2,
-    'string and comma': 2,
-    'directive': 10,
-    'declaration': 8,
-    'block': 7,
-    'statement': 7,
-    'statement word': 5,
-    'import': 8,
-    'assignment': 9,
-    'key': 4,
-    'quoted key': 6,
-    'string': 3,
-    'decorator': 6,
-    'section': 6,
-    'tag first': 8,
-    'prompt': 8,
-    'call first': 4,
-    'lone call': 8,
-    'closing': 4,
-    'chained': 4,
-    'trace': 10,
-    'comment': 4,
-    'selector': 2,
-    'capital': -4,
-    'item': -7,
-    'field': -8,
-    'ends ;': 8,
-    'ends open': 7,
-    'ends }': 5,
-    'ends )': 1,
-    'ends );': 4,
-    'ends ],': 4,
-    'ends ,': 2,
-    'ends :': -1,
-    'ends \\': 4,
-    'ends string': 3,
-    'ends operator': 3,
-    'ends sentence': -10,
-    'ends word': 0,
+    "bias": 4,
+    "indent 2": 2,
+    "indent 4": 5,
+    "has comment": 3,
+    "no words": 2,
+    "strings": -2,
+    "unbalanced": 3,
+    "dense 10": 0,
+    "dense 20": 0,
+    "dense 30": 2,
+    "one word": -3,
+    "two words": 0,
+    "plain": -2,
+    "plain run 3": -2,
+    "plain run 5": 0,
+    "plain run 8": -2,
+    "common": -3,
+    "commas": 0,
+    "mostly plain": 0,
+    "call": 0,
+    "empty call": 0,
+    "method call": 3,
+    "operator": 5,
+    "spaced assignment": 6,
+    "tight assignment": 4,
+    "comparison": 3,
+    "subscript": 3,
+    "bracket list": 0,
+    "brace": 5,
+    "semicolon": 3,
+    "sigil": 4,
+    "name": 1,
+    "constant": 3,
+    "dotted": -3,
+    "tag": 7,
+    "attribute": 3,
+    "annotated": 5,
+    "arrow": -1,
+    "pointer": 2,
+    "number": 1,
+    "long flag": 4,
+    "sql": 10,
+    "tight comma": 2,
+    "string and comma": 2,
+    "directive": 10,
+    "declaration": 8,
+    "block": 7,
+    "statement": 6,
+    "statement word": 5,
+    "import": 8,
+    "assignment": 9,
+    "key": 4,
+    "quoted key": 6,
+    "string": 3,
+    "decorator": 6,
+    "section": 6,
+    "tag first": 8,
+    "prompt": 8,
+    "call first": 3,
+    "lone call": 8,
+    "pipeline": 18,
+    "query": 20,
+    "closing": 4,
+    "chained": 4,
+    "trace": 12,
+    "comment": 4,
+    "selector": 2,
+    "capital": -4,
+    "item": -7,
+    "field": -9,
+    "ends ;": 8,
+    "ends open": 6,
+    "ends }": 6,
+    "ends )": 1,
+    "ends );": 4,
+    "ends ],": 4,
+    "ends ,": 2,
+    "ends :": -2,
+    "ends \\": 4,
+    "ends string": 3,
+    "ends operator": 2,
+    "ends sentence": -10,
+    "ends word": 0,
 }
 
 
+@lru_cache(maxsize=4096)
 def score(line: str) -> int:
     """The points of one line: above nothing it leans to code, below to prose."""
     return sum(POINTS[name] * count for name, count in features(line).items())
