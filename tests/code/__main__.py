@@ -9,9 +9,7 @@ SHOWN = 12
 
 
 def row(name: str, tuning: Count, held_out: Count) -> str:
-    return (
-        f"  {name:<14} {tuning.samples:>6} {tuning.share:>8.2%}   {held_out.samples:>6} {held_out.share:>8.2%}"  # one line
-    )
+    return f"  {name:<14} {tuning.samples:>6} {tuning.share:>8.2%}   {held_out.samples:>6} {held_out.share:>8.2%}"
 
 
 def table(title: str, tuning: dict[str, Count], held_out: dict[str, Count]) -> None:

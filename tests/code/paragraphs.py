@@ -11,13 +11,14 @@ import inspect
 import re
 import sysconfig
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from pydoc_data.topics import topics
 
 from tests.code.files import ROOT, commit_messages, distributions, our_files, package_files, read, sources
 from tests.code.snippets import Sample, number
 
-PER_KIND = {"docstring": 2000, "readme": 800, "changelog": 500, "licence": 200, "reference": 500}
+PER_KIND = {"docstring": 4000, "readme": 1000, "changelog": 500, "licence": 200, "reference": 1000}
 FUNCTION_WORDS = re.compile(
     r"(?<![^\s(])(the|a|an|of|to|is|are|be|that|this|it|by|was|were|can|will|which|should|when|has|have|and|on|now)"
     r"(?=[\s,.)])",
@@ -39,9 +40,17 @@ def is_prose(paragraph: str) -> bool:
         return False
     if paragraph.count("`") % 2 or ">>>" in paragraph or not 25 <= len(paragraph) <= 2000:
         return False
+    if any(_announces(one, two) for one, two in pairwise(lines)):
+        return False
     words = re.findall(r"[A-Za-z]+", paragraph)
     common = len(FUNCTION_WORDS.findall(paragraph))
     return len(words) >= 5 and common >= 2 and common * 12 >= len(words)
+
+
+def _announces(one: str, two: str) -> bool:
+    """A line that ends with a colon, and below it, set in, something that is no sentence: an example."""
+    set_in = len(two) - len(two.lstrip()) > len(one) - len(one.lstrip())
+    return one.endswith(":") and set_in and not FUNCTION_WORDS.search(two) and not ITEM.match(two)
 
 
 def paragraphs(text: str) -> Iterator[str]:
@@ -65,7 +74,7 @@ def _from(kind: str, text: str, origin: str) -> Iterator[Sample]:
 
 def docstrings() -> Iterator[Sample]:
     paths = sorted(sources()["python"], key=lambda path: number(path.name + str(path.stat().st_size)))
-    for path in paths[:900]:
+    for path in paths[:1600]:
         try:
             tree = ast.parse(read(path))
         except SyntaxError:
