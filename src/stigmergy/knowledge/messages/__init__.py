@@ -11,6 +11,7 @@ from stigmergy.knowledge.messages.budget import (
     texts_of,
 )
 from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, validate_message
+from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
 from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
 from stigmergy.knowledge.messages.printing import message_object, print_message
 from stigmergy.knowledge.messages.resend import Recognised, resend_template
@@ -39,6 +40,7 @@ __all__ = [
     "Budgets",
     "ChildMessage",
     "CodeChars",
+    "CodeSpan",
     "DerefRequest",
     "Excess",
     "GrantNote",
@@ -54,6 +56,8 @@ __all__ = [
     "Verdict",
     "accept_message",
     "check_budget",
+    "code_chars",
+    "find_code",
     "find_excess",
     "judge",
     "measure",

@@ -1,0 +1,320 @@
+"""What one line looks like: a list of small counts, and the points each of them is worth.
+
+The counts are plain lexical ones and every one is capped, so a line costs one pass of each pattern and nothing more.
+No pattern repeats a repetition. `docs/inline-code.md` is the definition; the points were fitted on the tuning half of
+the corpus in `tests/code` and rounded to integers.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+LONGEST: Final = 240
+"""A longer line is judged in pieces of at most this many characters."""
+
+_STRING = re.compile(r'"[^"]*"|(?<![\w\'])\'[^\']*\'(?!\w)')
+_NUMBERED = re.compile(r"[ \t]{0,8}\d{1,6}(?:[ \t]?[|:→│]|\t)(?=[ \t]|$)")
+_QUOTE_MARK = re.compile(r"(?:[ \t]{0,3}>[ \t]?(?![>=]))+")
+_COMMENT = re.compile(r"(?:^|[ \t;{}),])(?://|/\*|#[ \t]).*$|^--[ \t].*$")
+_PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+)(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
+
+_BLOCK = (
+    "def|class|if|elif|else|for|while|try|except|finally|with|async|match|case|switch|do|catch|function|fn|func|sub|"
+    "struct|enum|union|interface|impl|trait|module|namespace|begin|unless|loop|template|default|cdef|cpdef|foreach"
+)
+_STATEMENT = (
+    "return|raise|import|from|assert|del|yield|await|lambda|global|nonlocal|break|continue|pass|let|const|var|public|"
+    "private|protected|static|final|extern|typedef|unsigned|void|int|char|bool|float|double|auto|use|mod|pub|package|"
+    "export|throw|new|goto|include|require|local|set|unset|echo|then|fi|done|esac|end|endif|source|test|alias|print|"
+    "struct|enum|cimport|inline|type|defer|go|val|override|abstract|using|extends|elif"
+)
+_SQL = (
+    "SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|FROM|WHERE|GROUP BY|ORDER BY|JOIN|VALUES|PRIMARY KEY|"
+    "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|INNER|LEFT"
+)
+COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "the a an of to is are be that this it by was were can will which should when has have and on now or as at "
+        "its not may must any all you we they their then than but only also because so there where who how what "
+        "into does do such same one if no more been being would could your our these those",
+    )
+)
+CODE_WORDS = frozenset(f"{_BLOCK}|{_STATEMENT}".split("|")) | {"in", "is", "not", "and", "or", "as", "self"}
+
+# name → (pattern, cap). Counted on the line without its strings and its comment.
+COUNTED: Final[dict[str, tuple[re.Pattern[str], int]]] = {
+    "call": (re.compile(r"[\w\])>]\((?!\)|s\)|es\)|ies\))"), 3),
+    "empty call": (re.compile(r"\w\(\)"), 2),
+    "method call": (re.compile(r"\.\w+\((?!\))"), 2),
+    "operator": (
+        re.compile(r"===?|!==?|&&|\|\||->|=>|::|[-+*/|&^%:]=|\+\+|<<|>>|\?\.|\$[({]|\[\[|\]\]|\?\?"),
+        4,
+    ),
+    "spaced assignment": (re.compile(r"[\w\])}\"'*] [-+*/|&:.?%]?= ?"), 2),
+    "tight assignment": (re.compile(r"[\w\]]=[^\s=]"), 3),
+    "comparison": (re.compile(r"[\w)\]] (?:[<>]=?|[+*/%^|&]) [\w(\"'-]"), 2),
+    "subscript": (re.compile(r"[\w)]\[(?!\])"), 2),
+    "bracket list": (re.compile(r"(?<![\w\])])\[[\w\"']"), 1),
+    "brace": (re.compile(r"[{}]"), 3),
+    "semicolon": (re.compile(r";(?=\s*$|\S)"), 3),
+    "sigil": (re.compile(r"(?<![\w$])[$%@&][A-Za-z_{]|(?<![\w*])\*{1,2}[a-z_]\w*(?![\w*])|\bself\."), 2),
+    "name": (re.compile(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]|\b__\w|\b_[a-z]"), 4),
+    "constant": (re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*"), 2),
+    "dotted": (re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]"), 2),
+    "tag": (re.compile(r"</?[A-Za-z][\w:.-]*(?=[\s/>])[^<>]*/?>?|/>"), 3),
+    "attribute": (re.compile(r"[\w-]=\"\""), 2),
+    "annotated": (re.compile(r"[\w)\]]: ?[A-Za-z_][\w.]*(?=[,)=\[|]| =|$)"), 2),
+    "arrow": (re.compile(r"->|=>"), 1),
+    "pointer": (re.compile(r"\w \*{1,2}\w|\w\* \w|\w\*\)"), 2),
+    "number": (re.compile(r"\b0x[0-9a-fA-F]+|[\[(=,] ?-?\d"), 2),
+    "long flag": (re.compile(r"(?:^| )--?[a-zA-Z][\w-]*"), 2),
+    "sql": (re.compile(rf"\b(?:{_SQL})\b"), 3),
+    "tight comma": (re.compile(r"[\w\"')\]],(?=[\w\"'(\[])"), 2),
+    "string and comma": (re.compile(r"[\"'],"), 2),
+}
+
+# name → pattern tried at the start of the line.
+OPENING: Final[dict[str, re.Pattern[str]]] = {
+    "directive": re.compile(r"#[ \t]*(?:include|define|if|ifdef|ifndef|endif|else|elif|undef|pragma|error)\b"),
+    "declaration": re.compile(
+        r"(?:(?:async|export|pub|public|private|static|default|abstract|inline|extern|cdef|cpdef)\s)*"
+        r"(?:def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type)\s+[\w*&]+"
+        r"\s*(?:[(<\[{:=]|[*&]|$|\w+[\[({])"
+    ),
+    "block": re.compile(rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:else|try|finally|do|begin|then|loop):?$"),
+    "statement": re.compile(
+        rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))"
+    ),
+    "statement word": re.compile(rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])"),
+    "import": re.compile(
+        r"(?:import|from|use|using|#include|require|package|cimport|source)\s+[\w.\"'<{*:@/-]+[^ ]*"
+        r"(?:;|$|\s+c?import\b)"
+    ),
+    "assignment": re.compile(r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*"),
+    "key": re.compile(r"(?:- )?[\"']?[\w.@/$-]+[\"']?\s?:(?:\s|$)"),
+    "quoted key": re.compile(r"\"\"\s*:|'[^']*'\s*:"),
+    "string": re.compile(r"[rbfu]?[\"'].*[\"'][,;)\]:]*$"),
+    "decorator": re.compile(r"@[A-Za-z_][\w.]*(?:\(|$)"),
+    "section": re.compile(r"\[\[?[\w.\"-]+\]\]?$"),
+    "tag first": re.compile(r"<[/!?A-Za-z]"),
+    "prompt": re.compile(r"(?:>>>|\.\.\.|[$%]|PS>) \S"),
+    "call first": re.compile(r"[\w.$:>-]+[!?]?\((?!\)$)"),
+    "lone call": re.compile(r"[\w$]+\((?!\)).*\)[;,]?$|[\w$]+\.[\w.$]+\(.*\)[;,]?$|\w+\(\);$"),
+    "pipeline": re.compile(
+        r"[a-z][\w.-]* [^|]*\| ?(?:grep|awk|sed|sort|uniq|xargs|head|tail|tee|wc|cut|jq|less|tr|cat)\b"
+    ),
+    "query": re.compile(
+        r"(?:select|SELECT)\s.{1,80}\s(?:from|FROM)\s|(?:insert into|delete from|alter table|create table) \S"
+    ),
+    "closing": re.compile(r"[)\]}]+[ \t;,.:({)\]}]*"),
+    "chained": re.compile(r"\.\w+\(|&& |\|\| |\| \w|\+ [\"'\w]|\? |: [\w\"']"),
+    "trace": re.compile(r"File \"\", line \d|at [\w.$<>]+\(|Traceback \("),
+    "comment": re.compile(r"//|/\*|\*/|<!--|--[ \t]|;;"),
+    "selector": re.compile(r"[.#:\w\[\]=\"' >+~*,()-]+[{,]$"),
+    "capital": re.compile(r"[\"'(*_]*[A-Z][a-z]+,? [a-z]"),
+    "item": re.compile(r"(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)]?) "),
+    "field": re.compile(r":[\w* ]+:\s|[A-Z][A-Za-z_ -]+:(?:\s|$)|[a-z_]\w*: [A-Z][a-z]+ [a-z]"),
+}
+
+# name → pattern searched before the end of the line.
+ENDING: Final[dict[str, re.Pattern[str]]] = {
+    "ends ;": re.compile(r";$"),
+    "ends open": re.compile(r"[{(\[]$"),
+    "ends }": re.compile(r"\}[,;)]*$"),
+    "ends )": re.compile(r"\)$"),
+    "ends );": re.compile(r"\)+[,;:]$"),
+    "ends ],": re.compile(r"\][,;:]?$"),
+    "ends ,": re.compile(r",$"),
+    "ends :": re.compile(r":$"),
+    "ends \\": re.compile(r"\\$"),
+    "ends string": re.compile(r"[\"'],?$"),
+    "ends operator": re.compile(r"(?:[=+*/|&<?]|\band|\bor)$"),
+    "ends sentence": re.compile(r"[^\s.][.!?][\"')*_]*$"),
+    "ends word": re.compile(r"(?:^| )[a-z]+$"),
+}
+
+SHAPES: Final = (
+    "bias", "indent 2", "indent 4", "has comment", "no words", "strings", "unbalanced", "dense 10", "dense 20",
+    "dense 30", "one word", "two words", "plain", "plain run 3", "plain run 5", "plain run 8", "common", "commas",
+    "mostly plain",
+)  # fmt: skip
+FEATURES: Final = (*SHAPES, *COUNTED, *OPENING, *ENDING)
+
+
+POINTS: Final[dict[str, int]] = {
+    "bias": 4,
+    "indent 2": 2,
+    "indent 4": 5,
+    "has comment": 3,
+    "no words": 2,
+    "strings": -2,
+    "unbalanced": 3,
+    "dense 10": 0,
+    "dense 20": 0,
+    "dense 30": 2,
+    "one word": -3,
+    "two words": 0,
+    "plain": -2,
+    "plain run 3": -2,
+    "plain run 5": 0,
+    "plain run 8": -2,
+    "common": -3,
+    "commas": 0,
+    "mostly plain": 0,
+    "call": 0,
+    "empty call": 0,
+    "method call": 3,
+    "operator": 5,
+    "spaced assignment": 6,
+    "tight assignment": 4,
+    "comparison": 3,
+    "subscript": 3,
+    "bracket list": 0,
+    "brace": 5,
+    "semicolon": 3,
+    "sigil": 4,
+    "name": 1,
+    "constant": 3,
+    "dotted": -3,
+    "tag": 7,
+    "attribute": 3,
+    "annotated": 5,
+    "arrow": -1,
+    "pointer": 2,
+    "number": 1,
+    "long flag": 4,
+    "sql": 10,
+    "tight comma": 2,
+    "string and comma": 2,
+    "directive": 10,
+    "declaration": 8,
+    "block": 7,
+    "statement": 6,
+    "statement word": 5,
+    "import": 8,
+    "assignment": 9,
+    "key": 4,
+    "quoted key": 6,
+    "string": 3,
+    "decorator": 6,
+    "section": 6,
+    "tag first": 8,
+    "prompt": 8,
+    "call first": 3,
+    "lone call": 8,
+    "pipeline": 18,
+    "query": 20,
+    "closing": 4,
+    "chained": 4,
+    "trace": 12,
+    "comment": 4,
+    "selector": 2,
+    "capital": -4,
+    "item": -7,
+    "field": -9,
+    "ends ;": 8,
+    "ends open": 6,
+    "ends }": 6,
+    "ends )": 1,
+    "ends );": 4,
+    "ends ],": 4,
+    "ends ,": 2,
+    "ends :": -2,
+    "ends \\": 4,
+    "ends string": 3,
+    "ends operator": 2,
+    "ends sentence": -10,
+    "ends word": 0,
+}
+
+
+@lru_cache(maxsize=4096)
+def score(line: str) -> int:
+    """The points of one line: above nothing it leans to code, below to prose."""
+    return sum(POINTS[name] * count for name, count in features(line).items())
+
+
+def unmarked(line: str) -> str:
+    """The line without the marks people put before pasted lines: a line number, a quotation mark."""
+    mark = _NUMBERED.match(line) or _QUOTE_MARK.match(line)
+    return line[mark.end() :] if mark else line
+
+
+def features(line: str) -> dict[str, int]:
+    """Everything that is counted on one line. Counts of nothing are left out."""
+    line = unmarked(line.expandtabs(4))
+    text = line.strip()
+    if not text:
+        return {}
+    found = {"bias": 1}
+    indent = len(line) - len(line.lstrip())
+    if indent >= 2:
+        found["indent 2"] = 1
+    if indent >= 4:
+        found["indent 4"] = 1
+    opening = _STRING.sub('""', text) if text[0] not in "\"'" else text
+    bare = _STRING.sub('""', text)
+    found["strings"] = min(bare.count('""'), 3)
+    uncommented = _COMMENT.sub("", bare).rstrip() if not text.startswith("#") else bare
+    if uncommented != bare and uncommented:
+        found["has comment"] = 1
+        bare = uncommented
+    for name, (pattern, cap) in COUNTED.items():
+        count = 0
+        for _ in pattern.finditer(bare):
+            count += 1
+            if count == cap:
+                break
+        if count:
+            found[name] = count
+    for name, pattern in OPENING.items():
+        if pattern.match(opening):
+            found[name] = 1
+    for name, pattern in ENDING.items():
+        if pattern.search(bare[-40:]):
+            found[name] = 1
+    _shape(bare, found)
+    return found
+
+
+def _shape(bare: str, found: dict[str, int]) -> None:
+    squeezed = len(bare) - bare.count(" ")
+    marks = sum(not (char.isalnum() or char in " .,_-'’") for char in bare)
+    for share in (10, 20, 30):
+        if marks * 100 >= squeezed * share:
+            found[f"dense {share}"] = 1
+    if sum(map(bare.count, "([{")) != sum(map(bare.count, ")]}")):
+        found["unbalanced"] = 1
+    words = bare.split()
+    if not any(char.isalpha() for char in bare):
+        found["no words"] = 1
+    elif len(words) == 1:
+        found["one word"] = 1
+    elif len(words) == 2:
+        found["two words"] = 1
+    run = longest = plain = common = commas = 0
+    for word in words:
+        core = word.strip(",.;:!?\"'()*_’“”")
+        is_plain = bool(_PLAIN.fullmatch(core)) and "(" not in word[1:] and core not in CODE_WORDS
+        if core.lower() in COMMON:
+            common += 1
+        if is_plain or (core in CODE_WORDS and run):
+            run += 1
+            plain += is_plain
+            longest = max(longest, run)
+            commas += word.endswith(",")
+        else:
+            run = 0
+        if word[-1:] in ".;:":
+            run = 0 if word[-1:] != "." else run
+    found["plain"] = min(plain, 6)
+    for least in (3, 5, 8):
+        if longest >= least:
+            found[f"plain run {least}"] = 1
+    found["common"] = min(common, 4)
+    found["commas"] = min(commas, 3)
+    if plain * 10 >= len(words) * 8 and len(words) >= 3:
+        found["mostly plain"] = 1

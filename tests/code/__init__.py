@@ -1,0 +1,1 @@
+"""How well inline code is told from prose, on real text."""

@@ -1,0 +1,80 @@
+"""Recall on snippets and false positives on prose, by kind and by half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+from stigmergy.knowledge.messages import code_chars
+from tests.code.paragraphs import prose
+from tests.code.snippets import Sample, snippets
+
+
+@dataclass(slots=True)
+class Count:
+    """How many samples there were, and how many the detector called code."""
+
+    samples: int = 0
+    found: int = 0
+    wrong: list[Sample] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        return self.found / self.samples if self.samples else 0.0
+
+
+def is_found(snippet: Sample) -> bool:
+    """A snippet is found when at least half of it is covered; a touch somewhere would be too cheap."""
+    return code_chars(snippet.text) * 2 >= len(snippet.text.strip())
+
+
+def is_accused(paragraph: Sample) -> bool:
+    return code_chars(paragraph.text) > 0
+
+
+@dataclass(slots=True)
+class Measured:
+    """One half of the corpus, measured."""
+
+    snippets: dict[str, Count] = field(default_factory=dict)
+    prose: dict[str, Count] = field(default_factory=dict)
+
+    @property
+    def recall(self) -> float:
+        return total(self.snippets.values()).share
+
+    @property
+    def false_positives(self) -> float:
+        return total(self.prose.values()).share
+
+
+def total(counts: Iterable[Count]) -> Count:
+    summed = Count()
+    for count in counts:
+        summed.samples += count.samples
+        summed.found += count.found
+    return summed
+
+
+@cache
+def corpus() -> tuple[list[Sample], list[Sample]]:
+    return snippets(), prose()
+
+
+def measure(*, held_out: bool) -> Measured:
+    measured = Measured()
+    for samples, counts, judge, right in (
+        (corpus()[0], measured.snippets, is_found, True),
+        (corpus()[1], measured.prose, is_accused, False),
+    ):
+        for sample in samples:
+            if sample.held_out != held_out:
+                continue
+            count = counts.setdefault(sample.kind, Count())
+            called = judge(sample)
+            count.samples += 1
+            count.found += called
+            if called is not right:
+                count.wrong.append(sample)
+    return measured

@@ -1,0 +1,137 @@
+"""Paragraphs of real prose: docstrings, READMEs, change logs, licences, reference pages, commit messages.
+
+A paragraph is prose when it has the shape of running text: it stands at the margin or is a list item or a field, and
+holds function words. One whose author put a whole expression in backticks is left out, for it does hold code.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sysconfig
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from pydoc_data.topics import topics
+
+from tests.code.files import ROOT, commit_messages, distributions, our_files, package_files, read, sources
+from tests.code.snippets import Sample, number
+
+PER_KIND = {"docstring": 4000, "readme": 1000, "changelog": 500, "licence": 200, "reference": 1000}
+FUNCTION_WORDS = re.compile(
+    r"(?<![^\s(])(the|a|an|of|to|is|are|be|that|this|it|by|was|were|can|will|which|should|when|has|have|and|on|now)"
+    r"(?=[\s,.)])",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]+)\1(?!`)")
+NAMED = re.compile(r"[\w./:@#~<>*+$%!?,\\ -]*(\(\))?")
+MARKUP = re.compile(r"\s*(>>>|\.\. |\||\+[-=]|[=~^\"'`#*-]{3,}|\[!|!\[|<|```|\[[^\]]+\]: |\.\. _)")
+ITEM = re.compile(r"\s*([-*+•]|\d+[.)]|:\w[^:]*:|[a-z_*]\w* ?(\([^)]*\))?:) +\S")
+FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+LOG = re.compile(r"change|release|news|history|what's new|v?\d+\.\d+", re.IGNORECASE)
+
+
+def is_prose(paragraph: str) -> bool:
+    lines = paragraph.split("\n")
+    if any(MARKUP.match(line) for line in lines) or "::\n" in paragraph + "\n":
+        return False
+    if any(not NAMED.fullmatch(quoted.group(2)) for quoted in QUOTED.finditer(paragraph)):
+        return False
+    if paragraph.count("`") % 2 or ">>>" in paragraph or not 25 <= len(paragraph) <= 2000:
+        return False
+    if any(_announces(one, two) for one, two in pairwise(lines)):
+        return False
+    words = re.findall(r"[A-Za-z]+", paragraph)
+    common = len(FUNCTION_WORDS.findall(paragraph))
+    return len(words) >= 5 and common >= 2 and common * 12 >= len(words)
+
+
+def _announces(one: str, two: str) -> bool:
+    """A line that ends with a colon, and below it, set in, something that is no sentence: an example."""
+    set_in = len(two) - len(two.lstrip()) > len(one) - len(one.lstrip())
+    return one.endswith(":") and set_in and not FUNCTION_WORDS.search(two) and not ITEM.match(two)
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Paragraphs at the margin, list items with what belongs to them, and indented descriptions of fields."""
+    literal = False
+    for block in re.split(r"\n[ \t]*\n", FENCED.sub("", text)):
+        lines = [line.rstrip() for line in block.strip("\n").split("\n")]
+        first = lines[0]
+        indented = first.startswith((" ", "\t"))
+        if (indented and literal) or (indented and not ITEM.match(first)):
+            continue
+        literal = lines[-1].endswith(":") or first.startswith("..")
+        yield "\n".join(lines)
+
+
+def _from(kind: str, text: str, origin: str) -> Iterator[Sample]:
+    for paragraph in paragraphs(text):
+        if is_prose(paragraph):
+            yield Sample(kind=kind, text=paragraph, origin=origin)
+
+
+def docstrings() -> Iterator[Sample]:
+    paths = sorted(sources()["python"], key=lambda path: number(path.name + str(path.stat().st_size)))
+    for path in paths[:1600]:
+        try:
+            tree = ast.parse(read(path))
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node, clean=False)
+                if text:
+                    yield from _from("docstring", inspect.cleandoc(text), path.name)
+
+
+def descriptions() -> Iterator[Sample]:
+    """What packages say of themselves; below a heading that speaks of releases it is a change log."""
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
+        text = FENCED.sub("", distribution.read_text("METADATA") or "")
+        kind = "readme"
+        for block in re.split(r"\n(?=#{1,4} |[^\n]+\n[-=~^]{3,}\n)", text.partition("\n\n")[2]):
+            title = block.partition("\n")[0]
+            kind = "changelog" if LOG.search(title) else "readme"
+            yield from _from(kind, block, name)
+    for path in our_files():
+        if path.suffix == ".md":
+            kind = "changelog" if path.name == "CHANGELOG.md" else "readme"
+            yield from _from(kind, read(path), path.name)
+    for path in (Path(sysconfig.get_paths()["stdlib"]) / "idlelib").glob("*.txt"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        yield from _from("changelog" if "ews" in path.name else "readme", text, path.name)
+
+
+def licences() -> Iterator[Sample]:
+    for path in [*package_files(), ROOT / "LICENSE"]:
+        if re.search(r"licen[cs]e|copying|notice", path.name, re.IGNORECASE) and path.suffix not in {".py", ".pyc"}:
+            yield from _from("licence", inspect.cleandoc(read(path)), path.name)
+
+
+def references() -> Iterator[Sample]:
+    for name, text in sorted(topics.items()):
+        yield from _from("reference", inspect.cleandoc(text), name)
+
+
+def commits() -> Iterator[Sample]:
+    for message in commit_messages():
+        for paragraph in re.split(r"\n\s*\n", message):
+            if not re.match(r"[\w-]+: .*<.*@", paragraph):
+                yield Sample(kind="commit", text=paragraph.strip(), origin=message.partition("\n")[0])
+
+
+def prose() -> list[Sample]:
+    unique: dict[str, Sample] = {}
+    for source in (docstrings, descriptions, licences, references, commits):
+        for sample in source():
+            unique.setdefault(sample.text, sample)
+    taken: dict[str, int] = {}
+    found = []
+    for sample in sorted(unique.values(), key=lambda sample: sample.number):
+        taken[sample.kind] = taken.get(sample.kind, 0) + 1
+        if taken[sample.kind] <= PER_KIND.get(sample.kind, 500):
+            found.append(sample)
+    return found

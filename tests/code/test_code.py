@@ -1,0 +1,159 @@
+"""Inline code is found whatever its shape, and prose about code passes. # EB-07"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stigmergy.knowledge.messages import CodeSpan, code_chars, find_code
+from tests.code import doc
+
+LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
+CODE = {
+    name: code.rstrip("\n")
+    for name, _, code in (block.partition("\n") for block in LANGUAGES.removeprefix("=== ").split("\n=== "))
+}
+
+PROSE = [
+    "`git status`",
+    "`stig put`",
+    "Run `stig put` then `git commit -m wip` on `main`.",
+    "`src/a/b.py`",
+    "`v1.2.3`",
+    "`--no-verify`",
+    "`repo:abc123:src/a.py#L1-L20`",
+    "`foo`",
+    "`Foo.bar()`",
+    "`pip install -e .`",
+    "The gateway reserves budget before write in src/gateway/budget.py (reserve_budget), so retries are free.",
+    "vendor_client.py returns 429 when X-Rate-Limit < 5; callers retry 3 times.",
+    "Use UTF-8; see RFC 3339, section 5.6 (ISO 8601).",
+    "Budget is 800 tokens, 12 engrams, 500 chars.",
+    "p95 = 12 ms, was 40 ms (n = 1,000).",
+    "- `a` → `b`\n- `c` → `d`",
+    "TASK_STATUS: DONE",
+    "TypeError: 'NoneType' object is not subscriptable",
+    "Function parse_header() in http/parser.c leaks when len > 0 and buf == NULL.",
+    "The test test_foo[bar-1] fails with KeyError('x') on Python 3.12.",
+    "HTTP_PROXY and NO_PROXY are ignored by the client, see settings.py:42.",
+    "https://example.org/a?b=c&d=e shows it.",
+    "Set STIGMERGY_HOME=/tmp/x to move the catalogue.",
+    "core/journal/format.py:120-140 writes the checksum; core/journal/reader.py checks it",
+    "  - first item (see a.py)\n  - second item",
+    "claims must have <= 3 sentences and >= 1 pointer",
+    "key: value pairs are kept in order",
+    "Fix #123: handle None in get_user()",
+    "The lock is taken in `Store.commit(change)` and released in `finally`.",
+    "state machine: idle -> running -> done",
+    "1. Read the file\n2. Parse it\n3. Write it back",
+    "int(x) truncates toward zero, round(x) does not",
+    "`SELECT`",
+    "`import httpx`",
+]
+
+HOSTILE = {
+    "one letter": "a" * 1_000_000,
+    "backticks": "`" * 1_000_000,
+    "pairs of backticks": "` " * 500_000,
+    "backticks of many widths": "".join("`" * (width % 900 + 1) + " " for width in range(2_200)),
+    "line ends": "\n" * 1_000_000,
+    "one letter a line": "a\n" * 500_000,
+    "brackets": "(" * 1_000_000,
+    "assignments": "a=" * 500_000,
+    "quotes": "\"'" * 500_000,
+    "tags": "<a " * 333_333,
+    "fences": "```\n" * 250_000,
+    "hunks": "@@ -1 +1 @@\n" * 80_000,
+    "underscores": "_" * 1_000_000,
+    "quotation marks": "> " * 500_000,
+    "letters and blanks": ("a" * 200 + " " * 39 + "\n") * 4_200,
+    "code and comments": ("x = 1;\n" + "# a b c\n" * 14) * 9_000,
+}
+
+TEXTS = st.text() | st.text(alphabet="`~ \n\t+-@>ax_=(){};:'\"#/<.,0", max_size=300)
+
+
+def whats(text: str) -> list[tuple[str, str]]:
+    return [(span.how, text[span.start : span.end]) for span in find_code(text)]
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_pasted_code_is_found_without_any_mark(name: str) -> None:
+    assert code_chars(CODE[name]) * 2 >= len(CODE[name])
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_prose_about_code_passes(text: str) -> None:
+    assert whats(text) == []
+
+
+def test_a_fence_makes_anything_code() -> None:
+    assert whats("See\n```\nhello there\n```\nend") == [("fenced", "hello there")]
+    assert whats("~~~ text\nhello\nthere") == [("fenced", "hello\nthere")]
+    assert whats("so ```print it``` is") == [("fenced", "print it")]
+
+
+def test_an_expression_in_backticks_is_code_and_a_name_is_not() -> None:
+    assert whats("The bug is `return a + b * c` there.") == [("inline", "return a + b * c")]
+    assert whats("Use ``x = foo(y)`` instead.") == [("inline", "x = foo(y)")]
+    assert whats("Use `foo`, `a.b()` and `open(path, mode)`.") == []
+
+
+def test_code_between_sentences_is_found_where_it_stands() -> None:
+    assert whats("The fix is small:\nx = compute(y)\nThen the tests pass.") == [("pasted", "x = compute(y)")]
+    assert whats("Look.\n\n    total = 0\n    for x in xs: total += x\n\nIt is slow.") == [
+        ("indented", "    total = 0\n    for x in xs: total += x")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The handler now does def close(self): self.lock.release(); return self.value + 1 and then stops.",
+        "We changed it to if (x == null) { return; } because callers pass null.",
+    ],
+)
+def test_code_inside_a_sentence_is_found(text: str) -> None:
+    assert [span.how for span in find_code(text)] == ["pasted"]
+    assert code_chars(text) < len(text)
+
+
+def test_a_diff_is_called_one() -> None:
+    text = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
+    assert find_code(text) == [CodeSpan(0, len(text), "diff")]
+    assert [how for how, _ in whats("-    return a\n+    return a + 1")] == ["diff"]
+
+
+@given(TEXTS)
+@settings(max_examples=400, deadline=None)
+def test_spans_are_sorted_inside_the_text_and_apart(text: str) -> None:
+    end = 0
+    for span in find_code(text):
+        assert end <= span.start < span.end <= len(text)
+        end = span.end
+    assert code_chars(text) <= len(text)
+    assert find_code(text) == find_code(text)
+
+
+@given(TEXTS.filter(lambda text: bool(text.strip())), st.sampled_from(["```", "~~~", "`````"]))
+@settings(max_examples=300, deadline=None)
+def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
+    text = text.replace("`", "'").replace("~", "-")
+    fenced = f"{fence}\n{text}\n{fence}"
+    assert [span.how for span in find_code(fenced)] == ["fenced"]
+    assert code_chars(fenced) >= len(text.strip())
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_megabyte_of_anything_is_read_promptly(name: str) -> None:
+    started = time.perf_counter()
+    find_code(HOSTILE[name])
+    assert time.perf_counter() - started < 60  # about 2 s each; what is not linear takes hours
+
+
+def test_the_page_tells_the_points_that_are_used() -> None:
+    assert doc.page() == doc.PAGE.read_text(encoding="utf-8")
