@@ -31,6 +31,7 @@ from stigmergy.evidence.pointers import (
 from stigmergy.evidence.receipts import BodyStore
 from stigmergy.operations import Gateway, SharedStores, Store, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
+from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
 
 DEFAULT_GOAL = "first run"
@@ -83,6 +84,7 @@ def open_project(
         evidence=_evidence(project, repositories, store),
         workplace=Workplace(project.root, repositories),
         key=TokenKey.at(settings.key_folder(project.project_id)),
+        grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
     )

@@ -94,6 +94,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── EngramNotFound            ENGRAM_NOT_FOUND
 │   ├── AgentNotFound             AGENT_NOT_FOUND
 │   ├── RunNotFound               RUN_NOT_FOUND
+│   ├── GrantNotFound             GRANT_NOT_FOUND
+│   ├── RequestNotFound           REQUEST_NOT_FOUND
 │   ├── ProjectNotFound           PROJECT_NOT_FOUND
 │   ├── RepositoryNotFound        REPOSITORY_NOT_FOUND
 │   ├── RevisionNotFound          REVISION_NOT_FOUND
@@ -769,6 +771,18 @@ class RunNotFound(NotFound):
     """There is no such run."""
 
     code = "RUN_NOT_FOUND"
+
+
+class GrantNotFound(NotFound):
+    """There is no such grant of yours in this run."""
+
+    code = "GRANT_NOT_FOUND"
+
+
+class RequestNotFound(NotFound):
+    """There is no such open request to you in this run."""
+
+    code = "REQUEST_NOT_FOUND"
 
 
 class ProjectNotFound(NotFound):

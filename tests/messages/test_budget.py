@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from stigmergy.errors import BudgetExceeded, StigmergyError
 from stigmergy.knowledge.messages import (
     Budgets,
-    InlineBudget,
     MessageKind,
     Usage,
     accept_message,
@@ -19,6 +18,7 @@ from stigmergy.knowledge.messages import (
     measure,
     validate_message,
 )
+from stigmergy.policy import InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, YEAR, child, engram, parent
 
 BUDGET = InlineBudget()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.messages import (
     ChildMessage,
-    InlineBudget,
     Message,
     MessageKind,
     ParentMessage,
@@ -18,6 +17,7 @@ from stigmergy.knowledge.messages import (
     read_message,
     resend_template,
 )
+from stigmergy.policy import InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, REF, SHA, YEAR, engram
 from tests.messages.test_budget import code_chars
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stigmergy.core import SECOND
-from stigmergy.errors import TokenExpired, TokenInvalid
+from stigmergy.errors import FormatUnknown, TokenExpired, TokenInvalid
 from stigmergy.policy import Claims, TokenKey
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
@@ -128,6 +128,6 @@ def test_two_projects_have_two_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
 def test_a_key_that_is_not_whole_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "token.key").write_bytes(content)
-    with pytest.raises(TokenInvalid, match="32 bytes"):
+    with pytest.raises(FormatUnknown, match="32 bytes"):
         TokenKey.at(tmp_path)
     assert (tmp_path / "token.key").read_bytes() == content

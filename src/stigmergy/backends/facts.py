@@ -14,8 +14,19 @@ from stigmergy.knowledge.engrams import (
     EngramPut,
     EngramReceived,
 )
+from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
-from stigmergy.policy import AgentAdded, DerefProved, PolicyApplied, RunEnded, RunOpened, TurnClosed
+from stigmergy.policy import (
+    AgentAdded,
+    DerefAnswered,
+    DerefProved,
+    DerefRequested,
+    PolicyApplied,
+    RunEnded,
+    RunOpened,
+    TurnClosed,
+)
+from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
 Fact = (
     RunOpened
@@ -30,6 +41,14 @@ Fact = (
     | EngramDelivered
     | DerefProved
     | TurnClosed
+    | DerefRequested
+    | DerefAnswered
+    | GrantIssued
+    | GrantSpent
+    | GrantRevoked
+    | MessageAccepted
+    | MessageRejected
+    | BroadcastSent
     | BriefMade
     | RequestAnswered
 )
@@ -49,3 +68,21 @@ def decode_facts(text: bytes) -> list[Fact]:
         return _decoder.decode(text)
     except msgspec.ValidationError as problem:
         raise FormatUnknown(f"The journal holds something this version does not know: {problem}.") from None
+
+
+def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
+    """What a fact puts into inboxes: run, recipient, kind, item, sender and text of each piece."""
+    match fact:
+        case MessageAccepted():
+            return [(fact.run, fact.to, "message", fact.message_id, fact.agent, fact.text)]
+        case BroadcastSent():
+            return [(fact.run, child, "broadcast", fact.broadcast_id, fact.agent, fact.text) for child in fact.to]
+        case DerefRequested():
+            text = f"{fact.ref}: {fact.reason}"
+            return [(fact.run, fact.to, "request", fact.request_id, fact.agent, text)]
+        case GrantIssued():
+            what = fact.pointer or fact.prefix or ""
+            text = f"You may read {what}: {fact.cap_tokens} tokens, {fact.uses} times."
+            return [(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
+        case _:
+            return []

@@ -6,7 +6,16 @@ from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams
 from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.grants import (
+    approve_request,
+    deny_request,
+    issue_grant,
+    list_requests,
+    request_deref,
+    revoke_grant,
+)
 from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
+from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer
 from stigmergy.operations.ports import Store
@@ -29,21 +38,31 @@ __all__ = [
     "add_agent",
     "agent_token",
     "apply_policy",
+    "approve_request",
     "brief",
+    "broadcast",
     "confirm_engram",
+    "deny_request",
     "deref_pointer",
     "end_run",
     "forget_engram",
     "get_engram",
+    "inbox",
+    "issue_grant",
     "link_pointer",
     "list_agents",
+    "list_requests",
     "open_run",
     "promote_engram",
     "put_engram",
     "put_engrams",
     "query_engrams",
+    "request_deref",
+    "revoke_grant",
+    "send_message",
     "split_place",
     "stats",
     "to_request",
+    "validate_message",
     "verify",
 ]

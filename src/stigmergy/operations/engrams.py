@@ -57,7 +57,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provenance: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped by the gateway; refused here")] = UNSET
 
 
-class _Prepared(Struct, frozen=True, kw_only=True):
+class Prepared(Struct, frozen=True, kw_only=True):
     """An engram that needs only a moment and an id to be put."""
 
     checked: CheckedEngram
@@ -77,12 +77,9 @@ def put_engram(context: Context, request: PutEngram) -> Engram:
     prepared = _prepare(context, request)
 
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
-        _check_rate(context, view, 1)
-        fact = _fact(context, view, prepared)
-        twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
-        if twin is not None:
-            return [confirmation(context, view, twin)], twin.engram
-        return [fact], fact.engram
+        check_rate(context, view, 1)
+        fact, engram = put_or_confirm(context, view, prepared)
+        return [fact], engram
 
     engram = context.commit(decide, Engram)
     context.deliver(engram.scope)
@@ -116,7 +113,7 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
             prepared.append(_prepare(context, sent, commits))
 
     def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
-        _check_rate(context, view, len(prepared))
+        check_rate(context, view, len(prepared))
         facts: dict[str, EngramPut] = {}
         for position, each in enumerate(prepared):
             with _at(position):
@@ -141,7 +138,7 @@ def _at(position: int) -> Iterator[None]:
         raise
 
 
-def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> _Prepared:
+def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> Prepared:
     """Everything about a put that needs no lock: its rules, its evidence, its keys."""
     draft = msgspec.to_builtins(request)
     places = draft.pop("at")
@@ -149,7 +146,11 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
         msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
         for position, place in enumerate(places)
     ]
-    checked = validate(draft, max_ttl=parse_duration(context.policy.max_ttl))
+    return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+
+
+def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
+    """What is left to do of that for an engram that keeps its own rules: scope, evidence and keys."""
     check_may_write(context.policy, context.caller, checked.scope)
     pointers = tuple(
         context.evidence.stamp(pointer, address, f"pointers[{position}]")
@@ -157,10 +158,17 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
     )
     context.workplace.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
-    return _Prepared(checked=checked, pointers=pointers, keys=keys)
+    return Prepared(checked=checked, pointers=pointers, keys=keys)
 
 
-def _fact(context: Context, view: View, prepared: _Prepared) -> EngramPut:
+def put_or_confirm(context: Context, view: View, prepared: Prepared) -> tuple[EngramPut | EngramConfirmed, Engram]:
+    """The fact that an engram is put, or that it says again what another says; and the engram that now says it."""
+    fact = _fact(context, view, prepared)
+    twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
+    return (fact, fact.engram) if twin is None else (confirmation(context, view, twin), twin.engram)
+
+
+def _fact(context: Context, view: View, prepared: Prepared) -> EngramPut:
     caller, checked = context.caller, prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, context.randomness)
     _check_reads(context, view, checked)
@@ -192,7 +200,7 @@ def _check_reads(context: Context, view: View, checked: CheckedEngram) -> None:
             )
 
 
-def _check_rate(context: Context, view: View, more: int) -> None:
+def check_rate(context: Context, view: View, more: int) -> None:
     """Refuse what an agent puts beyond its minute's share; the admin's imports are not counted."""
     caller, limit = context.caller, context.policy.engrams_per_minute
     if caller.role == ADMIN:

@@ -38,6 +38,8 @@ from stigmergy.policy import (
     shared_scopes,
     visible_spaces,
 )
+from stigmergy.policy.grants import GrantKey
+from stigmergy.policy.secrets import check_no_secrets
 
 T = TypeVar("T")
 
@@ -74,6 +76,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence
     workplace: Workplace
     key: TokenKey
+    grant_key: GrantKey
     randomness: Randomness
     idempotency_key: str | None
     request_digest: str | None
@@ -134,6 +137,7 @@ class Gateway:
         evidence: Evidence,
         workplace: Workplace,
         key: TokenKey,
+        grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
     ) -> None:
@@ -141,6 +145,7 @@ class Gateway:
         self.evidence = evidence
         self.workplace = workplace
         self.key = key
+        self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self._randomness = randomness
 
@@ -163,6 +168,8 @@ class Gateway:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
+        if operation.writes:
+            check_no_secrets(_texts(request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
             if caller.role not in operation.roles:
@@ -177,6 +184,7 @@ class Gateway:
                 evidence=self.evidence,
                 workplace=self.workplace,
                 key=self.key,
+                grant_key=self.grant_key,
                 randomness=self._randomness,
                 idempotency_key=key,
                 request_digest=_request_digest(operation, request) if key is not None else None,
@@ -230,3 +238,10 @@ def _chosen_run(view: View, run_id: str | None) -> Run:
 
 def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> str:
     return digest(canonical([operation.name, msgspec.to_builtins(request)]))
+
+
+def _texts(request: msgspec.Struct) -> Any:
+    """Everything a request says that could be stored; a budget token is shown, used and never kept."""
+    said = msgspec.to_builtins(request)
+    said.pop("budget_token", None)
+    return said

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import BYTES_PER_TOKEN, estimate_tokens
-from stigmergy.errors import BudgetTooSmall, NotText
+from stigmergy.errors import BudgetTooSmall, DerefDenied, GrantRefusal, NotText
 from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
@@ -21,7 +22,18 @@ from stigmergy.evidence.pointers import (
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import ADMIN, DerefProved, check_may_deref, check_tokens, present_turn, tokens_left
+from stigmergy.policy import (
+    ADMIN,
+    DerefBudget,
+    DerefProved,
+    Turn,
+    check_may_deref,
+    check_tokens,
+    lineage_of,
+    present_turn,
+    tokens_left,
+)
+from stigmergy.policy.grants import VerifiedGrant, allow, as_issued, check_spend, debits, verify
 
 DEFAULT_MAX_TOKENS = 400
 MAX_MAX_TOKENS = 100_000
@@ -38,6 +50,7 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_tokens: Annotated[
         int, Meta(ge=1, le=MAX_MAX_TOKENS, description="The whole answer is never larger; it is cut at a line's end")
     ] = DEFAULT_MAX_TOKENS
+    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that pays for it")] | None = None
 
 
 class DerefAnswer(Struct, frozen=True, kw_only=True):
@@ -69,18 +82,22 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
         raise NotText(field="pointer.ref") from None
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
-    def decide(view: View) -> tuple[list[DerefProved], DerefAnswer]:
+    def decide(view: View) -> tuple[list[Any], DerefAnswer]:
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+        grant = _paying_grant(context, view, turn, pointer, request.budget_token)
         allowed = request.max_tokens
         if caller.role != ADMIN:
-            check_may_deref(turn, budget, pointer.type)
-            allowed = min(allowed, tokens_left(turn, budget))
+            allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
         try:
             answer = _within(whole, allowed)
         except BudgetTooSmall as small:
-            if allowed < request.max_tokens:  # it is the turn that has too little left, not the request
-                check_tokens(turn, budget, int(small.used or 0))
+            if allowed < request.max_tokens:  # it is the turn or the grant that has too little left, not the request
+                needed = int(small.used or 0)
+                if grant is not None:
+                    check_spend(grant, view.spent(_ids(grant)), needed)
+                check_tokens(turn, budget, needed)
             raise
+        cost = estimate_tokens(_encode(answer))
         proof = DerefProved(
             run=caller.run.run_id,
             agent=caller.name,
@@ -88,11 +105,59 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
             type=pointer.type,
             ref=pointer.ref,
             digest=content.digest,
-            tokens=estimate_tokens(_encode(answer)),
+            tokens=cost,
+            granted=grant is not None,
         )
-        return [proof], answer
+        if grant is None:
+            return [proof], answer
+        check_spend(grant, view.spent(_ids(grant)), cost, view.revoked(_ids(grant)))
+        return [proof, *debits(grant, cost, caller.full_name)], answer
 
     return context.commit(decide, DerefAnswer, in_run=False)
+
+
+def _paying_grant(
+    context: Context, view: View, turn: Turn, pointer: Pointer, token: str | None
+) -> VerifiedGrant | None:
+    """The grant that pays for a dereference: the one whose token is shown, or, where the turn has nothing left, one
+    that was given to the caller or an ancestor and covers this."""
+    caller, budget = context.caller, context.policy.deref
+    asked: dict[str, Any] = {
+        "pointer": parse(pointer.ref),
+        "lineage": lineage_of(view, caller),
+        "project": caller.project,
+        "run": caller.run.run_id,
+        "now": view.as_of,
+    }
+    if token is not None:
+        return verify(context.grant_key, token, **asked)
+    if caller.role == ADMIN:
+        return None
+    try:
+        check_may_deref(turn, budget, pointer.type)
+    except DerefDenied:
+        for issued in view.grants_for(caller.run.run_id, asked["lineage"]):
+            with suppress(GrantRefusal):
+                grant = allow(as_issued(issued, caller.project), **asked)
+                check_spend(grant, view.spent(_ids(grant)), 1, view.revoked(_ids(grant)))
+                return grant
+        raise
+    return None
+
+
+def _left(view: View, turn: Turn, budget: DerefBudget, grant: VerifiedGrant) -> int:
+    """How many tokens a grant still pays for; the ceiling of the run holds for it too."""
+    spent = view.spent(_ids(grant))
+    caps = [
+        block.cap_tokens - (spent[block.block_id].tokens if block.block_id in spent else 0)
+        for block in grant.blocks
+        if block.cap_tokens is not None
+    ]
+    return max(0, min([*caps, budget.run_tokens - turn.run_tokens]))
+
+
+def _ids(grant: VerifiedGrant) -> list[str]:
+    return [block.block_id for block in grant.blocks]
 
 
 def as_pointer(given: Pointer | str) -> Pointer:

@@ -15,7 +15,9 @@ import msgspec
 
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EngramReads
+from stigmergy.knowledge.messages import MessageReads
 from stigmergy.policy import IdentityReads, Policy, TurnReads
+from stigmergy.policy.grants import GrantReads
 
 T = TypeVar("T")
 
@@ -49,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, EngramReads, Protocol):
+class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Protocol):
     """A store as of one moment."""
 
     @property

@@ -1,6 +1,15 @@
 """Who may do what: identity, tokens, scopes and the project's policy."""
 
-from stigmergy.policy.facts import AgentAdded, DerefProved, PolicyApplied, RunEnded, RunOpened, TurnClosed
+from stigmergy.policy.facts import (
+    AgentAdded,
+    DerefAnswered,
+    DerefProved,
+    DerefRequested,
+    PolicyApplied,
+    RunEnded,
+    RunOpened,
+    TurnClosed,
+)
 from stigmergy.policy.identity import (
     ADMIN,
     ROLES,
@@ -12,8 +21,10 @@ from stigmergy.policy.identity import (
     check_below,
     check_descends,
     check_name,
+    lineage_of,
     root_of,
 )
+from stigmergy.policy.inline import InlineBudget
 from stigmergy.policy.project import POLICY_FILE, Project, create_project, find_project
 from stigmergy.policy.rules import DEFAULT_POLICY, Policy, UrlPolicy, read_policy
 from stigmergy.policy.scopes import (
@@ -53,9 +64,12 @@ __all__ = [
     "AgentAdded",
     "Caller",
     "Claims",
+    "DerefAnswered",
     "DerefBudget",
     "DerefProved",
+    "DerefRequested",
     "IdentityReads",
+    "InlineBudget",
     "Policy",
     "PolicyApplied",
     "Project",
@@ -79,6 +93,7 @@ __all__ = [
     "check_tokens",
     "create_project",
     "find_project",
+    "lineage_of",
     "next_turn",
     "present_turn",
     "read_policy",

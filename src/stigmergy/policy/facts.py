@@ -39,7 +39,7 @@ class PolicyApplied(msgspec.Struct, frozen=True, kw_only=True, tag="policy.appli
     by: str
 
 
-class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved", tag_field="fact"):
+class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved", tag_field="fact", omit_defaults=True):
     """An agent dereferenced a pointer: what it was given, proved by digest, and what it cost."""
 
     run: str
@@ -50,6 +50,8 @@ class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved",
     ref: str
     digest: str
     tokens: int
+    granted: bool = False
+    """Whether a grant paid for it instead of the turn."""
 
 
 class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):
@@ -59,3 +61,30 @@ class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", t
     agent: str
     turn: int
     why: str
+
+
+class DerefRequested(
+    msgspec.Struct, frozen=True, kw_only=True, tag="deref.requested", tag_field="fact", omit_defaults=True
+):
+    """An agent asks to read more than its turn allows."""
+
+    request_id: str
+    run: str
+    agent: str
+    to: str
+    """Who is asked: its parent, or the admin."""
+    ref: str
+    reason: str
+    intended_use: str = ""
+    max_tokens: int
+
+
+class DerefAnswered(
+    msgspec.Struct, frozen=True, kw_only=True, tag="deref.answered", tag_field="fact", omit_defaults=True
+):
+    """A request to read more was granted or turned down."""
+
+    request_id: str
+    by: str
+    grant_id: str | None = None
+    """The grant it was given; none when it was turned down."""

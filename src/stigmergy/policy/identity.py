@@ -102,14 +102,19 @@ def check_below(role: str, parent_role: str, field: str = "role") -> None:
         raise RoleForbidden(f"A {role} cannot be the child of a {parent_role}.", field=field, limit=parent_role)
 
 
+def lineage_of(reads: IdentityReads, caller: Caller) -> tuple[str, ...]:
+    """A caller's name and those of its ancestors, itself first."""
+    names = [caller.name]
+    agent = reads.agent(caller.run.run_id, caller.name)
+    while agent is not None and agent.parent is not None and len(names) < MAX_GENERATIONS:
+        names.append(agent.parent)
+        agent = reads.agent(agent.run, agent.parent)
+    return tuple(names)
+
+
 def root_of(reads: IdentityReads, caller: Caller) -> str:
     """The full name of the agent at the top of a caller's line."""
-    agent = reads.agent(caller.run.run_id, caller.name)
-    for _ in range(MAX_GENERATIONS):
-        if agent is None or agent.parent is None:
-            break
-        agent = reads.agent(agent.run, agent.parent)
-    return agent.full_name if agent else caller.full_name
+    return f"{caller.run.run_id}/{lineage_of(reads, caller)[-1]}"
 
 
 def check_descends(reads: IdentityReads, ancestor: Caller, name: str, field: str = "as") -> Agent:

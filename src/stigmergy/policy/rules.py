@@ -9,6 +9,7 @@ import msgspec
 from stigmergy.core import parse_duration
 from stigmergy.errors import PolicyInvalid, StigmergyError
 from stigmergy.policy.identity import ROLES
+from stigmergy.policy.inline import InlineBudget
 from stigmergy.policy.turns import DerefBudget
 
 SCOPES = ("run", "project", "org", "global")
@@ -36,6 +37,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     promotion_floor: dict[str, float] = {}
     """The confidence an engram needs for a scope; where a scope is not named, 0.5, 0.7 and 0.8 on the way up."""
     urls: UrlPolicy = UrlPolicy()
+    inline: InlineBudget = InlineBudget()
+    """What a message may hold."""
     engrams_per_minute: int = 60
     """How many engrams an agent may put in one minute."""
     deref: DerefBudget = DerefBudget()
@@ -73,9 +76,11 @@ def read_policy(value: Any) -> Policy:
             raise PolicyInvalid("A promotion floor is a confidence, from 0 to 1.", field=f"promotion_floor.{scope}")
     if policy.engrams_per_minute < 1:
         raise PolicyInvalid("An agent may put at least one a minute.", field="engrams_per_minute", limit=1)
-    for field in DerefBudget.__struct_fields__:
-        if getattr(policy.deref, field) < 0:
-            raise PolicyInvalid("A budget is not negative.", field=f"deref.{field}", limit=0)
+    for name in ("deref", "inline"):
+        budget = getattr(policy, name)
+        for field in budget.__struct_fields__:
+            if getattr(budget, field) < 0:
+                raise PolicyInvalid("A budget is not negative.", field=f"{name}.{field}", limit=0)
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

@@ -130,5 +130,5 @@ def after_deref(last: Turn | None, proved: DerefProved, at: int) -> Turn:
     if last is None or last.number != proved.turn:
         last = Turn(number=proved.turn)
     count = COUNTED_AS[proved.type]
-    changed = {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
+    changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
     return msgspec.structs.replace(last, last_at=at, run_tokens=run_tokens + proved.tokens, **changed)

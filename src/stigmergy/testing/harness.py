@@ -12,6 +12,7 @@ from stigmergy.evidence.pointers import Evidence, Repositories
 from stigmergy.operations import Gateway, Workplace
 from stigmergy.operations.ports import Store
 from stigmergy.policy import RunOpened, TokenKey
+from stigmergy.policy.grants import GrantKey
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.randomness import SeededRandomness
 
@@ -57,6 +58,7 @@ def open_gateway(store: Store, root: Path, randomness: Randomness) -> Gateway:
         evidence=Evidence({}),
         workplace=Workplace(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
+        grant_key=GrantKey(b"another key only the tests know."),
         randomness=randomness,
     )
 

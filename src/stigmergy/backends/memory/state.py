@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact
+from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
 from stigmergy.core import parse_time
 from stigmergy.knowledge.brief import Brief, BriefMade
 from stigmergy.knowledge.engrams import (
@@ -24,6 +24,13 @@ from stigmergy.knowledge.engrams import (
     pointer_names,
     posted_keys,
 )
+from stigmergy.knowledge.messages import (
+    BroadcastSent,
+    Budgets,
+    Mail,
+    MessageAccepted,
+    MessageRejected,
+)
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
 from stigmergy.policy import (
     DEFAULT_POLICY,
@@ -31,7 +38,9 @@ from stigmergy.policy import (
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    DerefAnswered,
     DerefProved,
+    DerefRequested,
     Policy,
     PolicyApplied,
     Run,
@@ -45,6 +54,7 @@ from stigmergy.policy import (
     space_of,
     wider_space,
 )
+from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent, KeptRequest, Spent
 
 
 class State:
@@ -61,12 +71,23 @@ class State:
         self.votes: dict[int, set[str]] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
+        self.mail: list[tuple[str, str, Mail]] = []
+        self.requests: dict[str, KeptRequest] = {}
+        self.grants: dict[str, GrantIssued] = {}
+        self.spent: dict[str, Spent] = {}
+        self.revoked: set[str] = set()
+        self.rejections: dict[tuple[str, str], str] = {}
+        self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
         self.ordinal = 0
 
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened."""
+        for run, recipient, kind, item, sender, text in mail_of(fact):
+            position = len(self.mail) + 1
+            mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
+            self.mail.append((run, recipient, mail))
         match fact:
             case RunOpened():
                 number = len(self.runs) + 1
@@ -100,6 +121,25 @@ class State:
             case TurnClosed():
                 turn = self.turns.get((fact.run, fact.agent)) or Turn(number=fact.turn)
                 self.turns[fact.run, fact.agent] = next_turn(turn, at)
+            case DerefRequested():
+                self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
+            case DerefAnswered():
+                asked = self.requests[fact.request_id].asked
+                self.requests[fact.request_id] = KeptRequest(asked=asked, answered=True, grant_id=fact.grant_id)
+            case GrantIssued():
+                self.grants[fact.grant_id] = fact
+            case GrantSpent():
+                before = self.spent.get(fact.block_id, Spent())
+                self.spent[fact.block_id] = Spent(tokens=before.tokens + fact.tokens, uses=before.uses + 1)
+            case GrantRevoked():
+                self.revoked.add(fact.block_id)
+            case MessageRejected():
+                self.rejections[fact.run, fact.agent] = fact.rejection_id
+            case MessageAccepted():
+                self.rejections.pop((fact.run, fact.agent), None)
+            case BroadcastSent():
+                for child in fact.to:
+                    self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))
             case RequestAnswered():
@@ -220,6 +260,49 @@ class MemoryView:
         """The answer once given under this key."""
         at, answer = self._state.remembered.get((caller, key), (0, None))
         return answer if at + REMEMBERED_FOR > self._as_of else None
+
+    def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
+        """The grant of that id in that run."""
+        found = self._state.grants.get(grant_id)
+        return found if found is not None and found.run == run_id else None
+
+    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
+        """Every grant of a run made out to one of these."""
+        return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
+
+    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
+        """What was debited to these blocks."""
+        return {block_id: self._state.spent[block_id] for block_id in block_ids if block_id in self._state.spent}
+
+    def revoked(self, block_ids: Sequence[str]) -> set[str]:
+        """Which of these blocks were revoked."""
+        return self._state.revoked.intersection(block_ids)
+
+    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
+        """The request of that id in that run."""
+        found = self._state.requests.get(request_id)
+        return found if found is not None and found.asked.run == run_id else None
+
+    def open_requests(self, run_id: str) -> list[KeptRequest]:
+        """Every request nobody has answered yet."""
+        return [kept for kept in self._state.requests.values() if kept.asked.run == run_id and not kept.answered]
+
+    def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
+        """What lies in an inbox after a position."""
+        found = [
+            mail
+            for run, recipient, mail in self._state.mail
+            if (run, recipient) == (run_id, agent) and mail.position > after
+        ]
+        return found[:limit]
+
+    def budgets(self, run_id: str, agent: str) -> Budgets | None:
+        """The budgets an agent's parent last gave it."""
+        return self._state.budgets.get((run_id, agent))
+
+    def open_rejection(self, run_id: str, agent: str) -> str | None:
+        """The last message of an agent that was sent back and not sent again yet."""
+        return self._state.rejections.get((run_id, agent))
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """A version of a role's brief."""

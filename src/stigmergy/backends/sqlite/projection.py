@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from stigmergy.backends.facts import MINUTE, Fact
+from stigmergy.backends.facts import MINUTE, Fact, mail_of
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.core import parse_time
 from stigmergy.core.journal import Place
@@ -24,12 +24,15 @@ from stigmergy.knowledge.engrams import (
     pointer_names,
     posted_keys,
 )
+from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
     AgentAdded,
+    DerefAnswered,
     DerefProved,
+    DerefRequested,
     PolicyApplied,
     Run,
     RunEnded,
@@ -41,8 +44,9 @@ from stigmergy.policy import (
     space_of,
     wider_space,
 )
+from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 4
+LAYOUT = 5
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -87,6 +91,8 @@ class Projection:
             self._puts[minute] = self._puts.get(minute, 0) + 1
             return
         self.flush()
+        for run, recipient, kind, item, sender, text in mail_of(fact):
+            self._run("deliver_mail", run, recipient, kind, item, sender, at, text)
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
             self.applied.identity += 1
         match fact:
@@ -117,6 +123,23 @@ class Projection:
             case TurnClosed():
                 turn = self._turn(fact.run, fact.agent) or Turn(number=fact.turn)
                 self._set_turn(fact.run, fact.agent, next_turn(turn, at))
+            case DerefRequested():
+                self._run("ask", fact.request_id, fact.run, _encode(fact))
+            case DerefAnswered():
+                self._run("answer", fact.grant_id, fact.request_id)
+            case GrantIssued():
+                self._run("issue_grant", fact.grant_id, fact.run, fact.child, _encode(fact))
+            case GrantSpent():
+                self._run("spend_block", fact.block_id, fact.tokens)
+            case GrantRevoked():
+                self._run("revoke_block", fact.block_id)
+            case MessageRejected():
+                self._run("reject", fact.run, fact.agent, fact.rejection_id)
+            case MessageAccepted():
+                self._run("resent", fact.run, fact.agent)
+            case BroadcastSent():
+                for child in fact.to:
+                    self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
                 self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))
             case RequestAnswered():

@@ -15,10 +15,13 @@ from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_e
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
+from stigmergy.knowledge.messages import Budgets, Mail
 from stigmergy.operations.ports import Counts, Remembered
-from stigmergy.policy import DEFAULT_POLICY, Agent, Policy, Run, Turn, read_policy
+from stigmergy.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
+from stigmergy.policy.grants import GrantIssued, KeptRequest, Spent
 
 _NEVER = 1 << 62
+_decode_grant = msgspec.json.Decoder(GrantIssued).decode
 MANY_OVERDUE = 256
 T = TypeVar("T")
 
@@ -133,6 +136,56 @@ class SqliteView:
         row = self._one("remembered", caller, key, self._as_of - REMEMBERED_FOR)
         return Remembered(request=row[0], answer=row[1]) if row else None
 
+    def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
+        """The grant of that id in that run."""
+        row = self._one("grant", run_id, grant_id)
+        return _decode_grant(row[0]) if row else None
+
+    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
+        """Every grant of a run made out to one of these."""
+        rows: list[Any] = []
+        for child in children:
+            rows += self._connection.execute(self._sql["grants_for"], (run_id, child)).fetchall()
+        return [_decode_grant(issued) for _, issued in sorted(rows)]
+
+    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
+        """What was debited to these blocks."""
+        return {block: Spent(tokens=row[0], uses=row[1]) for block, row in self._blocks(block_ids) if row[1]}
+
+    def revoked(self, block_ids: Sequence[str]) -> set[str]:
+        """Which of these blocks were revoked."""
+        return {block for block, row in self._blocks(block_ids) if row[2]}
+
+    def _blocks(self, block_ids: Sequence[str]) -> list[tuple[str, Any]]:
+        found = ((block_id, self._one("block", block_id)) for block_id in block_ids)
+        return [(block_id, row) for block_id, row in found if row]
+
+    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
+        """The request of that id in that run."""
+        return _maybe(_request_from_row, self._one("request", run_id, request_id))
+
+    def open_requests(self, run_id: str) -> list[KeptRequest]:
+        """Every request nobody has answered yet."""
+        return [_request_from_row(row) for row in self._connection.execute(self._sql["open_requests"], (run_id,))]
+
+    def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
+        """What lies in an inbox after a position."""
+        rows: Any = self._connection.execute(self._sql["mail"], (run_id, agent, after, limit))
+        return [
+            Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
+            for position, kind, item, sender, at, text in rows
+        ]
+
+    def budgets(self, run_id: str, agent: str) -> Budgets | None:
+        """The budgets an agent's parent last gave it."""
+        row = self._one("budgets", run_id, agent)
+        return msgspec.json.decode(row[0], type=Budgets) if row else None
+
+    def open_rejection(self, run_id: str, agent: str) -> str | None:
+        """The last message of an agent that was sent back and not sent again yet."""
+        row = self._one("open_rejection", run_id, agent)
+        return row[0] if row else None
+
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """A version of a role's brief."""
         asked = ("last_brief", run_id, role) if version is None else ("brief", run_id, role, version)
@@ -240,6 +293,13 @@ class SqliteView:
     def _one(self, name: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(self._sql[name], values).fetchone()
         return row
+
+
+def _request_from_row(row: Any) -> KeptRequest:
+    asked, answered, grant_id = row
+    return KeptRequest(
+        asked=msgspec.json.decode(asked, type=DerefRequested), answered=bool(answered), grant_id=grant_id
+    )
 
 
 def _stored_from_row(row: Any) -> Stored:

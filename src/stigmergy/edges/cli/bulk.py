@@ -16,7 +16,7 @@ import click
 from stigmergy.core import read_json
 from stigmergy.edges.cli.progress import Bytes
 from stigmergy.edges.cli.session import Session
-from stigmergy.errors import BodyTooLarge, InputNotAFile, StigmergyError
+from stigmergy.errors import BadText, BodyTooLarge, InputNotAFile, StigmergyError
 from stigmergy.operations import OPERATIONS, to_request
 from stigmergy.operations.engrams import MAX_AT_ONCE, PutEngram, PutEngrams
 
@@ -144,3 +144,15 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, int]]:
 def _check_file(status: os.stat_result, name: str) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise InputNotAFile(f"'{name}' is not a regular file.", field="file", hint="To read standard input, give -.")
+
+
+def read_text_file(name: str, limit: int = 1_048_576) -> str:
+    """The text of a file, or of standard input for -."""
+    with _opened(name) as (file, _):
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise BodyTooLarge(field="file", limit=limit)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadText(f"'{name}' is not UTF-8.", field="file") from None

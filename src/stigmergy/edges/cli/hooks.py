@@ -66,6 +66,14 @@ def _followed(field: str) -> Callable[[Session, Operation[Any, Any], Given], Non
     return act
 
 
+def _from_file(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    """A message is given as a file; - reads stdin."""
+    from stigmergy.edges.cli.bulk import read_text_file
+
+    given["text"] = read_text_file(given["text"])
+    _ask_and_show(session, operation, given)
+
+
 def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     answer = ask(session, operation, given, "Reading the journal")
     session.answer(answer, SHOW[operation.name])
@@ -101,6 +109,9 @@ HOOKS: dict[str, Hook] = {
     ),
     "deref": Hook(_followed("pointer")),
     "link": Hook(_followed("ref")),
+    "message": Hook(_from_file),
+    "broadcast": Hook(_from_file),
+    "check": Hook(_from_file),
     "verify": Hook(_verify),
     "policy apply": Hook(_apply_policy),
 }

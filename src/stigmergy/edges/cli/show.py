@@ -13,7 +13,9 @@ from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
@@ -176,6 +178,65 @@ def _run(answer: RunAnswer) -> Iterator[str]:
     yield safe(answer.run_id)
 
 
+def _grant(answer: GrantAnswer) -> Iterator[str]:
+    yield f"Grant {safe(answer.grant_id)} for {safe(answer.child_id)}, until {safe(answer.expires_at)}."
+    yield dim("It holds for that agent as it is; this token lets it pass less on:")
+    yield safe(answer.budget_token)
+
+
+def _revoked(answer: Revoked) -> Iterator[str]:
+    yield f"{safe(answer.grant_id)} is revoked."
+
+
+def _asked(answer: RequestAnswer) -> Iterator[str]:
+    yield f"{safe(answer.request_id)} waits for {safe(answer.asked)} to answer."
+
+
+def _requests(answer: RequestsAnswer) -> Iterator[str]:
+    if not answer.requests:
+        yield "Nobody waits for an answer."
+    for row in answer.requests:
+        yield f"{safe(row.request_id)}  {safe(row.agent)}  {safe_line(row.ref)}  {row.max_tokens} tokens"
+        yield f"    {safe_line(row.reason)}"
+
+
+def _denied(answer: Denied) -> Iterator[str]:
+    yield f"{safe(answer.request_id)} is turned down."
+
+
+def _message(answer: MessageAnswer) -> Iterator[str]:
+    yield f"{safe(answer.message_id)} is with {safe(answer.to)}; turn {answer.turn} is open."
+    for title, ids in (("engram", answer.engrams), ("request", answer.requests)):
+        for each in ids:
+            yield f"  {title} {safe(each)}"
+    if answer.resends:
+        yield dim(f"  in place of {safe(answer.resends)}")
+
+
+def _broadcast(answer: BroadcastAnswer) -> Iterator[str]:
+    yield f"{safe(answer.broadcast_id)} is with {', '.join(map(safe, answer.to)) or 'nobody: you have no children'}."
+
+
+def _verdict(answer: ValidateAnswer) -> Iterator[str]:
+    used, budget = answer.usage, answer.budget
+    yield f"{'It would be taken.' if answer.ok else 'It would be refused.'}"
+    yield dim(
+        f"{used.inline_tokens} of {budget.max_inline_tokens} tokens, {used.engrams} of {budget.max_engrams} engrams, "
+        f"{used.inline_code_chars} of {budget.max_inline_code_chars} characters of code"
+    )
+    for problem in answer.problems:
+        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+
+
+def _inbox(answer: InboxAnswer) -> Iterator[str]:
+    if not answer.mail:
+        yield "Nothing new."
+    for mail in answer.mail:
+        yield f"{safe(mail.kind)} from {safe(mail.sender)}  {dim(safe(mail.item))}"
+        for line in mail.text.splitlines():
+            yield f"    {safe_line(line)}"
+
+
 def _brief(answer: BriefAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
     for line in answer.lines:
@@ -199,6 +260,16 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "confirm_engram": _confirmed,
     "forget_engram": _forgotten,
     "promote_engram": _engram,
+    "send_message": _message,
+    "broadcast": _broadcast,
+    "validate_message": _verdict,
+    "inbox": _inbox,
+    "issue_grant": _grant,
+    "approve_request": _grant,
+    "revoke_grant": _revoked,
+    "request_deref": _asked,
+    "list_requests": _requests,
+    "deny_request": _denied,
     "open_run": _run,
     "end_run": _run,
     "add_agent": _agent,

@@ -55,6 +55,30 @@ COMMANDS: dict[str, Entry] = {
         KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
     ),
     "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "message": Entry(TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml"),
+    "broadcast": Entry(
+        TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
+    ),
+    "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
+    "grant issue": Entry(
+        TEAM,
+        "Let a child read more than its turn allows.",
+        "stig grant issue coder repo:src/refunds.py#L1-L200@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --cap-tokens 500",
+    ),
+    "grant ask": Entry(
+        TEAM,
+        "Ask your parent to let you read more.",
+        'stig grant ask repo:src/refunds.py@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --reason "To check the limit"',
+    ),
+    "grant requests": Entry(TEAM, "Requests that wait for your answer.", "stig grant requests"),
+    "grant approve": Entry(TEAM, "Grant what was asked for.", "stig grant approve 01K7Z3V5QX0000000000000000"),
+    "grant deny": Entry(TEAM, "Turn a request down.", "stig grant deny 01K7Z3V5QX0000000000000000"),
+    "grant revoke": Entry(
+        TEAM,
+        "Take a grant back, and every token narrowed from it.",
+        "stig grant revoke 01K7Z3V5QX0000000000000000",
+    ),
     "run new": Entry(TEAM, "Open a run and make it the current one.", 'stig run new "Move billing to the new ledger"'),
     "run end": Entry(
         TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
@@ -79,5 +103,6 @@ COMMANDS: dict[str, Entry] = {
 GROUPS = {
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
+    "grant": "Let agents read more than a turn allows, and ask to.",
     "policy": "Decide what the project allows.",
 }

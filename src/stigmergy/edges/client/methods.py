@@ -17,7 +17,9 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
@@ -135,6 +137,135 @@ class Methods(ABC):
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
 
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; it is cut at a line's end
+            budget_token: A grant that pays for it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return self._do("link_pointer", LinkAnswer, {"ref": ref})
+
+    def issue_grant(
+        self,
+        child_id: str,
+        pointer: Pointer | str,
+        *,
+        cap_tokens: int = 400,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        intended_use: str = "",
+        inline_code_chars: int = 0,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Let a child read more than its turn allows.
+
+        Args:
+            child_id: A descendant of yours; it may pass on less
+            pointer: A pointer, or its ref alone
+            cap_tokens: Tokens it may cost in all
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            intended_use: What will be done with it
+            inline_code_chars: Code a message may carry by it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("issue_grant", GrantAnswer, {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key)
+
+    def revoke_grant(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Revoked:
+        """Take a grant back, and every token narrowed from it.
+
+        Args:
+            id: The grant's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("revoke_grant", Revoked, {"id": id}, idempotency_key)
+
+    def request_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        reason: str,
+        intended_use: str = "",
+        max_tokens: int = 400,
+        idempotency_key: str | None = None,
+    ) -> RequestAnswer:
+        """Ask your parent to let you read more.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            reason: Why it is needed
+            intended_use: What will be done with it
+            max_tokens: Tokens it may cost in all
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("request_deref", RequestAnswer, {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key)
+
+    def list_requests(
+        self,
+    ) -> RequestsAnswer:
+        """Requests that wait for your answer."""
+        return self._do("list_requests", RequestsAnswer, {})
+
+    def approve_request(
+        self,
+        id: str,
+        *,
+        cap_tokens: int | None = None,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Grant what was asked for.
+
+        Args:
+            id: The request's id
+            cap_tokens: Tokens it may cost; what was asked for unless said
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("approve_request", GrantAnswer, {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key)
+
+    def deny_request(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Denied:
+        """Turn a request down.
+
+        Args:
+            id: The request's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deny_request", Denied, {"id": id}, idempotency_key)
+
     def forget_engram(
         self,
         id: str,
@@ -178,6 +309,68 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+
+    def send_message(
+        self,
+        text: str,
+        *,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageAnswer:
+        """Report to your parent: engrams, pointers and a short answer.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            budget_token: A grant that allows inline code
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("send_message", MessageAnswer, {"text": text, "budget_token": budget_token}, idempotency_key)
+
+    def broadcast(
+        self,
+        text: str,
+        *,
+        to: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> BroadcastAnswer:
+        """Tell your children what matters, what they may spend and what to do.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            to: Which children; all of them unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("broadcast", BroadcastAnswer, {"text": text, "to": to}, idempotency_key)
+
+    def validate_message(
+        self,
+        text: str,
+        *,
+        kind: Literal["child", "parent"] = "child",
+    ) -> ValidateAnswer:
+        """Tell what would be said about a message, without sending it.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            kind: Whose form it has
+        """
+        return self._do("validate_message", ValidateAnswer, {"text": text, "kind": kind})
+
+    def inbox(
+        self,
+        *,
+        cursor: int = 0,
+        k: int = 20,
+        max_tokens: int | None = None,
+    ) -> InboxAnswer:
+        """What others sent you: reports, broadcasts, requests and grants.
+
+        Args:
+            cursor: Where the last page ended
+            k: How many at the most
+            max_tokens: The answer is never larger
+        """
+        return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
 
     def open_run(
         self,
@@ -244,33 +437,6 @@ class Methods(ABC):
     ) -> AgentsAnswer:
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
-
-    def deref_pointer(
-        self,
-        pointer: Pointer | str,
-        *,
-        max_tokens: int = 400,
-        idempotency_key: str | None = None,
-    ) -> DerefAnswer:
-        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens}, idempotency_key)
-
-    def link_pointer(
-        self,
-        ref: str,
-    ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
-
-        Args:
-            ref: The pointer's ref
-        """
-        return self._do("link_pointer", LinkAnswer, {"ref": ref})
 
     def apply_policy(
         self,

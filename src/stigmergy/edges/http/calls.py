@@ -17,9 +17,11 @@ from stigmergy.edges.http.requests import (
     bearer,
     check_content_type,
     idempotency_key,
+    is_yaml,
     read_body,
     read_fields,
     read_query,
+    read_text,
 )
 from stigmergy.errors import NumberRange
 from stigmergy.operations import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
@@ -59,10 +61,11 @@ class Endpoint:
         if token is not None:
             credential = Credential(token=token, speak_as=speak_as, idempotency_key=idempotency_key(scope))
         body = await read_body(scope, receive, self._limit)
-        if body:
+        as_text = bool(body) and self._is_text(scope, body)
+        if body and not as_text:
             check_content_type(scope)
         values.update(scope["path_params"])
-        answer = await to_thread.run_sync(partial(self._call, values, body, credential))
+        answer = await to_thread.run_sync(partial(self._call, values, body, credential, as_text))
         await send_json(send, answer)
 
     def _checked_token(self, scope: Scope) -> str:
@@ -71,8 +74,15 @@ class Endpoint:
         self._gateway.key.check(token, project=self._gateway.store.project, now=0)
         return token
 
-    def _call(self, values: dict[str, Any], body: bytes, credential: Credential) -> bytes:
-        if self._takes_body:
+    def _is_text(self, scope: Scope, body: bytes) -> bool:
+        """Whether the body is a text of its own form: YAML, or JSON that does not name the field for it."""
+        field = self._operation.text_field
+        return field is not None and (is_yaml(scope) or f'"{field}"'.encode() not in body)
+
+    def _call(self, values: dict[str, Any], body: bytes, credential: Credential, as_text: bool) -> bytes:
+        if as_text:
+            values[str(self._operation.text_field)] = read_text(body)
+        elif self._takes_body:
             values |= read_fields(body, self._limit, self._in_path)
         request = to_request(values, self._operation.request, lax=not self._takes_body)
         if not self._takes_body:

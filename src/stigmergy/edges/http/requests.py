@@ -128,6 +128,20 @@ def check_content_type(scope: Scope) -> None:
         raise ContentType(field="Content-Type", limit="application/json", used=given[:80])
 
 
+def is_yaml(scope: Scope) -> bool:
+    """Whether a body says it is YAML."""
+    given = (header(scope, b"content-type") or b"").decode("latin-1")
+    return given.partition(";")[0].strip().lower() in ("application/yaml", "application/x-yaml", "text/yaml")
+
+
+def read_text(body: bytes) -> str:
+    """The text of a body."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError as problem:
+        raise BadText(f"The body is not UTF-8 at byte {problem.start}.") from None
+
+
 def read_fields(body: bytes, limit: int, given_elsewhere: frozenset[str]) -> dict[str, Any]:
     """The fields of a JSON body; no body at all is an empty object."""
     if not body:

@@ -3,7 +3,6 @@
 from stigmergy.knowledge.messages.budget import (
     CodeChars,
     Excess,
-    InlineBudget,
     Usage,
     check_budget,
     find_excess,
@@ -12,7 +11,9 @@ from stigmergy.knowledge.messages.budget import (
 )
 from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, validate_message
 from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
+from stigmergy.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
+from stigmergy.knowledge.messages.ports import Mail, MessageReads
 from stigmergy.knowledge.messages.printing import message_object, print_message
 from stigmergy.knowledge.messages.resend import Recognised, resend_template
 from stigmergy.knowledge.messages.source import MAX_MESSAGE_BYTES
@@ -37,6 +38,7 @@ __all__ = [
     "PARENT_SECTIONS",
     "STATUSES",
     "Accepted",
+    "BroadcastSent",
     "Budgets",
     "ChildMessage",
     "CodeChars",
@@ -44,9 +46,12 @@ __all__ = [
     "DerefRequest",
     "Excess",
     "GrantNote",
-    "InlineBudget",
+    "Mail",
     "Message",
+    "MessageAccepted",
     "MessageKind",
+    "MessageReads",
+    "MessageRejected",
     "Output",
     "ParentMessage",
     "Reading",

@@ -14,30 +14,11 @@ import msgspec
 from stigmergy.core import estimate_tokens
 from stigmergy.errors import BudgetExceeded
 from stigmergy.knowledge.messages.source import Sheet
-from stigmergy.knowledge.messages.values import Budgets, ChildMessage, Message
+from stigmergy.knowledge.messages.values import ChildMessage, Message
+from stigmergy.policy import InlineBudget
 
 CodeChars: TypeAlias = Callable[[str], int]
 """How many characters of a text are code."""
-
-
-class InlineBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most a message may hold."""
-
-    max_inline_tokens: int = 800
-    max_engrams: int = 12
-    max_engram_chars: int = 500
-    """Of one claim."""
-    max_inline_code_chars: int = 0
-    max_brief_lines: int = 30
-
-    def lowered_by(self, budgets: Budgets) -> InlineBudget:
-        """The budget a parent's BUDGETS leave of this one; nothing is ever raised."""
-        lower = {
-            name: min(mine, said)
-            for name in self.__struct_fields__
-            if (said := getattr(budgets, name, None)) is not None and (mine := getattr(self, name)) is not None
-        }
-        return msgspec.structs.replace(self, **lower)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

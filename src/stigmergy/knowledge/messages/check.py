@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from stigmergy.errors import BudgetExceeded, StigmergyError
-from stigmergy.knowledge.messages.budget import CodeChars, InlineBudget, Usage, budget_refusal, find_excess, measure
+from stigmergy.knowledge.messages.budget import CodeChars, Usage, budget_refusal, find_excess, measure
 from stigmergy.knowledge.messages.parse import Reading, read_message
 from stigmergy.knowledge.messages.values import Message, MessageKind
+from stigmergy.policy import InlineBudget
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):

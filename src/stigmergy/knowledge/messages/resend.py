@@ -15,7 +15,7 @@ import msgspec
 from stigmergy.core import estimate_tokens
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import CheckedEngram
-from stigmergy.knowledge.messages.budget import CodeChars, InlineBudget, find_excess, measure
+from stigmergy.knowledge.messages.budget import CodeChars, find_excess, measure
 from stigmergy.knowledge.messages.parse import Reading
 from stigmergy.knowledge.messages.printing import lay_out, message_object
 from stigmergy.knowledge.messages.values import (
@@ -26,6 +26,7 @@ from stigmergy.knowledge.messages.values import (
     Output,
     ParentMessage,
 )
+from stigmergy.policy import InlineBudget
 
 Recognised: TypeAlias = tuple[int, int, Pointer]
 """Where pasted text starts and ends in the message as sent, in characters, and what it was pasted from."""

@@ -7,9 +7,10 @@ from stigmergy.policy.grants.blocks import Limits, Origin
 from stigmergy.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
 from stigmergy.policy.grants.issue import attenuate, issue
 from stigmergy.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
+from stigmergy.policy.grants.ports import GrantReads, KeptRequest
 from stigmergy.policy.grants.spend import Spent, check_spend, debits
 from stigmergy.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
-from stigmergy.policy.grants.verify import Block, Grant, VerifiedGrant, read, verify
+from stigmergy.policy.grants.verify import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
 
 __all__ = [
     "MAX_DEPTH",
@@ -18,8 +19,10 @@ __all__ = [
     "Grant",
     "GrantIssued",
     "GrantKey",
+    "GrantReads",
     "GrantRevoked",
     "GrantSpent",
+    "KeptRequest",
     "Limits",
     "Origin",
     "PointerTarget",
@@ -27,6 +30,8 @@ __all__ = [
     "Spent",
     "Target",
     "VerifiedGrant",
+    "allow",
+    "as_issued",
     "attenuate",
     "check_spend",
     "debits",

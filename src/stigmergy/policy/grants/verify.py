@@ -27,7 +27,9 @@ from stigmergy.errors import (
 )
 from stigmergy.evidence.pointers import Address, print_address
 from stigmergy.policy.grants.blocks import FIELD, MAX_AMOUNT, Limits, Origin, read_first, read_limits
+from stigmergy.policy.grants.facts import GrantIssued
 from stigmergy.policy.grants.keys import MAX_DEPTH, GrantKey, open_biscuit, split
+from stigmergy.policy.grants.targets import Target, read_pointer, read_prefix
 
 
 class Block(Limits, frozen=True, kw_only=True):
@@ -97,6 +99,52 @@ def verify(
         if not 0 <= amount <= MAX_AMOUNT:
             raise FieldValue("An amount is from 0 to 2^53 - 1.", field=field, limit=MAX_AMOUNT, used=amount)
     grant = read(key, token, max_depth=max_depth)
+    return allow(
+        grant,
+        pointer=pointer,
+        lineage=lineage,
+        project=project,
+        run=run,
+        now=now,
+        tokens=tokens,
+        code_chars=code_chars,
+    )
+
+
+def as_issued(issued: GrantIssued, project: str) -> Grant:
+    """A grant as the journal holds it, for a child that was given one and carries no token."""
+    target: Target = read_pointer(issued.pointer) if issued.pointer else read_prefix(issued.prefix or "")
+    origin = Origin(
+        grant_id=issued.grant_id,
+        project=project,
+        run=issued.run,
+        parent=issued.parent,
+        intended_use=issued.intended_use,
+    )
+    block = Block(
+        block_id=issued.block_id,
+        child=issued.child,
+        target=target,
+        cap_tokens=issued.cap_tokens,
+        uses=issued.uses,
+        expires_at=issued.expires_at,
+        inline_code_chars=issued.inline_code_chars,
+    )
+    return Grant(origin=origin, blocks=(block,))
+
+
+def allow(
+    grant: Grant,
+    *,
+    pointer: Address | None,
+    lineage: Sequence[str],
+    project: str,
+    run: str,
+    now: int,
+    tokens: int = 0,
+    code_chars: int = 0,
+) -> VerifiedGrant:
+    """The grant, if its blocks let this caller do this at this moment."""
     if (grant.origin.project, grant.origin.run) != (project, run):
         same = grant.origin.project == project
         raise GrantForeign(f"The budget token belongs to another {'run' if same else 'project'}.", field=FIELD)

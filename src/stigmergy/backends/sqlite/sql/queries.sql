@@ -138,3 +138,56 @@ SELECT version, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DE
 
 -- name: brief
 SELECT version, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
+
+-- name: deliver_mail
+INSERT INTO mail (run, recipient, kind, item, sender, at, text) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: mail
+SELECT position, kind, item, sender, at, text FROM mail
+WHERE run = ? AND recipient = ? AND position > ? ORDER BY position LIMIT ?;
+
+-- name: ask
+INSERT INTO requests (request_id, run, asked) VALUES (?, ?, ?);
+
+-- name: answer
+UPDATE requests SET answered = 1, grant_id = ? WHERE request_id = ?;
+
+-- name: request
+SELECT asked, answered, grant_id FROM requests WHERE run = ? AND request_id = ?;
+
+-- name: open_requests
+SELECT asked, answered, grant_id FROM requests WHERE run = ? AND NOT answered ORDER BY rowid;
+
+-- name: issue_grant
+INSERT INTO grants (grant_id, run, child, issued) VALUES (?, ?, ?, ?);
+
+-- name: grant
+SELECT issued FROM grants WHERE run = ? AND grant_id = ?;
+
+-- name: grants_for
+SELECT rowid, issued FROM grants WHERE run = ? AND child = ? ORDER BY rowid;
+
+-- name: spend_block
+INSERT INTO blocks (block_id, tokens, uses) VALUES (?, ?, 1)
+ON CONFLICT (block_id) DO UPDATE SET tokens = tokens + excluded.tokens, uses = uses + 1;
+
+-- name: revoke_block
+INSERT INTO blocks (block_id, revoked) VALUES (?, 1) ON CONFLICT (block_id) DO UPDATE SET revoked = 1;
+
+-- name: block
+SELECT tokens, uses, revoked FROM blocks WHERE block_id = ?;
+
+-- name: give_budgets
+INSERT OR REPLACE INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?);
+
+-- name: budgets
+SELECT budgets FROM given_budgets WHERE run = ? AND agent = ?;
+
+-- name: reject
+INSERT OR REPLACE INTO rejections (run, agent, rejection) VALUES (?, ?, ?);
+
+-- name: resent
+DELETE FROM rejections WHERE run = ? AND agent = ?;
+
+-- name: open_rejection
+SELECT rejection FROM rejections WHERE run = ? AND agent = ?;

@@ -104,6 +104,56 @@ CREATE TABLE read_digests (         -- every digest a dereference gave, by run
     PRIMARY KEY (run, digest)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE mail (                 -- inboxes
+    position   INTEGER PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    recipient  TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    item       TEXT    NOT NULL,
+    sender     TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    text       TEXT    NOT NULL
+) STRICT;
+CREATE INDEX mail_inbox ON mail (run, recipient, position);
+
+CREATE TABLE requests (             -- to read more than a turn allows
+    request_id TEXT    PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    asked      BLOB    NOT NULL,    -- the request, as JSON
+    answered   INTEGER NOT NULL DEFAULT 0,
+    grant_id   TEXT
+) STRICT;
+CREATE INDEX requests_open ON requests (run) WHERE NOT answered;
+
+CREATE TABLE grants (
+    grant_id   TEXT    PRIMARY KEY,
+    run        TEXT    NOT NULL,
+    child      TEXT    NOT NULL,
+    issued     BLOB    NOT NULL     -- the grant, as JSON
+) STRICT;
+CREATE INDEX grants_child ON grants (run, child);
+
+CREATE TABLE blocks (               -- what was spent of each block of a grant, and whether it was revoked
+    block_id   TEXT    PRIMARY KEY,
+    tokens     INTEGER NOT NULL DEFAULT 0,
+    uses       INTEGER NOT NULL DEFAULT 0,
+    revoked    INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE given_budgets (        -- what a parent allows a child
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    budgets    BLOB    NOT NULL,
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rejections (           -- the last message of an agent that was sent back and not sent again yet
+    run        TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    rejection  TEXT    NOT NULL,
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE briefs (
     run        TEXT    NOT NULL,
     role       TEXT    NOT NULL,

@@ -1,0 +1,52 @@
+"""What messages write into the journal."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stigmergy.knowledge.messages.values import Budgets
+
+
+class MessageAccepted(
+    msgspec.Struct, frozen=True, kw_only=True, tag="message.accepted", tag_field="fact", omit_defaults=True
+):
+    """A child reported to its parent."""
+
+    message_id: str
+    run: str
+    agent: str
+    to: str
+    """Its parent, or the admin."""
+    text: str
+    """The message in the published form, printed anew."""
+    tokens: int
+    """What it cost as it was sent."""
+    engrams: tuple[str, ...] = ()
+    """The engrams it put or confirmed."""
+    resends: str | None = None
+    """The rejection it answers."""
+
+
+class MessageRejected(msgspec.Struct, frozen=True, kw_only=True, tag="message.rejected", tag_field="fact"):
+    """A message was over its budget and sent back. What it said is not kept."""
+
+    rejection_id: str
+    run: str
+    agent: str
+    tokens: int
+    exceeded: tuple[str, ...]
+
+
+class BroadcastSent(
+    msgspec.Struct, frozen=True, kw_only=True, tag="broadcast.sent", tag_field="fact", omit_defaults=True
+):
+    """A parent spoke to its children."""
+
+    broadcast_id: str
+    run: str
+    agent: str
+    to: tuple[str, ...]
+    text: str
+    """The message in the published form, its budget tokens left out."""
+    tokens: int
+    budgets: Budgets = Budgets()

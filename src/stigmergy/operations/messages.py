@@ -1,0 +1,337 @@
+"""Messages between parents and children, held to their inline budget."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stigmergy.core import BYTES_PER_TOKEN, new_ulid, parse_duration, print_time
+from stigmergy.errors import BudgetExceeded, BudgetTooSmall, FieldValue, StigmergyError
+from stigmergy.knowledge.messages import (
+    BroadcastSent,
+    ChildMessage,
+    MessageAccepted,
+    MessageKind,
+    MessageRejected,
+    ParentMessage,
+    Reading,
+    Usage,
+    code_chars,
+    judge,
+    message_object,
+    print_message,
+    read_message,
+    resend_template,
+)
+from stigmergy.operations.declare import PARENTS, Command, Route, operation
+from stigmergy.operations.engrams import Prepared, check_rate, prepare_checked, put_or_confirm
+from stigmergy.operations.gateway import Context
+from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
+from stigmergy.operations.ports import View
+from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, lineage_of, present_turn
+from stigmergy.policy.grants import VerifiedGrant, check_spend, debits, verify
+from stigmergy.policy.secrets import check_no_secrets
+
+MAX_TEXT = 65_536
+MAX_MAIL = 100
+
+_encode = msgspec.json.Encoder().encode
+
+Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its form, as YAML or JSON")]
+
+
+class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a child reports."""
+
+    text: Text
+    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that allows inline code")] | None = None
+
+
+class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    message_id: str
+    to: str
+    engrams: list[str]
+    """The engrams it put or confirmed, in order."""
+    requests: list[str]
+    """The requests it made, in order."""
+    turn: int
+    """The turn that is open now."""
+    resends: str | None = None
+    """The rejection it answers."""
+
+
+@operation(
+    "less.message",
+    writes=True,
+    route=Route("POST", "/message"),
+    command=Command("message", ("text",)),
+    tool=True,
+    text_field="text",
+)
+def send_message(context: Context, request: SendMessage) -> MessageAnswer:
+    """Report to your parent: engrams, pointers and a short answer."""
+    reading = _read(context, request.text, "child")
+    budget, grant = _budget(context, request.budget_token)
+    usage, problems = judge(reading, budget, code_chars)
+    if problems:
+        raise _sent_back(context, reading, budget, usage, problems[0])
+    message = reading.message
+    if not isinstance(message, ChildMessage):
+        raise FieldValue("That is not a child's message.", field="text")
+    check_no_secrets(message_object(message))
+    prepared = [_prepared(context, position, checked) for position, checked in enumerate(message.engrams)]
+
+    def decide(view: View) -> tuple[list[Any], MessageAnswer]:
+        return _accept(context, view, message, prepared, usage, grant)
+
+    return context.commit(decide, MessageAnswer)
+
+
+def _accept(
+    context: Context,
+    view: View,
+    message: ChildMessage,
+    prepared: list[Prepared],
+    usage: Usage,
+    grant: VerifiedGrant | None,
+) -> tuple[list[Any], MessageAnswer]:
+    caller = context.caller
+    check_rate(context, view, len(prepared))
+    facts: list[Any] = []
+    engrams = []
+    for each in prepared:
+        fact, engram = put_or_confirm(context, view, each)
+        facts.append(fact)
+        engrams.append(engram.id)
+    asked = [
+        requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
+        for wish in message.deref_requests
+    ]
+    facts += asked
+    if grant is not None and usage.inline_code_chars:
+        ids = [block.block_id for block in grant.blocks]
+        check_spend(grant, view.spent(ids), 0, view.revoked(ids))
+        facts += debits(grant, 0, caller.full_name)
+    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+    accepted = MessageAccepted(
+        message_id=new_ulid(view.as_of, context.randomness),
+        run=caller.run.run_id,
+        agent=caller.name,
+        to=parent_of(context, view),
+        text=print_message(message),
+        tokens=usage.inline_tokens,
+        engrams=tuple(engrams),
+        resends=view.open_rejection(caller.run.run_id, caller.name),
+    )
+    facts.append(accepted)
+    facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
+    answer = MessageAnswer(
+        message_id=accepted.message_id,
+        to=accepted.to,
+        engrams=engrams,
+        requests=[fact.request_id for fact in asked],
+        turn=turn.number + 1,
+        resends=accepted.resends,
+    )
+    return facts, answer
+
+
+def _prepared(context: Context, position: int, checked: Any) -> Prepared:
+    try:
+        return prepare_checked(context, checked)
+    except StigmergyError as refusal:
+        refusal.field = f"ENGRAMS[{position}]" + (f".{refusal.field}" if refusal.field else "")
+        raise
+
+
+class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a parent tells its children."""
+
+    text: Text
+    to: Annotated[list[str], Meta(max_length=64, description="Which children; all of them unless said")] = []
+
+
+class BroadcastAnswer(Struct, frozen=True, kw_only=True):
+    broadcast_id: str
+    to: list[str]
+
+
+@operation(
+    "less.broadcast",
+    roles=PARENTS,
+    writes=True,
+    route=Route("POST", "/broadcast"),
+    command=Command("broadcast", ("text",)),
+    kept_off={"mcp": "an orchestrator broadcasts; agents report"},
+    text_field="text",
+)
+def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
+    """Tell your children what matters, what they may spend and what to do."""
+    caller = context.caller
+    reading = _read(context, request.text, "parent")
+    budget, _ = _budget(context, None)
+    usage, problems = judge(reading, budget, code_chars)
+    if problems:
+        raise _sent_back(context, reading, budget, usage, problems[0])
+    message = reading.message
+    if not isinstance(message, ParentMessage):
+        raise FieldValue("That is not a parent's message.", field="text")
+    kept = msgspec.structs.replace(message, grants=())  # their tokens are for the children, not for the journal
+    check_no_secrets(message_object(kept))
+
+    def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
+        children = [
+            agent.name
+            for agent in view.agents(caller.run.run_id)
+            if (agent.parent or ADMIN) == caller.name and (not request.to or agent.name in request.to)
+        ]
+        for name in request.to:
+            if name not in children:
+                raise FieldValue(f"'{name[:64]}' is not a child of yours.", field="to")
+        fact = BroadcastSent(
+            broadcast_id=new_ulid(view.as_of, context.randomness),
+            run=caller.run.run_id,
+            agent=caller.name,
+            to=tuple(children),
+            text=print_message(kept),
+            tokens=usage.inline_tokens,
+            budgets=message.budgets,
+        )
+        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children)
+
+    return context.commit(decide, BroadcastAnswer)
+
+
+class ValidateMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to be judged and not sent."""
+
+    text: Text
+    kind: Annotated[MessageKind, Meta(description="Whose form it has")] = "child"
+
+
+class ValidateAnswer(Struct, frozen=True, kw_only=True):
+    ok: bool
+    usage: Usage
+    budget: InlineBudget
+    problems: list[dict[str, Any]]
+    """Everything wrong with it; the first is what sending it would be refused with."""
+
+
+@operation(
+    "less.validate_message",
+    route=Route("POST", "/message/validate"),
+    command=Command("check", ("text",)),
+    kept_off={"mcp": "sending tells the same"},
+    text_field="text",
+)
+def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
+    """Tell what would be said about a message, without sending it."""
+    reading = _read(context, request.text, request.kind)
+    budget = _lowered(context, context.view)
+    usage, problems = judge(reading, budget, code_chars)
+    shown = [problem.problem() for problem in problems]
+    return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
+
+
+class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What lies in the caller's inbox."""
+
+    cursor: Annotated[int, Meta(ge=0, description="Where the last page ended")] = 0
+    k: Annotated[int, Meta(ge=1, le=MAX_MAIL, description="How many at the most")] = 20
+    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+
+
+class MailRow(Struct, frozen=True, kw_only=True):
+    kind: str
+    item: str
+    sender: str
+    at: str
+    text: str
+
+
+class InboxAnswer(Struct, frozen=True, kw_only=True):
+    mail: list[MailRow]
+    cursor: int
+    """Ask again with it for what came later."""
+
+
+@operation("less.inbox", route=Route("GET", "/inbox"), command=Command("inbox"), kept_off={"mcp": "hooks deliver it"})
+def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
+    """What others sent you: reports, broadcasts, requests and grants."""
+    caller = context.caller
+    found = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
+    answer = InboxAnswer(mail=[], cursor=request.cursor)
+    allowed = (request.max_tokens or MAX_TEXT * MAX_MAIL) * BYTES_PER_TOKEN
+    used = len(_encode(msgspec.structs.replace(answer, cursor=1 << 40)))
+    if used > allowed:
+        needed = -(-used // BYTES_PER_TOKEN)
+        raise BudgetTooSmall(field="max_tokens", limit=request.max_tokens, used=needed)
+    for mail in found:
+        row = MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
+        used += len(_encode(row)) + 1
+        if used > allowed:
+            break
+        answer.mail.append(row)
+        answer = msgspec.structs.replace(answer, cursor=mail.position)
+    return answer
+
+
+def _read(context: Context, text: str, kind: MessageKind) -> Reading:
+    role = context.caller.role if context.caller.role != ADMIN else None
+    return read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
+
+
+def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
+    """What the caller's message may hold: the project's budget, lowered by its parents, and code by a grant."""
+    with context.store.read() as view:
+        budget = _lowered(context, view)
+        if token is None:
+            return budget, None
+        caller = context.caller
+        grant = verify(
+            context.grant_key,
+            token,
+            pointer=None,
+            lineage=lineage_of(view, caller),
+            project=caller.project,
+            run=caller.run.run_id,
+            now=view.as_of,
+        )
+    code = max(budget.max_inline_code_chars, grant.inline_code_chars)
+    return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
+
+
+def _lowered(context: Context, view: View) -> InlineBudget:
+    budget = context.policy.inline
+    for name in lineage_of(view, context.caller):
+        given = view.budgets(context.caller.run.run_id, name)
+        if given is not None:
+            budget = budget.lowered_by(given)
+    return budget
+
+
+def _sent_back(
+    context: Context, reading: Reading, budget: InlineBudget, usage: Usage, problem: StigmergyError
+) -> StigmergyError:
+    """The refusal; one for its size is counted, and carries a message to send instead."""
+    if not isinstance(problem, BudgetExceeded):
+        return problem
+    caller = context.caller
+    problem.resend = resend_template(reading, budget, code_chars=code_chars)
+    check_no_secrets(problem.resend)
+    exceeded = tuple(str(each["what"]) for each in problem.exceeded)
+
+    def decide(view: View) -> tuple[list[MessageRejected], MessageRejected]:
+        fact = MessageRejected(
+            rejection_id=new_ulid(view.as_of, context.randomness),
+            run=caller.run.run_id,
+            agent=caller.name,
+            tokens=usage.inline_tokens,
+            exceeded=exceeded,
+        )
+        return [fact], fact
+
+    context.commit(decide, MessageRejected)
+    return problem
