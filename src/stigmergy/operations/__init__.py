@@ -1,5 +1,6 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
+from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
@@ -27,6 +28,7 @@ __all__ = [
     "Workplace",
     "add_agent",
     "agent_token",
+    "anchor_text",
     "apply_policy",
     "deref_pointer",
     "end_run",

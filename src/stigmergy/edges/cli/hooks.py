@@ -66,6 +66,12 @@ def _followed(field: str) -> Callable[[Session, Operation[Any, Any], Given], Non
     return act
 
 
+def _anchor(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    from stigmergy.edges.cli.anchor import complete
+
+    _ask_and_show(session, operation, complete(session, given))
+
+
 def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     answer = ask(session, operation, given, "Reading the journal")
     session.answer(answer, SHOW[operation.name])
@@ -100,6 +106,11 @@ HOOKS: dict[str, Hook] = {
         optional=True,
     ),
     "deref": Hook(_followed("pointer")),
+    "anchor": Hook(
+        _anchor,
+        (click.Option(["--file", "file"], metavar="FILE", help="Read the text from a file; - reads stdin."),),
+        optional=True,
+    ),
     "link": Hook(_followed("ref")),
     "verify": Hook(_verify),
     "policy apply": Hook(_apply_policy),
