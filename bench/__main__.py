@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from bench.anchoring import anchor_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
@@ -67,6 +68,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows.append(bulk_row(gateway, index, scratch, imported))
                 rows += deref_rows(gateway, project, refs)
                 rows += grant_rows()
+                rows += anchor_rows(scratch)
                 rows += cli_rows(project, environment)
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
@@ -92,7 +94,8 @@ Written by `make bench`; every ratio is between two figures of the same run, on 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
 returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
 SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
-`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine. The peers
+`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine; *git grep
+-F* is git's own search of the same commit for one of the pasted lines. The peers
 hold as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their
 search is what is timed.
 """

@@ -23,7 +23,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
     "settings.py": "the one reader",
-    "evidence/pointers/git.py": "what git's own process is given",
+    "evidence/pointers/process.py": "what git's own process is given",
 }
 
 

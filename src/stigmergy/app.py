@@ -82,7 +82,7 @@ def open_project(
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store),
-        workplace=Workplace(project.root, repositories),
+        workplace=Workplace(project.root, repositories, project.catalog),
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,

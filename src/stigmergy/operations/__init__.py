@@ -1,5 +1,6 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
+from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
@@ -37,6 +38,7 @@ __all__ = [
     "Workplace",
     "add_agent",
     "agent_token",
+    "anchor_text",
     "apply_policy",
     "approve_request",
     "brief",

@@ -153,7 +153,7 @@ class Gateway:
         """Let go of the store and of every running git."""
         self.store.close()
         self.shared.close()
-        self.workplace.repositories.close()
+        self.workplace.close()
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """Carry out an operation for whoever the credential shows."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.errors import PointerSpan
+from stigmergy.errors import PointerRefusal, PointerSpan
+from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     Address,
     Pointer,
@@ -15,6 +16,9 @@ from stigmergy.evidence.pointers import (
     parse_lines,
     print_address,
 )
+
+ANCHORS = "anchors.db"
+"""The index of lines in a project's catalog; anyone may delete it."""
 
 
 class Place(NamedTuple):
@@ -41,9 +45,11 @@ def split_place(place: str) -> Place:
 class Workplace:
     """The folder a project stands in, with its git repositories."""
 
-    def __init__(self, root: Path, repositories: Repositories) -> None:
+    def __init__(self, root: Path, repositories: Repositories, catalog: Path | None = None) -> None:
+        """Without a catalog, what is found out is remembered in memory only."""
         self.root = root
         self.repositories = repositories
+        self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
 
     def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
@@ -54,13 +60,32 @@ class Workplace:
         path, span, revision = split_place(place)
         check_path(path, field)
         if revision not in commits:
-            commits[revision] = self.repositories.select().expand(revision, self.root)
+            commits[revision] = self.expand(revision)
         address = RepoAddress(
             path=path,
             lines=parse_lines(_line_span(span, field), field) if span else None,
             revision=commits[revision],
         )
         return Pointer(type="repo", ref=print_address(address))
+
+    def expand(self, revision: str) -> str:
+        """The full commit id of a revision as it is understood in this folder."""
+        return self.repositories.select().expand(revision, self.root)
+
+    def snapshot(self, path: str | None = None) -> str:
+        """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
+        return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
+
+    def close(self) -> None:
+        """Let go of the index of lines and of every running git."""
+        self.anchors.close()
+        self.repositories.close()
+
+    def _has_file(self, path: str) -> bool:
+        try:
+            return (self.root / check_path(path)).is_file()
+        except (PointerRefusal, OSError):
+            return False
 
     def keep(self, addresses: tuple[Address, ...]) -> None:
         """See to it that what these lead to is not pruned."""

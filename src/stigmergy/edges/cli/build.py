@@ -49,6 +49,8 @@ def parameters(operation: Operation[Any, Any], hook: Hook = PLAIN) -> list[click
 def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Option | None:
     """A field as an option: a list's is in the singular and may be repeated, an object has none."""
     kind = _plain(hint)
+    if kind is bool:
+        return click.Option([f"--{field.name.replace('_', '-')}", field.name], is_flag=True, help=text)
     many = get_origin(kind) is list
     shown = _type(_plain(get_args(kind)[0]) if many else kind)
     if shown is None:

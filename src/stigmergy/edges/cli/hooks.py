@@ -74,6 +74,12 @@ def _from_file(session: Session, operation: Operation[Any, Any], given: Given) -
     _ask_and_show(session, operation, given)
 
 
+def _anchor(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    from stigmergy.edges.cli.anchor import complete
+
+    _ask_and_show(session, operation, complete(session, given))
+
+
 def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     answer = ask(session, operation, given, "Reading the journal")
     session.answer(answer, SHOW[operation.name])
@@ -108,6 +114,11 @@ HOOKS: dict[str, Hook] = {
         optional=True,
     ),
     "deref": Hook(_followed("pointer")),
+    "anchor": Hook(
+        _anchor,
+        (click.Option(["--file", "file"], metavar="FILE", help="Read the text from a file; - reads stdin."),),
+        optional=True,
+    ),
     "link": Hook(_followed("ref")),
     "message": Hook(_from_file),
     "broadcast": Hook(_from_file),

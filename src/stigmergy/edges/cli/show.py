@@ -11,6 +11,7 @@ from stigmergy.core import is_digest, is_hex
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
@@ -107,6 +108,18 @@ def _deref(answer: DerefAnswer) -> Iterator[str]:
     yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
     if answer.truncated:
         yield click.style("Cut to fit the budget; --max-tokens N lets more through.", fg="yellow")
+
+
+def _anchor(answer: AnchorAnswer) -> Iterator[str]:
+    if answer.pointer is not None:
+        yield safe(answer.pointer.ref)
+        if answer.pointer.digest:
+            yield dim(answer.pointer.digest)
+    elif answer.candidates:
+        yield "It stands in several places; --path says which one is meant."
+        yield from (safe(pointer.ref) for pointer in answer.candidates)
+    else:
+        yield "Not found."
 
 
 def _link(answer: LinkAnswer) -> Iterator[str]:
@@ -276,6 +289,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "agent_token": _agent,
     "list_agents": _agents,
     "deref_pointer": _deref,
+    "anchor_text": _anchor,
     "link_pointer": _link,
     "apply_policy": _policy,
     "stats": _stats,

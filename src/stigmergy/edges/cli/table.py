@@ -40,6 +40,11 @@ COMMANDS: dict[str, Entry] = {
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
+    "anchor": Entry(
+        KNOW,
+        "Find the lines that hold a text, and point at them.",
+        'stig anchor "def refund(order):" --path src/refunds.py',
+    ),
     "show": Entry(KNOW, "Show one engram.", "stig show 01K7Z3V5QX0000000000000000"),
     "link": Entry(
         KNOW,

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
+from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
@@ -33,6 +34,24 @@ class Methods(ABC):
     @abstractmethod
     def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
         """Carry out the operation of that name."""
+
+    def anchor_text(
+        self,
+        text: str,
+        *,
+        path: str | None = None,
+        revision: str | None = None,
+        snapshot: bool = False,
+    ) -> AnchorAnswer:
+        """Find the lines that hold a text, and point at them.
+
+        Args:
+            text: Lines of a file, as they were pasted
+            path: Their path, its end, or a file's name
+            revision: The commit to look in; HEAD unless said
+            snapshot: Look at the files as they lie on disk, and keep them
+        """
+        return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
 
     def query_engrams(
         self,

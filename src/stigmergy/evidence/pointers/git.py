@@ -7,7 +7,7 @@ at a path of a commit is proved to be there. Commits and trees are remembered, s
 from __future__ import annotations
 
 import os
-import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from stigmergy.errors import (
 )
 from stigmergy.evidence.pointers.batch import Batch
 from stigmergy.evidence.pointers.memo import Memo
+from stigmergy.evidence.pointers.process import Done, git_command, git_environment, run_git
+from stigmergy.evidence.pointers.snapshot import take_snapshot
 
 MAX_CONTENT = 8 * 1024 * 1024
 MAX_TREE = 64 * 1024 * 1024
@@ -32,17 +34,8 @@ TIMEOUT = 10.0
 KEEP = "refs/stigmergy/keep/"
 
 _TREE, _LINK, _MODULE = b"40000", b"120000", b"160000"
+_FILE = b"100"
 _Entries = dict[bytes, tuple[bytes, bytes]]
-
-# Whatever the repository's own configuration says: no hooks, no helpers, no network, no attributes from elsewhere.
-_SETTINGS = {
-    "core.hooksPath": "/dev/null",
-    "core.fsmonitor": "false",
-    "core.attributesFile": "/dev/null",
-    "protocol.allow": "never",
-    "diff.suppressBlankEmpty": "false",
-    "gc.auto": "0",
-}
 
 
 class Blob(NamedTuple):
@@ -59,11 +52,11 @@ class GitRepository:
         self.directory = _git_directory(Path(path))
         self.cap = cap
         self._timeout = timeout
-        self._environment = _environment(self.directory)
+        self._environment = git_environment(self.directory)
         self._objects = self.directory / "objects"
         self._alternates = str(self._objects / "info" / "alternates")
         self._batch = Batch(
-            [*_git(), "cat-file", "--batch"],
+            [*git_command(), "cat-file", "--batch"],
             self._environment,
             before_start=self._check_own_objects,
             timeout=timeout,
@@ -81,7 +74,7 @@ class GitRepository:
         if blob_id is None:
             blob_id = self._locate(revision, path)
             self._places.put(place, blob_id)
-        return Blob(blob_id, self._object(blob_id, "blob", self.cap))
+        return Blob(blob_id, self.blob(blob_id))
 
     def check_commit(self, revision: str) -> None:
         """Refuse a revision that is not a commit of this repository."""
@@ -97,7 +90,7 @@ class GitRepository:
             raise PointerRevision("That is not a revision.", field="revision")
         # A linked worktree has its own HEAD, which git finds from the place.
         place = ["-C", str(worktree)] if worktree else []
-        environment = _environment() if worktree else self._environment
+        environment = git_environment() if worktree else self._environment
         done = self._run(*place, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", environment=environment)
         found = done.stdout.decode(errors="replace").strip()
         if done.returncode or not is_hex(found, 40, 64):
@@ -136,6 +129,53 @@ class GitRepository:
             known = tuple(sorted(os.fsdecode(path) for path in paths))
             self._listings.put((revision, name), known)
         return known
+
+    def files(self, revision: str) -> dict[str, str]:
+        """The blob of every file of a commit by its path, links and submodules left out."""
+        self.check_commit(revision)
+        done = self._run("ls-tree", "-r", "-z", "--full-tree", revision)
+        if done.returncode:
+            raise GitTrouble("Git could not list the commit's files.")
+        found = {}
+        for row in done.stdout.split(b"\0"):
+            about, _, path = row.partition(b"\t")
+            if about.startswith(_FILE):
+                found[os.fsdecode(path)] = about.rpartition(b" ")[2].decode()
+        return found
+
+    def sizes(self, blob_ids: Iterable[str]) -> dict[str, int]:
+        """How large blobs are, those left out that are not here."""
+        done = self._run(
+            "cat-file", "--batch-check", "--buffer", given="".join(f"{each}\n" for each in blob_ids).encode()
+        )
+        if done.returncode:
+            raise GitTrouble("Git could not look at the commit's files.")
+        rows = (line.split(b" ") for line in done.stdout.splitlines())
+        return {row[0].decode(): int(row[2]) for row in rows if len(row) == 3 and row[1] == b"blob"}
+
+    def blob(self, blob_id: str) -> bytes:
+        """The content of a file by the id git keeps it under."""
+        return self._object(blob_id, "blob", self.cap)
+
+    def grep(self, revision: str, words: Iterable[str]) -> tuple[str, ...]:
+        """The paths of the text files of a commit that hold every one of these words."""
+        patterns = [part for word in words for part in ("-e", word)]
+        done = self._run("grep", "-I", "-l", "-z", "-F", "--all-match", "--full-name", *patterns, revision, "--")
+        if done.returncode > 1:
+            raise GitTrouble("Git could not search the commit.")
+        start = len(revision) + 1
+        return tuple(os.fsdecode(name[start:]) for name in done.stdout.split(b"\0") if name)
+
+    def snapshot(self, worktree: Path, also: Iterable[str] = ()) -> str:
+        """A commit of a worktree's tracked files as they lie on disk, and of untracked ones that are named.
+
+        It is kept by a ref of ours; index, HEAD, stash and worktree stay as they are. When nothing differs from HEAD,
+        the commit is HEAD itself.
+        """
+        self._check_own_objects()
+        commit = take_snapshot(self.directory, worktree, tuple(also), cap=self.cap, timeout=self._timeout)
+        self.check_commit(commit)
+        return commit
 
     def keep(self, revision: str) -> None:
         """Hold a commit with a ref of ours, so that git never prunes it; a read-only repository is left as it is."""
@@ -251,9 +291,9 @@ class GitRepository:
             return
         _check_alternates(self._objects, self.directory, set())
 
-    def _run(self, *args: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    def _run(self, *args: str, environment: dict[str, str] | None = None, given: bytes | None = None) -> Done:
         self._check_own_objects()
-        return _run(args, environment or self._environment, self._timeout)
+        return run_git(args, environment or self._environment, self._timeout, given=given)
 
 
 def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
@@ -265,10 +305,10 @@ def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
     if not place.is_dir():
         place = place.parent
     try:
-        done = _run(
+        done = run_git(
             ("-C", str(place), "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir",
              "--is-bare-repository"),
-            _environment(),
+            git_environment(),
             TIMEOUT,
         )  # fmt: skip
     except GitTrouble:
@@ -285,7 +325,7 @@ def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
         return common, None
     if common != Path(os.path.realpath(own_text)):
         # Seen from a linked worktree, a bare repository does not look bare.
-        said = _run(("config", "--type=bool", "core.bare"), _environment(common), TIMEOUT).stdout
+        said = run_git(("config", "--type=bool", "core.bare"), git_environment(common), TIMEOUT).stdout
         if said.strip() == b"true":
             return common, None
     return common, common.parent
@@ -331,48 +371,3 @@ def _check_alternates(objects: Path, inside: Path, seen: set[Path]) -> None:
         if line.startswith(b'"') or not place.is_relative_to(inside):
             raise RepositoryRefused(hint="Repack it (git repack -a -d) and remove objects/info/alternates.")
         _check_alternates(place, inside, seen)
-
-
-def _git() -> list[str]:
-    return ["git", *(word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}"))]
-
-
-def _environment(git_directory: Path | None = None) -> dict[str, str]:
-    """What git is told. With a directory, that repository and nothing of the user's; without, git looks around.
-
-    This reads the process's environment only to hand it on: PATH and the like stay, and everything that could turn
-    git elsewhere goes. A search keeps the user's configuration, because only there git accepts `safe.directory`.
-    """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {
-        "LC_ALL": "C",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
-    if git_directory is not None:
-        environment |= {
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_SYSTEM": "/dev/null",
-            "GIT_DIR": str(git_directory),
-        }
-    return environment
-
-
-def _run(args: tuple[str, ...], environment: dict[str, str], timeout: float) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            [*_git(), *args],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise GitTrouble("Git did not answer in time.", limit=f"{timeout:g} s") from None
-    except OSError as problem:
-        raise GitTrouble(f"Git cannot be started: {problem.strerror}.") from None

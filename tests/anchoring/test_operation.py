@@ -1,0 +1,146 @@
+"""Anchoring on every edge: the operation, the route, the tool and the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stigmergy.core import digest
+from stigmergy.errors import FieldValue, NoRepository, RevisionNotFound
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from stigmergy.operations.anchoring import MAX_TEXT, AnchorAnswer, AnchorText
+from stigmergy.settings import Settings
+from tests.cli.stig import Desk
+from tests.http.served import serving
+from tests.projects import Repository, make_gateway, make_repository
+
+ANCHOR = OPERATIONS["anchor_text"]
+THREE = "> line 10 of the parser\n> line 11 of the parser\n> line 12 of the parser"
+LINES = b"line 10 of the parser\nline 11 of the parser\nline 12 of the parser\n"
+
+
+def anchor(gateway: Gateway, text: str, **fields: object) -> AnchorAnswer:
+    answer = gateway.call(ANCHOR, AnchorText(text=text, **fields), LOCAL_ADMIN)  # type: ignore[arg-type]
+    assert isinstance(answer, AnchorAnswer)
+    return answer
+
+
+def test_what_is_found_carries_its_digest(gateway: Gateway, repository: Repository) -> None:
+    answer = anchor(gateway, THREE)
+    assert answer.found
+    assert answer.pointer is not None
+    assert answer.pointer.ref == f"repo:src/parser.py#L10-L12@{repository.sha}"
+    assert answer.pointer.digest == digest(LINES)
+    assert (answer.candidates, answer.matched_lines) == ([], 3)
+    assert (repository.path / ".catalog" / "anchors.db").exists()
+
+
+def test_what_is_not_found_is_no_error(gateway: Gateway) -> None:
+    assert anchor(gateway, "nothing of the kind").found is False
+    assert anchor(gateway, "line 10 of the parser", revision="HEAD", path="docs/design.md").found
+
+
+def test_uncommitted_lines_after_a_snapshot(gateway: Gateway, repository: Repository) -> None:
+    (repository.path / "src" / "parser.py").write_text("not committed yet\nand not staged either\n")
+    (repository.path / "src" / "new.py").write_text("not even tracked by git\nso it must be named\n")
+    text = "not committed yet\nand not staged either"
+    assert not anchor(gateway, text).found
+    answer = anchor(gateway, text, snapshot=True)
+    assert answer.pointer is not None
+    assert answer.pointer.digest == digest(f"{text}\n".encode())
+    assert repository.sha not in answer.pointer.ref
+    untracked = "not even tracked by git\nso it must be named"
+    assert not anchor(gateway, untracked, snapshot=True).found
+    named = anchor(gateway, untracked, snapshot=True, path="src/new.py")
+    assert named.pointer is not None
+    assert gateway.evidence.read(named.pointer).data == f"{untracked}\n".encode()
+
+
+def test_refusals(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
+    with pytest.raises(FieldValue) as refused:
+        anchor(gateway, "ö" * (MAX_TEXT // 2 + 1))
+    assert (refused.value.field, refused.value.limit, refused.value.used) == ("text", MAX_TEXT, MAX_TEXT + 2)
+    with pytest.raises(FieldValue):
+        anchor(gateway, "x", snapshot=True, revision="HEAD")
+    with pytest.raises(RevisionNotFound):
+        anchor(gateway, "x", revision="no-such-branch")
+    (tmp_path / "plain").mkdir()
+    without_git = make_gateway(tmp_path / "plain", settings)
+    with pytest.raises(NoRepository):
+        anchor(without_git, "x")
+    without_git.close()
+
+
+def test_over_http(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository) as bus:
+        found = bus.call("POST", "/pointer/anchor", {"text": THREE})
+        assert found.status == 200
+        assert found.json == {
+            "found": True,
+            "pointer": {
+                "type": "repo",
+                "ref": f"repo:src/parser.py#L10-L12@{repository.sha}",
+                "digest": digest(LINES),
+            },
+            "candidates": [],
+            "matched_lines": 3,
+        }
+        assert bus.call("POST", "/pointer/anchor", {"text": "x" * (MAX_TEXT + 1)}).status == 422
+
+
+def test_agents_have_it_as_a_tool() -> None:
+    assert ANCHOR.tool
+    assert ANCHOR.tool_name == "less_anchor"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A repository with a fresh project."""
+    desk = Desk(make_repository(tmp_path / "repository"), tmp_path / "home", monkeypatch)
+    desk.ok("init")
+    return desk
+
+
+def test_on_the_command_line(desk: Desk) -> None:
+    ref = f"repo:src/parser.py#L10-L12@{desk.repository.sha}"
+    assert desk.ok("anchor", THREE.replace("> ", "")).out.splitlines() == [ref, digest(LINES)]
+    assert desk.run("anchor", "-", given=THREE).out.splitlines()[0] == ref
+    (desk.path / "paste.txt").write_text(THREE)
+    assert desk.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
+    assert desk.ok("anchor", "Nothing", "of", "the", "kind").out == "Not found.\n"
+    assert desk.run("anchor").code == 2
+    assert desk.run("anchor", "x", "--file", "paste.txt").code == 2
+    assert desk.run("anchor", "--file", "absent.txt").code == 2
+    assert desk.run("anchor", "--json", "--file", "src").problem["code"] == "INPUT_NOT_A_FILE"
+    assert desk.run("anchor", "-", "--json", given=b"\xff\xfe").problem["code"] == "BAD_TEXT"
+    assert desk.run("anchor", "-", "--json", given=b"x" * (MAX_TEXT + 1)).problem["field"] == "text"
+
+
+def test_candidates_and_a_path_from_where_one_stands(desk: Desk) -> None:
+    for name in ("a.py", "b.py"):
+        (desk.path / "src" / name).write_text("the very same line twice\nand another one\n")
+    said = desk.ok("anchor", "the very same line twice", "--snapshot").out
+    assert said == "Not found.\n"
+    subprocess.run(["git", "add", "-A"], cwd=desk.path, check=True)
+    said = desk.ok("anchor", "the very same line twice", "--snapshot").out
+    assert "src/a.py#L1-L1@" in said
+    assert "src/b.py#L1-L1@" in said
+    assert "--path" in said.splitlines()[0]
+    narrowed = desk.ok(
+        "anchor", "the very same line twice", "--snapshot", "--path", "b.py", "--json", at=desk.path / "src"
+    )
+    assert "src/b.py#L1-L1@" in narrowed.json["pointer"]["ref"]
+
+
+def test_in_a_linked_checkout(desk: Desk, tmp_path: Path) -> None:
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "side", str(tmp_path / "side")], cwd=desk.path, check=True)
+    side = tmp_path / "side"
+    (side / "src" / "parser.py").write_text("only in the linked checkout\nand nowhere else\n")
+    text = "only in the linked checkout\nand nowhere else"
+    assert desk.ok("anchor", text, at=side).out == "Not found.\n"
+    found = json.loads(desk.ok("anchor", text, "--snapshot", "--json", at=side).out)
+    assert found["pointer"]["digest"] == digest(f"{text}\n".encode())
+    assert desk.ok("anchor", text, "--snapshot").out == "Not found.\n"

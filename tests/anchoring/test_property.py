@@ -1,0 +1,106 @@
+"""Any three lines or more of any file, mangled as people and programs mangle text, lead back to exactly those lines."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stigmergy
+from stigmergy.evidence.anchoring import Anchors
+from stigmergy.evidence.anchoring.lines import fold_all, is_fence, is_solid
+from stigmergy.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse
+from tests.evidence.repos import Repo
+
+HOUSE = Path(stigmergy.__file__).parents[2]
+FILES = {
+    str(path.relative_to(HOUSE)): path.read_bytes()
+    for folder in ("src", "tests", "docs")
+    for path in sorted((HOUSE / folder).rglob("*"))
+    if path.suffix in (".py", ".md", ".sql", ".json", ".html", ".css", ".js") and path.stat().st_size < 100_000
+}
+FILES["data/rows.csv"] = "".join(f"{n},{n * n},{n % 7}\n" for n in range(400)).encode()
+FILES["data/numbers.txt"] = "".join(f"{n * 37 % 1009}\n" for n in range(400)).encode()
+FILES["web/app.js"] = "".join(f"  }}\n\n  function f{n}(a) {{\n    return [a, {n}];\n" for n in range(60)).encode()
+FILES["dos.txt"] = "".join(f"row {n} of the file\r\n" for n in range(90)).encode()
+FILES["ünï.md"] = "".join(f"* Größe {n}: 合計 „{n}“ – naïve\n\n" for n in range(60)).encode()
+
+Mangle = Callable[[list[str], int], list[str]]
+MANGLES: dict[str, Mangle] = {
+    "indent": lambda lines, n: [" " * (n % 9) + line for line in lines],
+    "dedent": lambda lines, _: [line.strip() for line in lines],
+    "tabs": lambda lines, _: [line.replace("    ", "\t") for line in lines],
+    "trailing": lambda lines, n: [line + " " * (n % 4) for line in lines],
+    "blank lines": lambda lines, _: [each for line in lines for each in (line, "")],
+    "no blank lines": lambda lines, _: [line for line in lines if line.strip()],
+    "CRLF": lambda lines, _: [line + "\r" for line in lines],
+    "quote": lambda lines, _: [f"> {line}" for line in lines],
+    "bar": lambda lines, _: [f"| {line}" for line in lines],
+    "grep": lambda lines, n: [f"{number}:{line}" for number, line in enumerate(lines, n)],
+    "cat": lambda lines, n: [f"{number:6d}\t{line}" for number, line in enumerate(lines, n)],
+    "deref": lambda lines, n: [f"{number:>5}  {line}" for number, line in enumerate(lines, n)],
+    "added": lambda lines, _: [f"+{line}" for line in lines],
+    "removed": lambda lines, _: ["@@ -1,2 +3,4 @@", *(f"-{line}" for line in lines)],
+    "context": lambda lines, _: ["@@ -1,2 +3,4 @@ def f", *(f" {line}" for line in lines), "+more than there was"],
+    "fence": lambda lines, _: ["```", *lines, "```"],
+}
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "not at all": str,
+    "JSON": json.dumps,
+    "JSON without quotes": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+}
+
+
+@pytest.fixture(scope="module")
+def anchors() -> Iterator[tuple[Anchors, GitRepository]]:
+    """Of a repository that holds every file of this one, and some that are unlike them."""
+    with tempfile.TemporaryDirectory() as folder:
+        repo = Repo(Path(folder) / "repo")
+        repo.commit(dict(FILES))
+        with (
+            closing(GitRepository(repo.path)) as repository,
+            closing(Anchors(Repositories(repository), Path(folder) / "anchors.db")) as opened,
+        ):
+            yield opened, repository
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_mangled_lines_lead_back(anchors: tuple[Anchors, GitRepository], data: st.DataObject) -> None:
+    finder, repository = anchors
+    path = data.draw(st.sampled_from(sorted(FILES)))
+    whole = FILES[path].decode().split("\n")
+    start = data.draw(st.integers(0, max(0, len(whole) - 3)))
+    lines = whole[start : start + data.draw(st.integers(3, 30))]
+    if sum(map(is_solid, fold_all("\n".join(lines)))) < 3:
+        return
+    wanted = _bare(fold_all("\n".join(lines)))
+    text = lines
+    for name in data.draw(st.lists(st.sampled_from(sorted(MANGLES)), max_size=2)):
+        text = MANGLES[name](text, data.draw(st.integers(1, 300)))
+    pasted = ESCAPES[data.draw(st.sampled_from(sorted(ESCAPES)))]("\n".join(text))
+    if len(pasted.encode()) > 16_384:
+        return
+    found = finder.find(pasted, path=path)
+    pointers = [found.pointer] if found.pointer else list(found.candidates)
+    held = []
+    for pointer in pointers:
+        address = parse(pointer.ref)
+        assert isinstance(address, RepoAddress)
+        assert address.lines is not None
+        content = cut_lines(repository.read(address.revision, address.path).data, *address.lines).decode()
+        held.append(_bare(fold_all(content)))
+        assert address.path == path
+    assert held, pasted
+    assert all(each == wanted for each in held), (pasted, pointers)
+
+
+def _bare(lines: list[str]) -> list[str]:
+    """The lines that say something or stand between those that do; blank lines and fences aside."""
+    return [line for line in lines if line and not is_fence(line)]
