@@ -8,15 +8,24 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import BYTES_PER_TOKEN, new_ulid, parse_duration, print_time
-from stigmergy.errors import BudgetExceeded, BudgetTooSmall, FieldValue, StigmergyError
+from stigmergy.errors import (
+    BudgetExceeded,
+    BudgetTooSmall,
+    FieldValue,
+    NoRepository,
+    RevisionNotFound,
+    StigmergyError,
+)
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
+    CodeChars,
     MessageAccepted,
     MessageKind,
     MessageRejected,
     ParentMessage,
     Reading,
+    Recognised,
     Usage,
     code_chars,
     judge,
@@ -36,6 +45,8 @@ from stigmergy.policy.secrets import check_no_secrets
 
 MAX_TEXT = 65_536
 MAX_MAIL = 100
+SHORTEST_PASTE = 40
+"""Shorter texts are not held against the repository."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -74,7 +85,7 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
     reading = _read(context, request.text, "child")
     budget, grant = _budget(context, request.budget_token)
-    usage, problems = judge(reading, budget, code_chars)
+    usage, problems = judge(reading, budget, _code_counter(context))
     if problems:
         raise _sent_back(context, reading, budget, usage, problems[0])
     message = reading.message
@@ -172,7 +183,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     caller = context.caller
     reading = _read(context, request.text, "parent")
     budget, _ = _budget(context, None)
-    usage, problems = judge(reading, budget, code_chars)
+    usage, problems = judge(reading, budget, _code_counter(context))
     if problems:
         raise _sent_back(context, reading, budget, usage, problems[0])
     message = reading.message
@@ -230,7 +241,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     reading = _read(context, request.text, request.kind)
     budget = _lowered(context, context.view)
-    usage, problems = judge(reading, budget, code_chars)
+    usage, problems = judge(reading, budget, _code_counter(context))
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
 
@@ -278,6 +289,27 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return answer
 
 
+def _code_counter(context: Context) -> CodeChars:
+    """Counts the characters that are code by their looks, or lines of the repository whatever they look like."""
+
+    def count(text: str) -> int:
+        found = code_chars(text)
+        if found or len(text) < SHORTEST_PASTE:
+            return found
+        return sum(end - start for start, end, _ in _recognised(context, text))
+
+    return count
+
+
+def _recognised(context: Context, text: str) -> list[Recognised]:
+    """Where a text holds lines of the repository, and the pointers to them."""
+    try:
+        found = context.workplace.anchors.recognise(text)
+    except (NoRepository, RevisionNotFound):  # nothing to recognise it by
+        return []
+    return [(each.start, each.end, each.pointer) for each in found]
+
+
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
     role = context.caller.role if context.caller.role != ADMIN else None
     return read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
@@ -319,7 +351,8 @@ def _sent_back(
     if not isinstance(problem, BudgetExceeded):
         return problem
     caller = context.caller
-    problem.resend = resend_template(reading, budget, code_chars=code_chars)
+    pasted = _recognised(context, reading.text)
+    problem.resend = resend_template(reading, budget, pasted, code_chars=_code_counter(context))
     check_no_secrets(problem.resend)
     exceeded = tuple(str(each["what"]) for each in problem.exceeded)
 
