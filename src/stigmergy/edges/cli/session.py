@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stigmergy.edges.cli.screen import json_line, safe
+from stigmergy.edges.cli.screen import json_line, safe, safe_line
 
 if TYPE_CHECKING:
     from stigmergy.edges.client import Bus, Way
@@ -129,3 +129,8 @@ class Session:
             self.say("  " + "   ".join(facts))
         if refusal.hint:
             self.say(click.style("  " + safe(refusal.hint), fg="cyan"))
+        resend = getattr(refusal, "resend", None)
+        if resend:
+            self.say("  This could be sent instead, once what stands as ... is filled in:")
+            for line in resend.splitlines():
+                self.say("    " + safe_line(line))
