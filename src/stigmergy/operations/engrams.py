@@ -214,7 +214,7 @@ def check_rate(context: Context, view: View, more: int) -> None:
 def _said_before(context: Context, view: View, engram: Engram) -> Stored | None:
     """The live engram in the same space that already says this, if there is one."""
     space = space_of(engram.scope, context.caller.run)
-    found = view.postings((space,), place_key(engram.pointers), kind=engram.kind, limit=MAX_COMPARED)
+    found = view.at_place(space, place_key(engram.pointers), limit=MAX_COMPARED)
     for other in view.engrams(found):
         if alike(engram, other):
             return view.find((space,), other.id)

@@ -21,6 +21,7 @@ from stigmergy.knowledge.engrams import (
     Stored,
     Traits,
     kind_key,
+    place_key,
     pointer_names,
     posted_keys,
 )
@@ -243,6 +244,11 @@ class MemoryView:
             if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
                 return self._state.stored[ordinal]
         return None
+
+    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with exactly these pointers."""
+        found = self._live((space,), {EVERYTHING})
+        return [at for at in found if place_key(self._state.stored[at].engram.pointers) == place][:limit]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""

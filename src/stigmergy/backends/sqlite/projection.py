@@ -21,6 +21,7 @@ from stigmergy.knowledge.engrams import (
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    place_key,
     pointer_names,
     posted_keys,
 )
@@ -46,7 +47,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 5
+LAYOUT = 6
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -205,6 +206,7 @@ class Projection:
                 fact.expires_at,
                 engram.confidence,
                 pointer_names(engram),
+                place_key(engram.pointers),
                 " ".join(fact.more_keys),
                 _encode(engram),
             )

@@ -117,6 +117,11 @@ class SqliteView:
                 return _stored_from_row(row)
         return None
 
+    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with exactly these pointers."""
+        rows: Any = self._connection.execute(self._sql["at_place"], (space, place, self._as_of, limit))
+        return [row[0] for row in rows]
+
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
         row = self._one("votes", ordinal, besides)

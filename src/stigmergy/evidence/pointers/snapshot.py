@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -72,6 +71,8 @@ class _Git:
 def take_snapshot(common: Path, worktree: Path, also: tuple[str, ...], *, cap: int, timeout: float) -> str:
     """The commit that holds a worktree's files; one larger than `cap` stays as it was staged."""
     directory, top = _find_worktree(common, worktree, timeout)
+    import tempfile  # slow to load, and needed by few
+
     with tempfile.TemporaryDirectory(prefix="stigmergy-snapshot-") as folder:
         git = _Git(directory, top, Path(folder), timeout)
         modes_count = git.ask("config", "--type=bool", "core.fileMode").stdout.strip() != b"false"

@@ -1,7 +1,7 @@
 """When two claims say the same thing: about the same places, in nearly the same words, and with nothing turned around.
 
-Two engrams are alike when they have the same kind and exactly the same pointers, four fifths of all their words are in
-both, and neither a negation nor a number nor a version stands in only one of them.
+Two engrams are alike when they have the same kind and exactly the same pointers, four fifths of all their single keys
+are in both, no key with a digit in it (a number, a version) stands in only one of them, and both negate as often.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams.values import Engram
-from stigmergy.knowledge.engrams.words import tokens
 
 # fmt: off
 _NEGATIONS = frozenset({
@@ -23,28 +22,26 @@ _NEGATIONS = frozenset({
 
 
 def place_key(pointers: Sequence[Pointer]) -> str:
-    """The key that engrams with exactly these pointers are posted under."""
+    """A short name for exactly these pointers."""
     refs = "\n".join(sorted({pointer.ref for pointer in pointers}))
-    return "at=" + hashlib.blake2b(refs.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(refs.encode(), digest_size=8).hexdigest()
 
 
 def alike(one: Engram, other: Engram) -> bool:
-    """Whether a second engram would only say again what the first says."""
-    if one.kind != other.kind or place_key(one.pointers) != place_key(other.pointers):
+    """Whether a second engram with the same pointers would only say again what the first says."""
+    if one.kind != other.kind:
         return False
-    words, others = _words(one.claim), _words(other.claim)
-    if _telling(words) != _telling(others) or _negations(one.claim) != _negations(other.claim):
+    keys, others = _single_keys(one), _single_keys(other)
+    either = keys | others
+    if 5 * len(keys & others) < 4 * len(either):
         return False
-    return 5 * len(words & others) >= 4 * len(words | others)
+    if any(letter.isdigit() for key in keys ^ others for letter in key):
+        return False
+    return _negations(one.claim) == _negations(other.claim)
 
 
-def _words(claim: str) -> frozenset[str]:
-    return frozenset(word for token in tokens(claim) for word in token.words)
-
-
-def _telling(words: frozenset[str]) -> frozenset[str]:
-    """Words with a digit in them: numbers, versions, numbered names."""
-    return frozenset(word for word in words if any("0" <= letter <= "9" for letter in word))
+def _single_keys(engram: Engram) -> frozenset[str]:
+    return frozenset(key for key in engram.hash_keys if "+" not in key)
 
 
 def _negations(claim: str) -> int:

@@ -64,6 +64,10 @@ class EngramReads(Protocol):
         """The live engram of that id in these spaces, the first space that has it."""
         ...
 
+    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
+        """The ordinals of the newest live engrams in a space with exactly these pointers, newest first."""
+        ...
+
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots of the hierarchy, besides one, have confirmed an engram."""
         ...

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from stigmergy.core import SECOND
 from stigmergy.knowledge.engrams.keys import name_keys
-from stigmergy.knowledge.engrams.likeness import place_key
 from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Traits, kind_key
 from stigmergy.knowledge.engrams.values import Engram
 
@@ -72,8 +71,8 @@ def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | 
 
 
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:
-    """Everything an engram is posted under: itself, its kind, its places, and the keys it is found by."""
-    return (EVERYTHING, kind_key(engram.kind), place_key(engram.pointers), *engram.hash_keys, *more_keys)
+    """Everything an engram is posted under: itself, its kind, and the keys it is found by."""
+    return (EVERYTHING, kind_key(engram.kind), *engram.hash_keys, *more_keys)
 
 
 def _words(key: str) -> int:

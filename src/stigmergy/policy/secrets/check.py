@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from stigmergy.errors import SecretCheckFailed, SecretFound
 from stigmergy.policy.secrets.assigned import named
@@ -10,6 +11,8 @@ from stigmergy.policy.secrets.finder import Secret, find_secrets
 
 _HINT = "Leave it out, or point to where it is kept. Change it where it was valid if it was real."
 _PASSES = 4
+SHORTEST = 8
+"""No secret that is told by its own form is shorter."""
 
 
 def check_no_secrets(value: object, field: str = "") -> None:
@@ -52,13 +55,19 @@ def _replace(text: str, found: list[Secret]) -> str:
     return "".join((*parts, text[at:]))
 
 
+@lru_cache(maxsize=1024)
+def _in_key(key: str) -> tuple[str, ...]:
+    """The secrets in a key; the same few keys come again and again."""
+    return tuple(secret.kind for secret in find_secrets(key))
+
+
 def _walk(value: object, field: str) -> Iterator[tuple[str, str]]:
     """Field and kind of each secret, depth first and in order; keys before what they name."""
     waiting: list[tuple[object, str, str]] = [(value, field, "")]
     while waiting:
         item, where, name = waiting.pop()
         if isinstance(item, str):
-            for secret in find_secrets(item):
+            for secret in find_secrets(item) if len(item) >= SHORTEST else ():
                 yield where, secret.kind
             if name and (kind := named(name, item)):
                 yield where, kind
@@ -67,8 +76,8 @@ def _walk(value: object, field: str) -> Iterator[tuple[str, str]]:
             for key, below in item.items():
                 if not isinstance(key, str):
                     raise TypeError("a key that is not a string")
-                for secret in find_secrets(key):
-                    yield (f"{where}.(key)" if where else "(key)"), secret.kind
+                for kind in _in_key(key):
+                    yield (f"{where}.(key)" if where else "(key)"), kind
                 inner.append((below, f"{where}.{key}" if where else key, key))
             waiting += reversed(inner)
         elif isinstance(item, list | tuple):

@@ -35,8 +35,9 @@ INSERT INTO policies (policy) VALUES (?);
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
 -- name: put_engram
-INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, more_keys, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, place,
+    more_keys, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: place_of_engram
 SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY ordinal DESC LIMIT 1;
@@ -191,3 +192,6 @@ DELETE FROM rejections WHERE run = ? AND agent = ?;
 
 -- name: open_rejection
 SELECT rejection FROM rejections WHERE run = ? AND agent = ?;
+
+-- name: at_place
+SELECT ordinal FROM engrams WHERE space = ? AND place = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
