@@ -16,6 +16,7 @@ from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
 from bench.grants import grant_rows
 from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
+from bench.law import message_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
@@ -67,6 +68,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += put_rows(gateway, corpus, refs, scratch)
                 rows.append(bulk_row(gateway, index, scratch, imported))
                 rows += deref_rows(gateway, project, refs)
+                rows += message_rows(gateway, corpus, refs, scratch)
                 rows += grant_rows()
                 rows += anchor_rows(scratch)
                 rows += cli_rows(project, environment)

@@ -19,7 +19,6 @@ from stigmergy.errors import (
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
-    CodeChars,
     MessageAccepted,
     MessageKind,
     MessageRejected,
@@ -83,11 +82,11 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading = _read(context, request.text, "child")
+    reading, pastes = _read(context, request.text, "child"), Pastes(context)
     budget, grant = _budget(context, request.budget_token)
-    usage, problems = judge(reading, budget, _code_counter(context))
+    usage, problems = judge(reading, budget, pastes.code_chars)
     if problems:
-        raise _sent_back(context, reading, budget, usage, problems[0])
+        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
@@ -181,11 +180,11 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True):
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Tell your children what matters, what they may spend and what to do."""
     caller = context.caller
-    reading = _read(context, request.text, "parent")
+    reading, pastes = _read(context, request.text, "parent"), Pastes(context)
     budget, _ = _budget(context, None)
-    usage, problems = judge(reading, budget, _code_counter(context))
+    usage, problems = judge(reading, budget, pastes.code_chars)
     if problems:
-        raise _sent_back(context, reading, budget, usage, problems[0])
+        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
@@ -241,7 +240,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     reading = _read(context, request.text, request.kind)
     budget = _lowered(context, context.view)
-    usage, problems = judge(reading, budget, _code_counter(context))
+    usage, problems = judge(reading, budget, Pastes(context).code_chars)
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
 
@@ -289,25 +288,28 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return answer
 
 
-def _code_counter(context: Context) -> CodeChars:
-    """Counts the characters that are code by their looks, or lines of the repository whatever they look like."""
+class Pastes:
+    """Finds lines of the repository's present commit in texts; which commit that is is asked once."""
 
-    def count(text: str) -> int:
+    def __init__(self, context: Context) -> None:
+        self._workplace = context.workplace
+        self._revision: str | None = None
+
+    def code_chars(self, text: str) -> int:
+        """How many characters of a text are code by their looks, or stand in the repository whatever they look like."""
         found = code_chars(text)
         if found or len(text) < SHORTEST_PASTE:
             return found
-        return sum(end - start for start, end, _ in _recognised(context, text))
+        return sum(end - start for start, end, _ in self.recognise(text))
 
-    return count
-
-
-def _recognised(context: Context, text: str) -> list[Recognised]:
-    """Where a text holds lines of the repository, and the pointers to them."""
-    try:
-        found = context.workplace.anchors.recognise(text)
-    except (NoRepository, RevisionNotFound):  # nothing to recognise it by
-        return []
-    return [(each.start, each.end, each.pointer) for each in found]
+    def recognise(self, text: str) -> list[Recognised]:
+        """Where a text holds lines of the repository, and the pointers to them."""
+        try:
+            self._revision = self._revision or self._workplace.expand("HEAD")
+            found = self._workplace.anchors.recognise(text, revision=self._revision)
+        except (NoRepository, RevisionNotFound):  # nothing to recognise it by
+            return []
+        return [(each.start, each.end, each.pointer) for each in found]
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
@@ -345,14 +347,19 @@ def _lowered(context: Context, view: View) -> InlineBudget:
 
 
 def _sent_back(
-    context: Context, reading: Reading, budget: InlineBudget, usage: Usage, problem: StigmergyError
+    context: Context,
+    reading: Reading,
+    pastes: Pastes,
+    budget: InlineBudget,
+    usage: Usage,
+    problem: StigmergyError,
 ) -> StigmergyError:
     """The refusal; one for its size is counted, and carries a message to send instead."""
     if not isinstance(problem, BudgetExceeded):
         return problem
     caller = context.caller
-    pasted = _recognised(context, reading.text)
-    problem.resend = resend_template(reading, budget, pasted, code_chars=_code_counter(context))
+    pasted = pastes.recognise(reading.text)
+    problem.resend = resend_template(reading, budget, pasted, code_chars=pastes.code_chars)
     check_no_secrets(problem.resend)
     exceeded = tuple(str(each["what"]) for each in problem.exceeded)
 
