@@ -67,19 +67,10 @@ class Reader:
             found.append(self.event())
         return found
 
-    def nothing_for(self, seconds: float) -> None:
-        """No event arrives for a while."""
-        assert self._connection.sock is not None or self._answer.fp is not None
-        self._set_timeout(seconds)
-        try:
-            block = self.event()
-        except TimeoutError:
-            return
-        raise AssertionError(f"{block} arrived")
-
-    def _set_timeout(self, seconds: float) -> None:
-        assert self._connection.sock is not None
-        self._connection.sock.settimeout(seconds)
+    def close(self) -> None:
+        """Hang up."""
+        self._answer.close()
+        self._connection.close()
 
 
 @contextmanager
@@ -106,5 +97,4 @@ def reading(
     try:
         yield reader
     finally:
-        reader._answer.close()
-        connection.close()
+        reader.close()
