@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
+import pysqlite3 as sqlite3  # the interpreter's own may not load extensions, which the store needs
 import struct
 from collections.abc import Callable
 from functools import partial

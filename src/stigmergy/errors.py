@@ -119,6 +119,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
+    ├── TooManyStreams            TOO_MANY_STREAMS
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
     ├── Unreachable          502  UNREACHABLE
@@ -925,6 +926,12 @@ class SecretCheckFailed(Trouble):
     """The check for secrets failed, so nothing was stored."""
 
     code = "SECRET_CHECK_FAILED"
+
+
+class TooManyStreams(Trouble):
+    """No more event streams can be opened now."""
+
+    code = "TOO_MANY_STREAMS"
 
 
 class GitTrouble(Trouble):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from stigmergy.core import SECOND, SystemClock
 from stigmergy.edges.http import Codes
+from stigmergy.edges.http.events import EventStreams
 from stigmergy.edges.http.server import make_server
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.policy import ADMIN, Claims
@@ -110,14 +111,18 @@ class Served:
 
 
 @contextmanager
-def serving(gateway: Gateway, repository: Repository) -> Iterator[Served]:
-    """Serve a project for a while."""
+def serving(
+    gateway: Gateway, repository: Repository, *, streams: EventStreams | None = None, send_buffer: int | None = None
+) -> Iterator[Served]:
+    """Serve a project for a while; a small send buffer makes slow readers felt early."""
     sock = socket.socket()
+    if send_buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     sock.bind(("127.0.0.1", 0))
     port = sock.getsockname()[1]
     ready = threading.Event()
     codes = Codes()
-    server = make_server(gateway, sock, ready.set, codes=codes)
+    server = make_server(gateway, sock, ready.set, codes=codes, streams=streams)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:

@@ -24,6 +24,7 @@ from stigmergy.errors import (
 from stigmergy.evidence.pointers import Evidence
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
+from stigmergy.operations.events import Feed
 from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.workplace import Workplace
@@ -148,9 +149,11 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self._randomness = randomness
+        self.feed = Feed(store)
 
     def close(self) -> None:
         """Let go of the store and of every running git."""
+        self.feed.close()
         self.store.close()
         self.shared.close()
         self.workplace.close()
@@ -192,8 +195,15 @@ class Gateway:
                 shared=self.shared,
             )
             if not operation.writes:
-                return operation.run(context, request)
+                answer = operation.run(context, request)
+                self.feed.answered(operation.name, caller, view.as_of, request, answer)
+                return answer
         return operation.run(context, request)
+
+    def who(self, credential: Credential) -> Caller:
+        """Whoever the credential shows, if it still holds."""
+        with self.store.read() as view:
+            return self._caller(view, credential)
 
     def _caller(self, view: View, credential: Credential) -> Caller:
         if credential.token is not None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from stigmergy.core.journal import Line
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
@@ -100,6 +101,18 @@ class Store(Protocol):
 
     def commit(self, decide: Decide[T]) -> T:
         """Change the store; returns once the change is on the disk."""
+        ...
+
+    def last_line(self) -> int:
+        """The number of the last line committed by anyone; cheap to ask when nothing is new."""
+        ...
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """The committed lines of the journal that follow the line of that number, oldest first."""
+        ...
+
+    def watch(self, committed: Callable[[], None]) -> None:
+        """Have a function called after every commit this process makes; it must be quick and must not raise."""
         ...
 
     def verify(self) -> list[Finding]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from stigmergy.backends.facts import Fact, decode_facts
 from stigmergy.backends.memory.state import MemoryView, State
 from stigmergy.core import Clock
-from stigmergy.core.journal import encode_facts, print_header, print_line
+from stigmergy.core.journal import Line, encode_facts, print_header, print_line
 from stigmergy.core.journal.format import checks, parse_header, parse_line
 from stigmergy.operations.ports import Decide, Finding, View
 
@@ -35,6 +35,7 @@ class MemoryStore:
         self._journal = journal
         self._clock = clock
         self._lock = threading.RLock()
+        self._watchers: list[Callable[[], None]] = []
         self.rebuild()
 
     @property
@@ -55,7 +56,24 @@ class MemoryStore:
             facts, answer = decide(self._view(at))
             if facts:
                 self._append([*facts], at)
-            return answer
+        for committed in self._watchers:
+            committed()
+        return answer
+
+    def last_line(self) -> int:
+        """The number of the last line."""
+        with self._lock:
+            return self._seq
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """The lines that follow the line of that number."""
+        with self._lock:
+            written = self._journal.lines[seq + 1 : seq + 1 + limit]
+        return [parse_line(each) for each in written]
+
+    def watch(self, committed: Callable[[], None]) -> None:
+        """Have a function called after every commit."""
+        self._watchers.append(committed)
 
     def verify(self) -> list[Finding]:
         """Recompute every checksum."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,10 +28,11 @@ from stigmergy.backends.sqlite.index import (
     replay,
 )
 from stigmergy.backends.sqlite.projection import Applied, Projection
+from stigmergy.backends.sqlite.tail import Tail
 from stigmergy.backends.sqlite.verify import verify_store
 from stigmergy.backends.sqlite.view import Kept, SqliteView
 from stigmergy.core import SECOND, Clock
-from stigmergy.core.journal import GroupCommit, Journal, Place, Ticket, create_journal, encode_facts, print_line
+from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket, create_journal, encode_facts, print_line
 from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from stigmergy.operations.ports import Decide, Finding, View
 
@@ -60,6 +61,8 @@ class SqliteStore:
         self._progress = progress
         self._journal = Journal(folder / JOURNAL)
         self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._tail = Tail(self._journal)
+        self._watchers: list[Callable[[], None]] = []
         self._commits: GroupCommit[Decide[Any], Any] = GroupCommit(self._run_batch)
         self._writer: apsw.Connection | None = None
         self._writer_file: tuple[int, int] | None = None
@@ -101,6 +104,18 @@ class SqliteStore:
         answer: T = self._commits.submit(decide)
         return answer
 
+    def last_line(self) -> int:
+        """The number of the last committed line; asks only the size of the journal when it has not grown."""
+        return self._last_place().seq
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """The committed lines that follow the line of that number."""
+        return self._tail.read(seq, self._last_place(), limit)
+
+    def watch(self, committed: Callable[[], None]) -> None:
+        """Have a function called after every commit of this process."""
+        self._watchers.append(committed)
+
     def verify(self) -> list[Finding]:
         """Recompute every checksum and hold the index against a rebuild from the journal."""
         with self._locked():
@@ -132,6 +147,8 @@ class SqliteStore:
             except DAMAGED:
                 self._rebuild()
                 self._commit_batch(batch)
+        for committed in self._watchers:
+            committed()
 
     def _commit_batch(self, batch: list[Ticket[Decide[Any], Any]]) -> None:
         writer, applied = self._caught_up()
@@ -256,6 +273,15 @@ class SqliteStore:
             self._writer = None
 
     # Reading
+
+    def _last_place(self) -> Place:
+        """The place behind the last line that is synced: the index, which follows the sync, says which that is."""
+        known = self._tail.end
+        if known is None or self._journal.size() != known.offset:
+            reading = self._begin_read()
+            known = self._tail.end = reading.applied.place
+            self._end_read(reading)
+        return known
 
     def _begin_read(self) -> _Reading:
         reading = self._snapshot()

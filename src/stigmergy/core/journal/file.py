@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stigmergy.core.journal.format import (
+    END_LENGTH,
     TAIL_LENGTH,
     Header,
     Line,
@@ -18,6 +19,7 @@ from stigmergy.core.journal.format import (
     parse_header,
     parse_line,
     print_header,
+    stated_end,
     stated_mark,
     stated_sum,
 )
@@ -119,6 +121,15 @@ class Journal:
         """Whether the line before a place is there and has the checksum the place says."""
         written = os.pread(self._descriptor, TAIL_LENGTH, place.offset - TAIL_LENGTH)
         return stated_sum(written) == place.sum
+
+    def place_behind(self, offset: int) -> Place | None:
+        """The place behind the first line that ends at or after an offset, as that line states it."""
+        for piece, begins in self._raw_lines(offset):
+            behind = begins + len(piece)
+            written = os.pread(self._descriptor, END_LENGTH, behind - END_LENGTH)
+            stated = stated_end(written)
+            return Place(offset=behind, seq=stated[0], sum=stated[1], at=0) if stated else None
+        return None
 
     def judge_tail(self, end: Place, synced: int = 0) -> int:
         """How many bytes after the last sound line are a tail that never happened.

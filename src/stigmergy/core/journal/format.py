@@ -23,7 +23,10 @@ FORMAT = 1
 _SUM_AT = b',"sum":"'
 _SUM_LENGTH = 32
 _MARK = re.compile(rb',"mark":([0-9]{1,18}),"seq":[0-9]{1,18},"sum":"[0-9a-f]{32}"}\n\Z')
+_END = re.compile(rb',"seq":([0-9]{1,18}),"sum":"([0-9a-f]{32})"}\n\Z')
 TAIL_LENGTH = len(_SUM_AT) + _SUM_LENGTH + len(b'"}\n')
+END_LENGTH = len(b',"seq":') + 18 + TAIL_LENGTH
+"""As many bytes as a line's number and checksum take at the most, at its end."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +102,12 @@ def stated_mark(written: bytes) -> int:
     """The mark at the end of a line, whether or not what stands before it is sound; 0 when its end is not whole."""
     found = _MARK.search(written)
     return int(found.group(1)) if found else 0
+
+
+def stated_end(written: bytes) -> tuple[int, str] | None:
+    """The number and checksum at the end of a line, whether or not what stands before them is sound."""
+    found = _END.search(written)
+    return (int(found.group(1)), found.group(2).decode()) if found else None
 
 
 def parse_line(written: bytes) -> Line:

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,12 @@ def up(entry: Entry) -> Command:
         type=click.IntRange(1, 65_535),
         help=f"Listen on this port and no other; {DEFAULT_PORT} or the next free one unless said.",
     )
-    return Command("up", entry, [port], _up)
+    log = click.Option(
+        ["--log", "log"],
+        type=click.Choice(["json"]),
+        help="Write every event and every refused call to stderr, one JSON object a line.",
+    )
+    return Command("up", entry, [port, log], _up)
 
 
 def _up(session: Session, given: dict[str, Any]) -> None:
@@ -48,7 +53,16 @@ def _up(session: Session, given: dict[str, Any]) -> None:
             if mine is None:
                 _show_running(session, gateway, record)
             else:
-                _serve(session, gateway, mine, given["port"])
+                with _logged(gateway, given["log"]):
+                    _serve(session, gateway, mine, given["port"])
+
+
+def _logged(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:
+    if form is None:
+        return nullcontext()
+    from stigmergy.edges.cli.log import logging_events
+
+    return logging_events(gateway)
 
 
 def _opened(session: Session) -> Gateway:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stigmergy import __version__
 from stigmergy.edges.http.answers import File, Headers, send_json
 from stigmergy.edges.http.calls import Endpoint, route_of
+from stigmergy.edges.http.events import EVENTS, EventStreams
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.sessions import Codes, session_operations
@@ -41,7 +42,9 @@ _PAGE_HEADERS: Headers = [
 ]
 
 
-def create_app(gateway: Gateway, *, port: int, codes: Codes | None = None) -> Starlette:
+def create_app(
+    gateway: Gateway, *, port: int, codes: Codes | None = None, streams: EventStreams | None = None
+) -> Starlette:
     """The application that offers a project on a port of this machine; `app.state.codes` makes codes for the page."""
     codes = codes or Codes()
     session = session_operations(codes)
@@ -55,6 +58,7 @@ def create_app(gateway: Gateway, *, port: int, codes: Codes | None = None) -> St
     for path, file in _files(operations, public).items():
         methods[path] = {"GET": file}
     methods["/healthz"] = {"GET": _health}
+    methods["/events"] = {"GET": streams or EventStreams(gateway)}
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
     paths = sorted(methods, key=lambda path: (path.count("{"), path))
     app = Starlette(
@@ -68,7 +72,7 @@ def create_app(gateway: Gateway, *, port: int, codes: Codes | None = None) -> St
 
 
 def _files(operations: list[Operation[Any, Any]], public: frozenset[str]) -> dict[str, File]:
-    files = {"/openapi.json": File(openapi(operations, public), "application/json")}
+    files = {"/openapi.json": File(openapi(operations, public, {"/events": {"get": EVENTS}}), "application/json")}
     for name in schema_names():
         files[f"/schemas/{name}"] = File(schema_bytes(name), "application/schema+json")
     for path, (name, content_type) in _PAGE.items():

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from stigmergy.core.canonical import MAX_INTEGER
 from stigmergy.edges.http.answers import send_json
+from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import (
     bearer,
     check_content_type,
@@ -54,6 +55,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the request, call the operation in a thread, send its answer."""
+        call_named(scope, self._operation.name)
         token = None if self._public else self._checked_token(scope)
         values = read_query(scope, self._parameters, self._lists)
         speak_as = values.pop(SPEAK_AS, None)
@@ -71,7 +73,8 @@ class Endpoint:
     def _checked_token(self, scope: Scope) -> str:
         """The token, if this project signed it: nobody else's body is read. When it expires is the gateway's matter."""
         token = bearer(scope)
-        self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        call_named(scope, self._operation.name, f"{claims.run}/{claims.agent}")
         return token
 
     def _is_text(self, scope: Scope, body: bytes) -> bool:

@@ -7,6 +7,7 @@ import logging
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stigmergy.edges.http.answers import send_problem
+from stigmergy.edges.http.refusals import log_refusal
 from stigmergy.edges.http.requests import ClientGone, header
 from stigmergy.errors import (
     BadText,
@@ -57,6 +58,7 @@ class Guard:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             refusal = Internal()
+        log_refusal(scope, refusal)
         if not started:
             await send_problem(scope, receive, send, refusal)
 

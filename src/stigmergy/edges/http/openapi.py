@@ -41,15 +41,17 @@ _PROBLEM: Schema = {
 }
 
 
-def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -> bytes:
-    """The document for these operations; those named `public` need no token."""
+def openapi(
+    operations: Iterable[Operation[Any, Any]], public: frozenset[str], besides: dict[str, Schema] | None = None
+) -> bytes:
+    """The document for these operations and the paths besides them; those named `public` need no token."""
     offered = list(operations)
     types = [kind for operation in offered for kind in (operation.request, operation.response)]
     _, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
     for name, published in _PUBLISHED.items():
         if name in components:
             _show_limits(components[name], msgspec.json.decode(schema_bytes(published)))
-    paths: dict[str, Schema] = {}
+    paths: dict[str, Schema] = dict(besides or {})
     for operation in offered:
         route = route_of(operation)
         entry = _entry(operation, components[operation.request.__name__], operation.name in public)

@@ -6,10 +6,14 @@ import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stigmergy.edges.http.app import create_app
+from stigmergy.edges.http.events import HANG_UP, EventStreams
 from stigmergy.edges.http.sessions import Codes
 from stigmergy.operations import Gateway
 
@@ -19,9 +23,10 @@ DRAIN_SECONDS = 5
 class Server(uvicorn.Server):
     """A server that tells when it takes requests, and ends without raising the signal that ended it."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None] | None) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None] | None, streams: EventStreams) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._streams = streams
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
@@ -29,23 +34,49 @@ class Server(uvicorn.Server):
         if self.started and self._on_ready is not None:
             self._on_ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let every event stream end, since none would by itself, and finish what is under way."""
+        self._streams.close()
+        await super().shutdown(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Finish what is under way; asked a second time, stop at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
+class Connection(H11Protocol):
+    """A connection that can be cut: closed, it would wait for a reader who may never take what is left to send."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.app = self._with_hang_up(self.app)
+
+    def _with_hang_up(self, app: ASGIApp) -> ASGIApp:
+        async def call(scope: Scope, receive: Receive, send: Send) -> None:
+            scope[HANG_UP] = self.transport.abort
+            await app(scope, receive, send)
+
+        return call
+
+
 def make_server(
-    gateway: Gateway, sock: socket.socket, on_ready: Callable[[], None] | None = None, *, codes: Codes | None = None
+    gateway: Gateway,
+    sock: socket.socket,
+    on_ready: Callable[[], None] | None = None,
+    *,
+    codes: Codes | None = None,
+    streams: EventStreams | None = None,
 ) -> Server:
     """A server for a socket that is bound to a loopback address."""
     address, port = sock.getsockname()[:2]
     if not ip_address(address).is_loopback:
         raise ValueError(f"{address} is not a loopback address")
+    streams = streams or EventStreams(gateway)
     config = uvicorn.Config(
-        create_app(gateway, port=port, codes=codes),
+        create_app(gateway, port=port, codes=codes, streams=streams),
         loop="uvloop",
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -54,7 +85,7 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Server(config, on_ready)
+    return Server(config, on_ready, streams)
 
 
 def serve(

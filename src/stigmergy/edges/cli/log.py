@@ -1,0 +1,82 @@
+"""The log of `stig up --log json`: one JSON object a line, for every event and every refused call, never content."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stigmergy.core import SECOND, print_time
+from stigmergy.errors import StigmergyError
+from stigmergy.operations import Gateway
+from stigmergy.operations.events import Follower
+
+ROOT = "stigmergy"
+JOIN_SECONDS = 5.0
+"""How long the end waits for a stderr that nobody reads."""
+events = logging.getLogger(f"{ROOT}.events")
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of ASCII: nothing that was sent can begin a line of its own or reach a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        told: dict[str, Any] = {
+            "logged": print_time(int(record.created * SECOND)),
+            "level": record.levelname.lower(),
+            "log": record.name,
+            "message": record.getMessage(),
+        }
+        told |= getattr(record, "told", {})
+        if record.exc_info and record.exc_info[0] is not None:
+            told["error"] = record.exc_info[0].__name__  # not its text, which may quote what was sent
+            told["trace"] = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(record.exc_info[2])]
+        return json.dumps(told, ensure_ascii=True)
+
+
+@contextmanager
+def logging_events(gateway: Gateway) -> Iterator[None]:
+    """Log to stderr, for a while, what happens in a project."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger(ROOT)
+    level, propagate = root.level, root.propagate
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    root.propagate = False
+    woken, ended = threading.Event(), threading.Event()
+    follower = gateway.feed.follow(None, sees=lambda event: True, wake=woken.set)
+    writer = threading.Thread(target=_write, args=(follower, woken, ended), name="log", daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        woken.set()
+        writer.join(JOIN_SECONDS)
+        follower.leave()
+        root.removeHandler(handler)
+        root.setLevel(level)
+        root.propagate = propagate
+
+
+def _write(follower: Follower, woken: threading.Event, ended: threading.Event) -> None:
+    last = False
+    while not last:
+        woken.wait()
+        woken.clear()
+        last = ended.is_set()  # what happened until then is still written
+        more = True
+        while more:
+            try:
+                told, more = follower.take()
+            except StigmergyError:
+                break  # callers are told what is wrong; the log goes on when there is more
+            for event in told:
+                events.info(event.type, extra={"told": event.shown()})

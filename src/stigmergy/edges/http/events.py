@@ -1,0 +1,272 @@
+"""`GET /events`: what happens, as server-sent events.
+
+A stream is no operation: it has no answer that ends, so it stands beside them, like `/healthz`, on HTTP alone. The
+reader resumes with `Last-Event-ID`; whoever takes nothing for a while is cut off, and finds everything again that way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import msgspec
+from anyio import to_thread
+from starlette.types import Receive, Scope, Send
+
+from stigmergy.edges.http.refusals import call_named
+from stigmergy.edges.http.requests import bearer, header, read_body, read_query
+from stigmergy.errors import FieldValue, StigmergyError, TooManyStreams
+from stigmergy.operations import Credential, Gateway
+from stigmergy.operations.events import TYPES, Event, Follower, Mark, may_see, read_mark
+from stigmergy.policy import Caller
+
+MOST_STREAMS = 64
+HEARTBEAT_SECONDS = 15.0
+STALL_SECONDS = 10.0
+"""How long a reader may take nothing before it is cut off."""
+CHECK_SECONDS = 1.0
+"""How often, while there is something to tell, a stream asks whether its token still holds."""
+RETRY_MILLISECONDS = 2000
+THREADS = 4
+"""How many threads all streams together read with: calls have their own."""
+WRITE_AT_ONCE = 64
+
+HANG_UP = "stigmergy.hang_up"
+"""In the scope: cuts the connection at once, whatever is left to send."""
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-accel-buffering", b"no"),
+]
+_PARAMETERS = frozenset({"after", "type", "as"})
+
+EVENTS: dict[str, Any] = {
+    "operationId": "events",
+    "summary": "Follow what happens: ids and counts as server-sent events, never content.",
+    "parameters": [
+        {
+            "name": "after",
+            "in": "query",
+            "description": "The id of the last event known; 0 for all from the beginning. Without it, from now on",
+            "schema": {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})?$"},
+        },
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "description": "The same, as browsers send it; it comes before `after`",
+            "schema": {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})?$"},
+        },
+        {
+            "name": "type",
+            "in": "query",
+            "description": "Only events of these types",
+            "style": "form",
+            "explode": False,
+            "schema": {"type": "array", "items": {"type": "string", "enum": sorted(TYPES)}},
+        },
+        {
+            "name": "as",
+            "in": "query",
+            "description": "The descendant in whose name to act",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 64},
+        },
+    ],
+    "responses": {
+        "200": {
+            "description": "A stream that goes on until either side ends it.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        "default": {"$ref": "#/components/responses/Refused"},
+    },
+}
+"""The entry of the OpenAPI document."""
+
+
+class EventStreams:
+    """Everyone who follows the project over HTTP."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        most: int = MOST_STREAMS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
+        self._gateway = gateway
+        self._most = most
+        self._heartbeat_seconds = heartbeat_seconds
+        self._stall_seconds = stall_seconds
+        self._open: set[_Stream] = set()
+        self._closing = False
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one reader until it leaves, falls silent, or the server ends."""
+        call_named(scope, "events")
+        token = bearer(scope)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        call_named(scope, "events", f"{claims.run}/{claims.agent}")
+        values = read_query(scope, _PARAMETERS, frozenset({"type"}))
+        types, mark = _read_types(values.get("type", [])), _read_mark(scope, values.get("after"))
+        await read_body(scope, receive, 0)
+        credential = Credential(token=token, speak_as=values.get("as"))
+        stream = _Stream(self._gateway, credential, types, scope.get(HANG_UP), self._stall_seconds, self._threads)
+        await self._in_thread(stream.check)
+        if self._closing or len(self._open) >= self._most:
+            raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        self._open.add(stream)
+        try:
+            await self._in_thread(partial(stream.begin, mark, asyncio.get_running_loop()))
+            await stream.run(receive, send, self._heartbeat_seconds)
+        finally:
+            self._open.discard(stream)
+            stream.leave()
+
+    def close(self) -> None:
+        """End every stream, and open no more."""
+        self._closing = True
+        for stream in self._open:
+            stream.end()
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        await to_thread.run_sync(work, limiter=self._threads)
+
+
+class _Stream:
+    """One reader's stream."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        credential: Credential,
+        types: frozenset[str],
+        hang_up: Callable[[], None] | None,
+        stall_seconds: float,
+        threads: anyio.CapacityLimiter,
+    ) -> None:
+        self._gateway = gateway
+        self._credential = credential
+        self._types = types
+        self._hang_up = hang_up
+        self._stall_seconds = stall_seconds
+        self._threads = threads
+        self._woken = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._writing = False
+        self._checked_at = 0.0
+        self._follower: Follower | None = None
+        self._caller: Caller
+
+    def check(self) -> None:
+        """Find out who reads; raises when the token holds no more."""
+        self._caller = self._gateway.who(self._credential)
+        self._checked_at = time.monotonic()
+
+    def begin(self, mark: Mark | None, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the place to follow from."""
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the server's loop has ended
+                loop.call_soon_threadsafe(self._woken.set)
+
+        self._follower = self._gateway.feed.follow(mark, sees=self._sees, wake=wake)
+
+    def leave(self) -> None:
+        """Follow no more."""
+        if self._follower is not None:
+            self._follower.leave()
+
+    def end(self) -> None:
+        """Have the stream end; a reader that is being waited for is cut off."""
+        self._ended.set()
+        self._woken.set()
+        if self._writing and self._hang_up is not None:
+            self._hang_up()
+
+    async def run(self, receive: Receive, send: Send, heartbeat_seconds: float) -> None:
+        """Write to the reader until it leaves or the stream ends."""
+        async with anyio.create_task_group() as group:
+
+            async def until_gone() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()
+
+            group.start_soon(until_gone)
+            await self._write_all(send, heartbeat_seconds)
+            group.cancel_scope.cancel()
+
+    async def _write_all(self, send: Send, heartbeat_seconds: float) -> None:
+        follower = self._follower
+        if follower is None:
+            raise RuntimeError("a stream is begun before it is run")
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await self._write(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.mark).encode()))
+        more = True
+        while not self._ended.is_set():
+            if not more:
+                with anyio.move_on_after(heartbeat_seconds) as waiting:
+                    await self._woken.wait()
+                if waiting.cancelled_caught:
+                    await self._write(send, b":\nid: %s\n\n" % str(follower.mark).encode())
+            self._woken.clear()
+            if self._ended.is_set():
+                break
+            try:
+                events, more = await to_thread.run_sync(self._take, follower, limiter=self._threads)
+            except StigmergyError:
+                break  # the token holds no more, or the store is in trouble: asked again, the gateway says which
+            for start in range(0, len(events), WRITE_AT_ONCE):
+                await self._write(send, b"".join(map(_print, events[start : start + WRITE_AT_ONCE])))
+        await self._write(send, b"", more=False)
+
+    def _take(self, follower: Follower) -> tuple[list[Event], bool]:
+        if time.monotonic() - self._checked_at > CHECK_SECONDS:
+            self.check()
+        return follower.take()
+
+    def _sees(self, event: Event) -> bool:
+        return (not self._types or event.type in self._types) and may_see(self._caller, event)
+
+    async def _write(self, send: Send, text: bytes, *, more: bool = True) -> None:
+        self._writing = True
+        with anyio.move_on_after(self._stall_seconds) as waiting:
+            await send({"type": "http.response.body", "body": text, "more_body": more})
+        self._writing = False
+        if not waiting.cancelled_caught:
+            return
+        self._ended.set()
+        if self._hang_up is not None:
+            self._hang_up()
+            await anyio.sleep_forever()  # until it is noticed that the reader is gone
+
+
+def _print(event: Event) -> bytes:
+    mark = b"id: %s\n" % event.id.encode() if event.id else b""
+    return b"%sevent: %s\ndata: %s\n\n" % (mark, event.type.encode(), msgspec.json.encode(event.shown()))
+
+
+def _read_types(given: Iterable[str]) -> frozenset[str]:
+    types = frozenset(given)
+    for unknown in sorted(types - TYPES):
+        raise FieldValue("There is no such type of event.", field="type", used=unknown[:80])
+    return types
+
+
+def _read_mark(scope: Scope, after: str | None) -> Mark | None:
+    last = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
+    if last:
+        return read_mark(last, "Last-Event-ID")
+    return read_mark(after, "after") if after else None

@@ -1,0 +1,181 @@
+"""Following a project: every reader goes through the journal at its own pace, and is woken when there is more.
+
+The journal is the queue, so a slow reader costs nobody anything. What this process commits wakes the readers at once;
+what others commit is noticed by asking for the last line's number now and then, only while somebody reads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from stigmergy.core.journal import Line
+from stigmergy.errors import StigmergyError
+from stigmergy.operations.events.table import event_of_call, events_of
+from stigmergy.operations.events.values import Event, Mark
+from stigmergy.operations.ports import Store
+from stigmergy.policy import Caller
+
+POLL_SECONDS = 0.1
+LINES = 128
+"""How many lines are read at once."""
+RECENT_LINES = 512
+RECENT_EVENTS = 4096
+"""How much of what was read last is kept, so that readers who are up to date decode it once."""
+PASSING = 256
+"""How many events that are not journalled wait for a reader; the oldest are let go."""
+
+
+class Told(NamedTuple):
+    """The events of one line."""
+
+    seq: int
+    events: list[Event]
+
+
+class Feed:
+    """One project's events."""
+
+    def __init__(self, store: Store, poll_seconds: float = POLL_SECONDS) -> None:
+        self._store = store
+        self._poll_seconds = poll_seconds
+        self._lock = threading.Lock()
+        self._followers: tuple[Follower, ...] = ()
+        self._recent: deque[Told] = deque()
+        self._recent_events = 0
+        self._poller: threading.Thread | None = None
+        self._stop = threading.Event()
+        store.watch(self._wake)
+
+    def follow(self, after: Mark | None, *, sees: Callable[[Event], bool], wake: Callable[[], None]) -> Follower:
+        """Begin to follow, from a mark or from now; `wake` is called, from any thread, when there may be more.
+
+        A mark beyond the journal's end, which is of a part that was cut away, is taken as the end.
+        """
+        last = self._store.last_line()
+        if after is None or after.seq > last:
+            after = Mark(last)
+        follower = Follower(self, after, sees, wake)
+        with self._lock:
+            self._followers = (*self._followers, follower)
+            if self._poller is None and not self._stop.is_set():
+                self._poller = threading.Thread(target=self._poll, args=(last,), name="events", daemon=True)
+                self._poller.start()
+        return follower
+
+    def leave(self, follower: Follower) -> None:
+        """Follow no more; the last to leave ends the asking."""
+        with self._lock:
+            self._followers = tuple(each for each in self._followers if each is not follower)
+
+    def answered(self, operation: str, caller: Caller, at: int, request: object, answer: object) -> None:
+        """Tell of a call that leaves nothing in the journal."""
+        followers = self._followers
+        if followers and (event := event_of_call(operation, caller, at, request, answer)):
+            for follower in followers:
+                follower.passes(event)
+
+    def lines_after(self, seq: int) -> list[Told]:
+        """What the lines after that number tell of."""
+        with self._lock:
+            if self._recent and self._recent[0].seq <= seq + 1 <= self._recent[-1].seq:
+                begin = seq + 1 - self._recent[0].seq
+                return list(islice(self._recent, begin, begin + LINES))
+        told = [self._tell(line) for line in self._store.lines_after(seq, LINES)]
+        if told:
+            self._keep(told)
+        return told
+
+    def close(self) -> None:
+        """Ask no more; whoever still follows is woken one last time."""
+        self._stop.set()
+        with self._lock:
+            poller = self._poller
+        if poller is not None:
+            poller.join()
+        self._wake()
+
+    def _tell(self, line: Line) -> Told:
+        facts = msgspec.json.decode(line.facts)
+        return Told(line.seq, events_of(line.seq, line.at, facts, project=self._store.project))
+
+    def _keep(self, told: list[Told]) -> None:
+        with self._lock:
+            end = self._recent[-1].seq if self._recent else 0
+            fresh = [each for each in told if each.seq > end]
+            if not fresh:
+                return  # somebody reads what is long past
+            if fresh[0].seq != end + 1:
+                self._forget()
+            self._recent.extend(fresh)
+            self._recent_events += sum(len(each.events) for each in fresh)
+            while len(self._recent) > RECENT_LINES or self._recent_events > RECENT_EVENTS:
+                self._recent_events -= len(self._recent.popleft().events)
+
+    def _forget(self) -> None:
+        self._recent.clear()
+        self._recent_events = 0
+
+    def _wake(self) -> None:
+        for follower in self._followers:
+            follower.wake()
+
+    def _poll(self, last: int) -> None:
+        while not self._stop.wait(self._poll_seconds):
+            with self._lock:
+                if not self._followers:
+                    self._poller = None
+                    return
+            try:
+                now = self._store.last_line()
+            except StigmergyError:
+                continue  # whoever calls the gateway is told what is wrong
+            if now < last:  # the journal was cut
+                with self._lock:
+                    self._forget()
+            if now != last:
+                self._wake()
+            last = now
+
+
+class Follower:
+    """One reader: how far it has come, and what it may see."""
+
+    def __init__(self, feed: Feed, mark: Mark, sees: Callable[[Event], bool], wake: Callable[[], None]) -> None:
+        self.mark = mark
+        self.wake = wake
+        self._feed = feed
+        self._sees = sees
+        self._passing: deque[Event] = deque(maxlen=PASSING)
+
+    def passes(self, event: Event) -> None:
+        """Let the reader know of an event that is not journalled."""
+        if self._sees(event):
+            self._passing.append(event)
+            self.wake()
+
+    def take(self) -> tuple[list[Event], bool]:
+        """The next events, and whether to ask again at once: there may be more."""
+        events: list[Event] = []
+        behind = self.mark.seq if self.mark.fact is None else max(0, self.mark.seq - 1)
+        lines = self._feed.lines_after(behind)
+        for line in lines:
+            known = self.mark.fact if line.seq == self.mark.seq else None
+            events += [event for event in line.events if self._sees(event) and not _was_told(event, known)]
+            self.mark = Mark(line.seq)
+        while self._passing:
+            events.append(self._passing.popleft())
+        return events, bool(lines)
+
+    def leave(self) -> None:
+        """Follow no more."""
+        self._feed.leave(self)
+
+
+def _was_told(event: Event, known: int | None) -> bool:
+    return known is not None and event.id is not None and int(event.id.partition(".")[2]) <= known

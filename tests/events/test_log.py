@@ -1,0 +1,106 @@
+"""`stig up --log json`: every event and every refused call, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.edges.cli.log import JsonFormatter
+from tests.cli.stig import STIG
+from tests.projects import make_repository
+
+
+def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Serve a fresh project, put an engram and be refused twice; the log, read, and as it was."""
+    repository = make_repository(folder / "repository")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STIGMERGY_")}
+    environment["HOME"] = str(folder / "home")
+    with subprocess.Popen(
+        [STIG, "up", "--json", *words],
+        cwd=repository.path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as serving:
+        assert serving.stdout is not None
+        try:
+            link = json.loads(serving.stdout.readline())["link"]
+            address, _, code = link.partition("/#code=")
+            host = address.removeprefix("http://")
+            token = _call(host, "POST", "/session", {"code": code})["token"]
+            engram = _call(host, "POST", "/engram", {"claim": CLAIM, "at": ["src/parser.py:1-2"]}, token)
+            assert "id" in engram, engram
+            _call(host, "POST", "/engram", {"claim": "", "at": ["src/parser.py:1-2"], "\nx": "forged line"}, token)
+            _call(host, "GET", "/engram/unknown", None, token)
+            _call(host, "GET", "/stats", None, "not\u00a0one")
+        finally:
+            serving.send_signal(signal.SIGINT)
+            _, said = serving.communicate(timeout=20)
+    assert serving.returncode == 0
+    return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")], said
+
+
+CLAIM = "The lexer gives up on a byte it does not know."
+
+
+def _call(host: str, method: str, target: str, body: Any, token: str | None = None) -> Any:
+    connection = HTTPConnection(host, timeout=10)
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        connection.request(method, target, None if body is None else json.dumps(body), headers)
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None:  # EB-26
+    lines, said = _served(tmp_path, "--log", "json")
+    events = [line for line in lines if line["log"] == "stigmergy.events"]
+    assert [line["type"] for line in events] == ["less.engram.put"]
+    assert events[0]["data"]["kind"] == "fact"
+    refused = [line for line in lines if line["log"] == "stigmergy.refusals"]
+    told = [(line["code"], line["operation"], line.get("agent", "").rpartition("/")[2]) for line in refused]
+    assert told == [
+        ("FIELD_UNKNOWN", "put_engram", "admin"),
+        ("ENGRAM_NOT_FOUND", "get_engram", "admin"),
+        ("TOKEN_INVALID", "stats", ""),
+    ]
+    assert len(lines) == 4
+    for text in (CLAIM[:12], "forged line", 'unknown"', "src/parser"):
+        assert text.encode() not in said
+
+
+def test_nothing_is_logged_unless_asked_for(tmp_path: Path) -> None:
+    lines, said = _served(tmp_path)
+    assert lines == []
+    assert b"less." not in said
+
+
+def test_a_record_is_one_line_whatever_it_holds() -> None:
+    try:
+        raise ValueError("what was sent")
+    except ValueError:
+        record = logging.LogRecord(
+            "a", logging.ERROR, __file__, 1, "%s failed", ("a\nb\u2028\x1b[31m",), sys.exc_info()
+        )
+    line = JsonFormatter().format(record)
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == "a\nb\u2028\x1b[31m failed"
+    assert json.loads(line)["error"] == "ValueError"
+    assert "what was sent" not in line
+
+
+@pytest.mark.parametrize("form", ["text", "JSON"])
+def test_no_other_form_is_known(form: str) -> None:
+    done = subprocess.run([STIG, "up", "--log", form], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2

@@ -1,0 +1,345 @@
+"""`GET /events` over real sockets: what arrives, for whom, and what becomes of those who leave or fall silent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.app import open_project
+from stigmergy.edges.http.events import EventStreams
+from stigmergy.operations import Gateway
+from stigmergy.operations.events import TYPES
+from stigmergy.settings import Settings
+from tests.cli.stig import STIG
+from tests.events.reader import reading
+from tests.http.served import Served, serving
+from tests.projects import Repository
+
+CLAIM = "The lexer gives up on a byte it does not know."
+
+
+@pytest.fixture
+def bus(gateway: Gateway, repository: Repository) -> Iterator[Served]:
+    """A project, served."""
+    with serving(gateway, repository) as bus:
+        yield bus
+
+
+def stig(bus: Served, home: Path, *words: str) -> None:
+    """Run `stig` in a process of its own on the project's files."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STIGMERGY_")}
+    environment |= {"HOME": str(home)}
+    done = subprocess.run(
+        [STIG, *words], cwd=bus.repository.path, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def other_run(bus: Served, name: str = "zoe") -> tuple[str, str]:
+    """Another run with an agent in it: the run, and the agent's token."""
+    run = str(bus.call("POST", "/run", {"goal": "another"}).json["run_id"])
+    answer = bus.call("POST", "/agent", {"name": name, "role": "programmer"}, token=bus.sign(run=run))
+    return run, str(answer.json["token"])
+
+
+def test_an_event_arrives_while_it_happens(bus: Served) -> None:  # EB-26
+    token = bus.add("ada", "architect")
+    with reading(bus, token=token) as reader:
+        assert reader.status == 200
+        assert reader.headers["content-type"] == "text/event-stream"
+        first = reader.block()
+        assert first is not None
+        assert first.retry == "2000"
+        assert first.id == "2"
+        start = time.monotonic()
+        engram = bus.put(CLAIM, kind="risk", scope="run", token=token).json["id"]
+        event = reader.event()
+        assert time.monotonic() - start < 1
+    assert event.id == "3.0"
+    assert event.data["agent"] == "ada"
+    assert event.data["run"] == bus.run
+    assert event.data["project"] == bus.gateway.store.project
+    assert event.data["data"] == {"engram": engram, "kind": "risk", "scope": "run", "pointers": 1}
+
+
+def test_what_stig_does_in_another_shell_arrives_too(bus: Served, tmp_path: Path) -> None:  # EB-26
+    with reading(bus) as reader:
+        stig(bus, tmp_path / "home", "put", CLAIM, "--at", "src/parser.py:1-3")
+        event = reader.event()
+    assert (event.type, event.data["agent"]) == ("less.engram.put", "admin")
+
+
+def test_a_query_is_told_to_those_who_are_there_and_has_no_id(bus: Served) -> None:
+    bus.put(CLAIM)
+    with reading(bus) as reader:
+        bus.call("GET", "/engram/query?q=lexer+byte&k=5")
+        event = reader.event()
+        assert event.id is None
+        assert event.type == "less.engram.query"
+        assert event.data["data"] == {"k": 5, "keys": 0, "found": 1, "truncated": False}
+        bus.put("Another claim about another thing.", at=["src/parser.py:3-4"])
+        assert reader.event().type == "less.engram.put"
+    with reading(bus, "?after=0") as again:
+        assert "less.engram.query" not in {block.type for block in again.until("less.engram.put", 2)}
+
+
+def test_no_content_is_ever_sent(bus: Served) -> None:  # EB-26
+    token = bus.add("ada", "architect")
+    with reading(bus, "?after=0") as reader:
+        engram = bus.put(CLAIM, token=token, tags=["unspeakable-tag"]).json
+        bus.call("POST", "/pointer/deref", {"pointer": engram["pointers"][0]["ref"]}, token=token)
+        bus.call("GET", "/brief", token=token)
+        bus.call("GET", "/engram/query?q=lexer+gives+up+on+a+byte", token=token)
+        bus.call("POST", f"/engram/{engram['id']}/confirm", token=token)
+        bus.call("DELETE", f"/engram/{engram['id']}")
+        events = reader.until("less.engram.forget")
+    kinds = {block.type for block in events}
+    assert {"less.run.open", "less.agent.add", "less.deref.prove", "less.brief.make", "less.engram.query"} < kinds
+    told = str([block.data for block in events])
+    said = [CLAIM, "unspeakable-tag", "first run", "line 10 of the parser", "src/parser.py", token]
+    for text in said:
+        for at in range(max(1, len(text) - 11)):
+            assert text[at : at + 12] not in told
+
+
+def test_a_run_is_told_its_own_and_what_is_the_projects(bus: Served) -> None:  # EB-20, EB-26
+    ada, (_, zoe) = bus.add("ada", "architect"), other_run(bus)
+    with reading(bus, "?after=0", token=zoe) as reader, reading(bus, "?after=0") as admin:
+        hidden = bus.put("Only for the run of ada.", scope="run", token=ada).json["id"]
+        bus.call("GET", "/engram/query", token=ada)
+        bus.call("POST", f"/engram/{hidden}/confirm", token=ada)
+        seen = bus.put("For the whole project to know.", scope="project", token=bus.sign()).json["id"]
+        own = bus.put("Only for the run of zoe.", scope="run", token=zoe).json["id"]
+        events = reader.until("less.engram.put", 2)
+        assert [block.data["data"].get("engram") for block in events if "engram" in str(block.type)] == [seen, own]
+        assert hidden not in str([block.data for block in events])
+        assert {block.data["data"].get("name") for block in events if block.type == "less.agent.add"} == {"zoe"}
+        everything = admin.until("less.engram.put", 3)
+        assert {"less.engram.confirm", "less.engram.query"} < {block.type for block in everything}
+
+
+def test_what_is_promoted_is_told_to_everyone(bus: Served) -> None:
+    ada, (_, zoe) = bus.add("ada", "programmer"), other_run(bus)
+    with reading(bus, token=zoe) as reader:
+        engram = bus.put("Soon for everyone to know.", scope="run", token=ada, confidence=0.9).json["id"]
+        admin = bus.sign(run=_run_of(bus, engram))
+        assert bus.call("POST", f"/engram/{engram}/promote", {}, token=admin).status == 200
+        event = reader.event()
+    assert (event.type, event.data["data"]) == ("less.engram.promote", {"engram": engram, "scope": "project"})
+
+
+def _run_of(bus: Served, engram: str) -> str:
+    with bus.gateway.store.read() as view:
+        for number in (1, 2):
+            found = view.find([f"r{number}"], engram)
+            if found is not None:
+                return str(found.run)
+    raise AssertionError
+
+
+def test_only_the_types_that_were_asked_for(bus: Served) -> None:
+    token = bus.add("ada", "architect")
+    with reading(bus, "?after=0&type=less.engram.put,less.agent.add") as reader:
+        bus.call("GET", "/engram/query", token=token)
+        bus.put(CLAIM, token=token)
+        assert [block.type for block in reader.until("less.engram.put")] == ["less.agent.add", "less.engram.put"]
+
+
+@pytest.mark.parametrize(
+    ("query", "last_id", "code"),
+    [
+        ("?type=less.nothing", None, "FIELD_VALUE"),
+        ("?after=x", None, "FIELD_VALUE"),
+        ("", "1.2.3", "FIELD_VALUE"),
+        ("?wrong=1", None, "FIELD_UNKNOWN"),
+        ("?as=nobody", None, "AGENT_NOT_FOUND"),
+    ],
+)
+def test_what_is_asked_wrongly(bus: Served, query: str, last_id: str | None, code: str) -> None:
+    with reading(bus, query, last_id=last_id) as reader:
+        assert reader.problem() == code
+
+
+def test_a_token_is_needed_and_must_be_this_projects(bus: Served) -> None:
+    for token, code in (
+        (None, "TOKEN_MISSING"),
+        ("st1.nothing.at-all", "TOKEN_INVALID"),
+        (bus.sign(seconds=-1), "TOKEN_EXPIRED"),
+    ):
+        with reading(bus, token=token) as reader:
+            assert reader.status == 401
+            assert reader.problem() == code
+
+
+def test_a_stream_ends_when_its_token_does(gateway: Gateway, repository: Repository) -> None:
+    with (
+        serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus,
+        reading(bus, token=bus.sign(seconds=2)) as reader,
+    ):
+        start = time.monotonic()
+        with pytest.raises(EOFError):
+            reader.event()
+        assert 1 < time.monotonic() - start < 5
+
+
+def test_reading_on_after_a_break_loses_and_repeats_nothing(bus: Served) -> None:  # EB-26
+    bus.put(CLAIM)
+    with reading(bus, "?after=0") as reader:
+        seen = [block.id for block in reader.until("less.engram.put")]
+        last = reader.last_id
+    at = ["src/parser.py:1-2"]
+    bus.call("POST", "/engrams", {"engrams": [{"claim": f"Claim {n} of many.", "at": at} for n in range(10)]})
+    with reading(bus, last_id=last) as reader:
+        seen += [block.id for block in reader.until("less.engram.put", 4)]  # in the middle of a commit
+        last = reader.last_id
+    bus.put("The last of them all.", at=["src/parser.py:5-6"])
+    with reading(bus, "?after=0", last_id=last) as reader:
+        seen += [block.id for block in reader.until("less.engram.put", 7)]
+    assert len(seen) == len(set(seen))
+    with reading(bus, "?after=0") as reader:
+        assert [block.id for block in reader.until("less.engram.put", 12)] == seen
+
+
+def test_a_stream_that_told_nothing_yet_can_be_resumed(bus: Served) -> None:
+    with reading(bus) as reader:
+        assert reader.block() is not None
+        last = reader.last_id
+    bus.put(CLAIM)
+    with reading(bus, last_id=last) as reader:
+        assert reader.event().type == "less.engram.put"
+
+
+def test_reading_on_after_the_server_was_started_again(
+    gateway: Gateway, repository: Repository, settings: Settings, tmp_path: Path
+) -> None:
+    with serving(gateway, repository) as bus:
+        bus.put(CLAIM)
+        with reading(bus, "?after=0") as reader:
+            first = reader.until("less.engram.put")
+            last = reader.last_id
+    stig(bus, tmp_path / "home", "put", "Said while nobody served.", "--at", "src/parser.py:7-9")
+    again = open_project(repository.path, settings)
+    try:
+        with serving(again, repository) as bus, reading(bus, last_id=last) as reader:
+            bus.put("Said when it was back.", at=["src/parser.py:11-12"])
+            rest = reader.until("less.engram.put", 2)
+    finally:
+        again.close()
+    assert [block.id for block in first + rest] == ["1.0", "2.0", "3.0", "4.0"]
+
+
+def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) -> None:
+    streams = EventStreams(gateway, heartbeat_seconds=0.05)
+    with serving(gateway, repository, streams=streams) as bus, reading(bus) as reader:
+        reader.block()
+        beats = [reader.block() for _ in range(3)]
+    assert all(beat is not None and beat.comment and beat.type is None and beat.id == "1" for beat in beats)
+
+
+def test_there_are_only_so_many_streams(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, streams=EventStreams(gateway, most=3)) as bus:
+        with ExitStack() as stack:
+            for _ in range(3):
+                assert stack.enter_context(reading(bus)).block() is not None
+            with reading(bus) as refused:
+                assert refused.status == 503
+                assert refused.problem() == "TOO_MANY_STREAMS"
+            assert bus.call("GET", "/stats").status == 200
+        _soon(lambda: _status(bus) == 200)
+
+
+def _status(bus: Served) -> int:
+    with reading(bus) as reader:
+        return reader.status
+
+
+def _soon(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_who_takes_nothing_is_cut_off_and_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
+    streams = EventStreams(gateway, most=2, stall_seconds=0.5)
+    with (
+        serving(gateway, repository, streams=streams, send_buffer=4096) as bus,
+        reading(bus, receive_buffer=2048) as slow,
+        reading(bus) as quick,
+    ):
+        assert slow.block() is not None
+        at = ["src/parser.py:1-2"]
+        for batch in range(3):
+            engrams = [{"claim": f"Claim {batch} {n} of very many.", "at": at} for n in range(500)]
+            assert bus.call("POST", "/engrams", {"engrams": engrams}).status == 200
+        everything = [block.id for block in quick.until("less.engram.put", 1500)]
+        assert len(set(everything)) == 1500
+        _soon(lambda: _status(bus) == 200)  # the slow one's place is free again
+        got: list[str | None] = []
+        with suppress(EOFError, OSError, HTTPException):
+            while True:
+                got.append(slow.event().id)
+        assert len(got) < 1500
+        bus.put(CLAIM, at=["src/parser.py:20-21"])
+        assert quick.event().type == "less.engram.put"
+        last = got[-1] if got else slow.last_id
+        with reading(bus, last_id=last) as again:
+            got += [block.id for block in again.until("less.engram.put", 1501 - len(got))]
+    assert got[:1500] == everything
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+def test_the_server_ends_with_streams_open(
+    gateway: Gateway, repository: Repository, stalled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as stack:
+        with serving(gateway, repository, send_buffer=4096) as bus:
+            reader = stack.enter_context(reading(bus, receive_buffer=2048 if stalled else None))
+            assert reader.block() is not None
+            if stalled:
+                at = ["src/parser.py:1-2"]
+                for batch in range(2):
+                    engrams = [{"claim": f"Claim {batch} {n} of very many.", "at": at} for n in range(500)]
+                    bus.call("POST", "/engrams", {"engrams": engrams})
+                time.sleep(0.3)
+            start = time.monotonic()
+        assert time.monotonic() - start < 2
+        if not stalled:
+            assert reader.block() is None, "the stream ends whole"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_only_the_head(bus: Served) -> None:
+    answer = bus.call("HEAD", "/events")
+    assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"", "text/event-stream")
+    assert bus.call("POST", "/events").code == "METHOD_NOT_ALLOWED"
+
+
+def test_it_stands_in_the_document(bus: Served) -> None:
+    entry = bus.call("GET", "/openapi.json", token=None).json["paths"]["/events"]["get"]
+    assert "text/event-stream" in entry["responses"]["200"]["content"]
+    types: Any = next(each for each in entry["parameters"] if each["name"] == "type")["schema"]["items"]["enum"]
+    assert set(types) == TYPES
+
+
+@contextmanager
+def many(bus: Served, count: int) -> Iterator[list[Any]]:
+    """Many readers at once."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(reading(bus)) for _ in range(count)]
+
+
+def test_many_readers_get_the_same(bus: Served) -> None:
+    with many(bus, 40) as readers:
+        for number in range(5):
+            bus.put(f"Claim {number} that all shall get.", at=[f"src/parser.py:{number + 1}-{number + 2}"])
+        told = [[block.id for block in reader.until("less.engram.put", 5)] for reader in readers]
+    assert told == [told[0]] * 40

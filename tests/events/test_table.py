@@ -1,0 +1,262 @@
+"""What becomes of a fact: ids and counts for those who may see it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.core.journal import encode_facts
+from stigmergy.errors import FieldValue
+from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.engrams import (
+    Engram,
+    EngramConfirmed,
+    EngramForgotten,
+    EngramPromoted,
+    EngramPut,
+    Provenance,
+)
+from stigmergy.operations.events import TYPES, Event, events_of, may_see, read_mark
+from stigmergy.operations.events.table import TABLE
+from stigmergy.operations.events.values import EVERYONE, NOBODY
+from stigmergy.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
+from stigmergy.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
+
+PROJECT = "01K0000000000000000000000P"
+RUN = "01K0000000000000000000000A"
+OTHER = "01K0000000000000000000000B"
+ID = "01K000000000000000000000E1"
+BY = f"{RUN}/ada"
+
+
+def engram(claim: str = "It holds.", scope: Any = "run", **fields: Any) -> Engram:
+    """An engram of ada's."""
+    return Engram(
+        id=ID,
+        kind="risk",
+        claim=claim,
+        pointers=fields.pop("pointers", (Pointer(type="repo", ref="repo:a@" + "0" * 40),)),
+        confidence=0.5,
+        ttl="P1D",
+        scope=scope,
+        provenance=Provenance(created_at="2026-01-01T00:00:00Z", created_by=BY, source="agent"),
+        **fields,
+    )
+
+
+def told(*facts: Any) -> list[Event]:
+    """The events of one line, its facts read back from JSON."""
+    return events_of(7, 0, msgspec.json.decode(encode_facts(list(facts))), project=PROJECT)
+
+
+def caller(run: str = RUN, role: str = "programmer", number: int = 7) -> Caller:
+    """Somebody who reads."""
+    return Caller(project=PROJECT, run=Run(run_id=run, goal="g", number=number, opened_at=0), name="bob", role=role)
+
+
+FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
+    (
+        EngramPut(engram=engram(), run=RUN, expires_at=1),
+        "less.engram.put",
+        {"engram": ID, "kind": "risk", "scope": "run", "pointers": 1},
+        RUN,
+    ),
+    (
+        EngramPut(engram=engram(scope="project"), run=RUN, expires_at=1),
+        "less.engram.put",
+        {"engram": ID, "kind": "risk", "scope": "project", "pointers": 1},
+        EVERYONE,
+    ),
+    (
+        EngramConfirmed(id=ID, space="r7", by=BY, root=BY, expires_at=1),
+        "less.engram.confirm",
+        {"engram": ID},
+        "r7",
+    ),
+    (
+        EngramPromoted(id=ID, space="r7", scope="project", by=BY),
+        "less.engram.promote",
+        {"engram": ID, "scope": "project"},
+        EVERYONE,
+    ),
+    (EngramForgotten(id=ID, space="p", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
+    (
+        DerefProved(run=RUN, agent="ada", turn=2, type="repo", ref="repo:a", digest="sha256:" + "0" * 64, tokens=9),
+        "less.deref.prove",
+        {"pointer_type": "repo", "digest": "sha256:" + "0" * 64, "tokens": 9, "turn": 2},
+        RUN,
+    ),
+    (
+        {"fact": "deref.requested", "request_id": ID, "run": RUN, "agent": "ada", "to": "lead", "max_tokens": 900},
+        "less.deref.request",
+        {"request": ID, "to": "lead", "max_tokens": 900},
+        RUN,
+    ),
+    (
+        {"fact": "deref.answered", "request_id": ID, "by": f"{RUN}/ada", "grant_id": "g1"},
+        "less.deref.answer",
+        {"request": ID, "grant": "g1"},
+        RUN,
+    ),
+    (
+        GrantIssued(
+            grant_id="g1",
+            block_id="b1",
+            run=RUN,
+            parent="ada",
+            child="bob",
+            cap_tokens=10,
+            uses=2,
+            expires_at=1,
+            intended_use="to see",
+            by=BY,
+        ),
+        "less.deref.grant",
+        {"grant": "g1", "parent": "ada", "child": "bob", "cap_tokens": 10, "uses": 2},
+        RUN,
+    ),
+    (
+        GrantSpent(grant_id="g1", block_id="b1", tokens=4, by=BY),
+        "less.grant.spend",
+        {"grant": "g1", "block": "b1", "tokens": 4},
+        RUN,
+    ),
+    (GrantRevoked(block_id="b1", by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
+    (
+        {
+            "fact": "message.accepted",
+            "message_id": ID,
+            "run": RUN,
+            "agent": "ada",
+            "to": "lead",
+            "text": "ROLE: programmer",
+            "tokens": 120,
+            "engrams": [ID, ID],
+        },
+        "less.message.accept",
+        {"message": ID, "to": "lead", "tokens": 120, "engrams": 2},
+        RUN,
+    ),
+    (
+        {
+            "fact": "message.rejected",
+            "rejection_id": ID,
+            "run": RUN,
+            "agent": "ada",
+            "tokens": 900,
+            "exceeded": ["tokens"],
+        },
+        "less.budget.reject",
+        {"rejection": ID, "tokens": 900, "exceeded": 1},
+        RUN,
+    ),
+    (
+        {"fact": "broadcast.sent", "broadcast_id": ID, "run": RUN, "agent": "ada", "to": ["x", "y"], "tokens": 5},
+        "less.message.broadcast",
+        {"broadcast": ID, "to": 2, "tokens": 5},
+        RUN,
+    ),
+    (TurnClosed(run=RUN, agent="ada", turn=3, why="asked"), "less.turn.close", {"turn": 3}, RUN),
+    (RunOpened(run=RUN, goal="Move it all", by=BY), "less.run.open", {}, RUN),
+    (RunEnded(run=RUN, by=BY), "less.run.end", {}, RUN),
+    (
+        AgentAdded(run=RUN, name="eve", role="tool", by=BY),
+        "less.agent.add",
+        {"name": "eve", "role": "tool"},
+        RUN,
+    ),
+    (PolicyApplied(policy={"max_ttl": "P1D"}, by=BY), "less.policy.apply", {}, EVERYONE),
+]
+
+
+@pytest.mark.parametrize(("fact", "kind", "data", "audience"), FACTS)
+def test_each_fact_is_told_by_its_row(fact: Any, kind: str, data: dict[str, Any], audience: str) -> None:  # EB-26
+    (event,) = told(fact)
+    assert (event.id, event.type, event.data, event.audience) == ("7.0", kind, data, audience)
+    assert (event.project, event.run, event.agent) == (PROJECT, RUN, "ada")
+    assert "audience" not in event.shown()
+
+
+def test_every_row_is_shown_above() -> None:
+    assert {kind for _, kind, _, _ in FACTS} | {"less.engram.query", "less.brief.make"} == TYPES
+
+
+def test_a_brief_has_no_author() -> None:
+    (event,) = told(BriefMade(run=RUN, role="tool", version=2, lines=("Goal: all", "Now:")))
+    assert (event.data, event.agent, event.audience) == ({"role": "tool", "version": 2, "lines": 2}, None, RUN)
+
+
+def test_facts_that_have_no_row_keep_their_place_in_the_line() -> None:
+    facts = [{"fact": "request.answered", "run": RUN}, {"fact": "not.yet.known"}, RunEnded(run=RUN, by=BY), {}]
+    assert [event.id for event in told(*facts)] == ["7.2"]
+
+
+def test_who_may_see_an_event() -> None:
+    of_run, of_space = told(FACTS[0][0])[0], told(FACTS[2][0])[0]
+    of_all = told(FACTS[1][0])[0]
+    for event in (of_run, of_space, of_all):
+        assert may_see(caller(), event)
+        assert may_see(caller(OTHER, "admin", 9), event)
+    assert not may_see(caller(OTHER, number=9), of_run)
+    assert not may_see(caller(OTHER, number=9), of_space)
+    assert may_see(caller(OTHER, number=9), of_all)
+
+
+def test_what_an_admin_did_without_naming_a_run_is_for_admins() -> None:
+    (event,) = told(GrantRevoked(block_id="b1", by=f"{RUN}/admin"))
+    assert event.audience == NOBODY
+    assert not may_see(caller(), event)
+    assert may_see(caller(role="admin"), event)
+
+
+CONTENT = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz ,;ÄöÜ\n\r\u2028\x1b'\"<>"), min_size=12, max_size=60)
+
+
+@given(text=CONTENT)
+def test_no_content_gets_into_an_event(text: str) -> None:  # EB-26
+    pointer = Pointer(type="url", ref=text, span=text)
+    facts = [
+        EngramPut(
+            engram=engram(text, pointers=(pointer,), tags=(text,), hash_keys=(text,)),
+            run=RUN,
+            expires_at=1,
+            more_keys=(text,),
+        ),
+        DerefProved(run=RUN, agent="ada", turn=1, type="url", ref=text, digest="sha256:" + "0" * 64, tokens=1),
+        RunOpened(run=RUN, goal=text, by=BY),
+        TurnClosed(run=RUN, agent="ada", turn=1, why=text),
+        BriefMade(run=RUN, role="tool", version=1, lines=(text, text)),
+        PolicyApplied(policy={text: text}, by=BY),
+        *({"fact": tag, "run": RUN, "agent": "ada"} | dict.fromkeys(WORDY, text) for tag in TABLE),
+    ]
+    shown = json.dumps([event.shown() for event in told(*facts)], ensure_ascii=False)
+    assert shown.count('"type"') == len(facts)
+    assert not [text[at : at + 12] for at in range(len(text) - 11) if text[at : at + 12] in shown]
+
+
+WORDY = ("claim", "text", "reason", "intended_use", "ref", "pointer", "prefix", "excerpt", "goal", "why", "token")
+
+
+@given(st.dictionaries(st.sampled_from([*WORDY, "run", "by", "agent", "space", "id", "engram"]), st.text(min_size=1)))
+def test_a_text_where_an_id_should_be_is_left_out(fields: dict[str, str]) -> None:
+    for tag in TABLE:
+        for event in told({"fact": tag} | fields):
+            words = [event.run, event.agent, *event.data.values()]
+            assert all(word is None or isinstance(word, int) or not set(word) & set(" \n\r\t<>\"'") for word in words)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.", ".1", "1.2.3", "1 ", "9" * 16, "١"])
+def test_what_is_no_mark(text: str) -> None:
+    with pytest.raises(FieldValue):
+        read_mark(text, "after")
+
+
+@pytest.mark.parametrize("text", ["0", "12", "12.0", "12.499"])
+def test_a_mark_is_printed_as_it_was_read(text: str) -> None:
+    assert str(read_mark(text, "after")) == text
