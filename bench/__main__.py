@@ -75,6 +75,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
         rows += http_rows(gateway, project, environment, questions)
+        show(recall_rows(recalls) + rows)
         if peers:
             ours = percentile(recalls[PEER_SIZE][0], 0.95)
             rows += peer_rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import pysqlite3 as sqlite3  # the interpreter's own may not load extensions, which the store needs
 import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+
+import pysqlite3 as sqlite3  # the interpreter's own may not load extensions, which the store needs
 
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, microseconds, percentile, sample

@@ -127,7 +127,7 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         {"grant": "g1", "block": "b1", "tokens": 4},
         RUN,
     ),
-    (GrantRevoked(block_id="b1", by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
+    (GrantRevoked(block_id="b1", run=RUN, by=BY), "less.grant.revoke", {"block": "b1"}, RUN),
     (
         {
             "fact": "message.accepted",
@@ -209,7 +209,7 @@ def test_who_may_see_an_event() -> None:
 
 
 def test_what_an_admin_did_without_naming_a_run_is_for_admins() -> None:
-    (event,) = told(GrantRevoked(block_id="b1", by=f"{RUN}/admin"))
+    (event,) = told(GrantSpent(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
     assert event.audience == NOBODY
     assert not may_see(caller(), event)
     assert may_see(caller(role="admin"), event)

@@ -92,7 +92,9 @@ def revoke_grant(context: Context, request: GrantId) -> Revoked:
         grant = view.grant(caller.run.run_id, request.id)
         if grant is None or (caller.role != ADMIN and grant.parent != caller.name):
             raise GrantNotFound(field="id")
-        return [GrantRevoked(block_id=grant.block_id, by=caller.full_name)], Revoked(grant_id=grant.grant_id)
+        return [GrantRevoked(block_id=grant.block_id, run=grant.run, by=caller.full_name)], Revoked(
+            grant_id=grant.grant_id
+        )
 
     return context.commit(decide, Revoked, in_run=False)
 
@@ -224,7 +226,9 @@ def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
             intended_use=kept.asked.intended_use or kept.asked.reason,
         )
         grant, token["text"] = _made(context, view, asked.child_id, kept.asked.ref, asked)
-        answered = DerefAnswered(request_id=request.id, by=context.caller.full_name, grant_id=grant.grant_id)
+        answered = DerefAnswered(
+            request_id=request.id, run=grant.run, by=context.caller.full_name, grant_id=grant.grant_id
+        )
         return [grant, answered], grant
 
     grant = context.commit(decide, GrantIssued)
@@ -252,8 +256,10 @@ def deny_request(context: Context, request: RequestId) -> Denied:
     """Turn a request down."""
 
     def decide(view: View) -> tuple[list[DerefAnswered], Denied]:
-        _open_request(context, view, request.id)
-        return [DerefAnswered(request_id=request.id, by=context.caller.full_name)], Denied(request_id=request.id)
+        kept = _open_request(context, view, request.id)
+        return [DerefAnswered(request_id=request.id, run=kept.asked.run, by=context.caller.full_name)], Denied(
+            request_id=request.id
+        )
 
     return context.commit(decide, Denied)
 

@@ -85,6 +85,7 @@ class DerefAnswered(
     """A request to read more was granted or turned down."""
 
     request_id: str
+    run: str
     by: str
     grant_id: str | None = None
     """The grant it was given; none when it was turned down."""

@@ -39,4 +39,5 @@ class GrantRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="grant.revoked
     """A block, and with it every token that contains it, allows nothing any more."""
 
     block_id: str
+    run: str
     by: str
