@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import pysqlite3 as sqlite3  # the interpreter's own may not load extensions, which the store needs
-
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, microseconds, percentile, sample
 
@@ -45,6 +43,7 @@ def peer_rows(corpus: Corpus, size: int, ours: float, scratch: Path, told: Calla
 def _langgraph(claims: list[str], questions: list[str], scratch: Path) -> list[float]:
     from langgraph.store.base import PutOp
     from langgraph.store.sqlite import SqliteStore
+    from pysqlite3 import dbapi2 as sqlite3  # the interpreter's own may not load extensions, which the store needs
 
     connection = sqlite3.connect(scratch / "langgraph.db", check_same_thread=False, isolation_level=None)
     store = SqliteStore(
