@@ -9,8 +9,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 from pathlib import Path
+from string import Template
 
 import msgspec
 
@@ -29,22 +29,13 @@ from stigmergy import (
 )
 
 SHOP = Path(__file__).parent / "shop"
-LEAD = "lead"
 CHILDREN = ("ada", "ben", "cleo")
 
 TASK = """\
 ROLE: architect
-SHARED_BRIEF_MICRO:
-  - "Goal: find out whether refunds are safe before the release."
-  - "The page docs/refunds.md is what we promise; the code has to follow it."
-BUDGETS:
-  max_engrams: 3
-  max_repo_spans: 2
-  max_inline_tokens: 400
-TARGET_POINTER_PACK:
-  - { type: "repo", ref: "{promise}" }
-  - { type: "repo", ref: "{retries}" }
-  - { type: "repo", ref: "{limit}" }
+SHARED_BRIEF_MICRO: "Are refunds safe? The page docs/refunds.md is what we promise; the code has to follow it."
+BUDGETS: { max_engrams: 3, max_repo_spans: 2, max_inline_tokens: 400 }
+TARGET_POINTER_PACK: [ "$promise", "$retries", "$limit" ]
 INSTRUCTIONS:
   - "Ada: what happens when the provider times out? Ben: does the code keep the promise? Cleo: review what Ada finds."
 """
@@ -55,7 +46,7 @@ TASK_STATUS: done
 ENGRAMS:
   - kind: risk
     claim: "A refund that timed out is sent again without an idempotency key, so a customer can be refunded twice."
-    pointers: [ "{retries}" ]
+    pointers: [ "$retries" ]
 OUTPUT:
   summary: |
     The retry loop is the problem:
@@ -74,9 +65,8 @@ TASK_STATUS: done
 ENGRAMS:
   - kind: risk
     claim: "A refund that timed out is sent again without an idempotency key: a customer can be refunded twice."
-    pointers: [ "{retries}" ]
-OUTPUT:
-  summary: "Ada is right; I read the same lines."
+    pointers: [ "$retries" ]
+OUTPUT: "Ada is right; I read the same lines."
 """
 
 BEN_FINDS = """\
@@ -85,14 +75,11 @@ TASK_STATUS: done
 ENGRAMS:
   - kind: risk
     claim: "Promise and code disagree: the page asks for a second approval above 100 euros, the code above 500."
-    confidence: 0.95
-    pointers: [ "{promise}", "{limit}" ]
+    pointers: [ "$promise", "$limit" ]
   - kind: fact
     claim: "A reservation is made once per reference, so a repeated refund of an order is not posted twice."
-    pointers: [ "{reserve}" ]
-OUTPUT:
-  summary: "One contradiction; the ledger itself is sound."
-  next: "Decide which limit holds."
+    pointers: [ "$reserve" ]
+OUTPUT: "One contradiction; the ledger itself is sound."
 """
 
 CLOSING = """\
@@ -106,14 +93,15 @@ INSTRUCTIONS:
 def main() -> None:
     """Make a project in a temporary folder and let the team work on it."""
     with tempfile.TemporaryDirectory() as scratch:
-        shop, sha = make_repository(Path(scratch) / "shop")
+        shop = Path(scratch) / "shop"
+        sha = make_repository(shop)
         settings = Settings.from_environment({"HOME": scratch})
         init_project(shop, settings)
         with Bus.open(shop, settings=settings) as bus:
             bus.open_run("Refunds are safe")
-            bus.add_agent(LEAD, role="architect")
+            bus.add_agent("lead", role="architect")
             for name in CHILDREN:
-                bus.add_agent(name, role="programmer", parent=LEAD)
+                bus.add_agent(name, role="programmer", parent="lead")
             Orchestrator(bus, sha).work(shop)
 
 
@@ -123,7 +111,7 @@ class Orchestrator:
     def __init__(self, bus: Bus, sha: str) -> None:
         self.bus = bus
         self.hooks = Hooks(bus)
-        self.count: Counter[str] = Counter()
+        self.count = dict.fromkeys(("messages", "rejected", "sent again and accepted", "tokens moved"), 0)
         self.places = {
             "promise": f"repo:docs/refunds.md#L9-L12@{sha}",
             "retries": f"repo:payments.py#L71-L80@{sha}",
@@ -135,7 +123,9 @@ class Orchestrator:
         """One round: work out, answers, a grant, a broadcast, the bill."""
         print("== The lead hands out the work")
         self.tell(TASK)
-        print("   ben is told:", self.bus.speak_as("ben").brief().lines[-1])
+        brief = self.bus.speak_as("ben").brief().lines
+        self.count["tokens moved"] += tokens("\n".join(brief))
+        print(f"   ben's brief ends: {brief[-1]}")
 
         print("\n== Ada reads, and pastes what she read")
         self.read("ada", "retries")
@@ -152,7 +142,6 @@ class Orchestrator:
         self.read("ben", "limit")
         if not self.read("ben", "reserve"):
             self.ask("ben", "reserve", "Does the ledger stop a second refund?")
-            self.decide_requests()
             self.read("ben", "reserve")
         self.answer("ben", BEN_FINDS)
 
@@ -168,36 +157,36 @@ class Orchestrator:
 
     def tell(self, text: str) -> None:
         """The lead speaks to all children."""
-        outcome = self.hooks.on_parent_broadcast(LEAD, self.filled(text))
+        outcome = self.hooks.on_parent_broadcast("lead", Template(text).safe_substitute(self.places))
         if not isinstance(outcome, Sent):
             raise SystemExit(f"the lead's message was not sent: {outcome}")
         self.count["messages"] += 1
         mail = self.bus.speak_as(outcome.to[0]).inbox(k=100).mail[-1].text
-        self.count["moved"] += len(outcome.to) * tokens(mail)
+        self.count["tokens moved"] += len(outcome.to) * tokens(mail)
         print(f"   lead -> {', '.join(outcome.to)}: {tokens(mail)} tokens")
 
     def answer(self, child: str, text: str) -> str:
         """Take a child's answer; gives back the template when it has to be sent again."""
-        text = self.filled(text)
+        text = Template(text).safe_substitute(self.places)
         self.count["messages"] += 1
-        self.count["moved"] += tokens(text)
+        self.count["tokens moved"] += tokens(text)
         match self.hooks.on_child_response(child, text):
             case Accepted(to=to, engrams=engrams, turn=turn, resends=resends):
-                self.count["resends"] += resends is not None
+                self.count["sent again and accepted"] += resends is not None
                 for engram_id in engrams:
                     author = self.bus.get_engram(engram_id).provenance.created_by.partition("/")[2]
                     print(f"   {engram_id} " + ("put" if author == child else f"confirmed, first said by {author}"))
                 linked = f", makes good the rejection {resends}" if resends else ""
                 print(f"   {child} -> {to}: accepted, turn {turn} begins{linked}")
-                return ""
             case Rejected(reason=reason, resend=resend):
-                self.count["rejections"] += 1
-                self.count["moved"] += tokens(reason + resend)
-                print(f"   {child} -> {LEAD}: rejected. {reason} To send instead:")
+                self.count["rejected"] += 1
+                self.count["tokens moved"] += tokens(reason + resend)
+                print(f"   {child} -> lead: rejected. {reason} To send instead:")
                 print("      " + resend.rstrip().replace("\n", "\n      "))
                 return resend
             case refused:
                 raise SystemExit(f"{child} was refused: {refused}")
+        return ""
 
     def read(self, child: str, place: str) -> bool:
         """Dereference for a child; whether its turn, or a grant, paid for it."""
@@ -215,43 +204,32 @@ class Orchestrator:
         result = Retrieved(text=what, pointer=self.places["retries"], score=0.9)
         for found in self.hooks.on_rag_result(child, [result], max_tokens=300):
             if isinstance(found, Found) and found.excerpt is not None:
-                print(f"   {found.engram.provenance.source} tells {child}: {found.engram.claim}")
-                print(f"   with the lines behind it: {self.paid(found.excerpt)} tokens")
+                source, claim = found.engram.provenance.source, found.engram.claim
+                print(f"   {source} for {child}: {claim} With the lines behind it: {self.paid(found.excerpt)} tokens")
 
     def paid(self, answer: DerefAnswer) -> int:
         """What a dereference cost: the whole answer, as the gateway counts it."""
         cost = tokens(msgspec.json.encode(answer).decode())
-        self.count["moved"] += cost
+        self.count["tokens moved"] += cost
         return cost
 
     def ask(self, child: str, place: str, reason: str) -> None:
-        """A child asks its parent to let it read more."""
+        """A child asks to read more, and the lead grants what waits for it."""
         asked = self.bus.speak_as(child).request_deref(self.places[place], reason=reason)
         print(f"   {child} asks {asked.asked}: {reason}")
-
-    def decide_requests(self) -> None:
-        """The lead answers what waits for it."""
-        lead = self.bus.speak_as(LEAD)
+        lead = self.bus.speak_as("lead")
         for request in lead.list_requests().requests:
             lead.approve_request(request.request_id, cap_tokens=300)
-            print(f"   lead grants {request.agent} {request.ref.partition('@')[0]}, 300 tokens, once")
-
-    def filled(self, text: str) -> str:
-        """A scripted text with the pointers it names."""
-        for name, ref in self.places.items():
-            text = text.replace(f"{{{name}}}", ref)
-        return text
+            print(f"   lead grants {request.agent} {request.ref.partition('@')[0]}: 300 tokens, once")
 
     def bill(self, shop: Path) -> None:
         """What it cost, next to copying the files to every child."""
         files = [path for path in shop.rglob("*") if path.suffix in (".py", ".md")]
         copied = len(CHILDREN) * sum(tokens(path.read_text("utf-8")) for path in files)
+        self.count["tokens that copying the files would have moved"] = copied
         print("\n== The bill")
-        print(f"   {'messages':<48}{self.count['messages']:>6}")
-        print(f"   {'rejected':<48}{self.count['rejections']:>6}")
-        print(f"   {'sent again and accepted':<48}{self.count['resends']:>6}")
-        print(f"   {'tokens moved':<48}{self.count['moved']:>6}")
-        print(f"   {'tokens that copying the files would have moved':<48}{copied:>6}")
+        for name, value in self.count.items():
+            print(f"   {name:<48}{value:>6}")
 
 
 def tokens(text: str) -> int:
@@ -259,14 +237,13 @@ def tokens(text: str) -> int:
     return -(-len(text.encode()) // 4)
 
 
-def make_repository(path: Path) -> tuple[Path, str]:
-    """The shop in a git repository of its own, and its commit."""
+def make_repository(path: Path) -> str:
+    """Put the shop into a git repository of its own; gives its commit."""
     shutil.copytree(SHOP, path, ignore=shutil.ignore_patterns("__pycache__"))
     who = ["-c", "user.name=shop", "-c", "user.email=shop@example.org", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "The shop"]):
         subprocess.run(["git", *who, *command], cwd=path, check=True)
-    sha = subprocess.run(["git", "rev-parse", "HEAD"], cwd=path, capture_output=True, text=True, check=True).stdout
-    return path, sha.strip()
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=path, text=True).strip()
 
 
 if __name__ == "__main__":
