@@ -84,9 +84,7 @@ OUTPUT: "One contradiction; the ledger itself is sound."
 
 CLOSING = """\
 ROLE: architect
-INSTRUCTIONS:
-  - "The page holds: lower the limit to 100 euros. Ben."
-  - "Send an idempotency key with every refund. Ada; Cleo reviews."
+INSTRUCTIONS: [ "Ben: the page holds, lower the limit.", "Ada: send an idempotency key; Cleo reviews." ]
 """
 
 

@@ -87,7 +87,7 @@ class Hooks:
         for position in sorted(range(len(outcomes)), key=lambda each: -results[each].score):
             outcome = outcomes[position]
             if isinstance(outcome, Found):
-                read = _with_excerpt(bus, outcome.engram, left)
+                read = _with_excerpt(bus, outcome.engram, max(left, 1) if max_tokens > 0 else 0)
                 if read.excerpt is not None:
                     left -= estimate_tokens(_encode(read.excerpt))
                 outcomes[position] = read
@@ -124,7 +124,7 @@ def _with_excerpt(bus: Bus, engram: Engram, max_tokens: int) -> Found:
     if max_tokens <= 0:
         return Found(engram=engram)
     try:
-        return Found(engram=engram, excerpt=bus.deref_pointer(engram.pointers[0], max_tokens=max_tokens))
+        return Found(engram=engram, excerpt=bus.deref_pointer(engram.pointers[0].ref, max_tokens=max_tokens))
     except StigmergyError as problem:
         return Found(engram=engram, withheld=_refused(problem).problem)
 
