@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from stigmergy.app import init_project
     from stigmergy.edges.client import Bus
+    from stigmergy.edges.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from stigmergy.errors import StigmergyError
     from stigmergy.evidence.pointers import Pointer
     from stigmergy.knowledge.engrams import Engram, Kind, Provenance
@@ -27,32 +28,46 @@ if TYPE_CHECKING:
     from stigmergy.settings import Settings
 
 _DOORS = {
+    "Accepted": "stigmergy.edges.hooks",
     "Bus": "stigmergy.edges.client",
     "DerefAnswer": "stigmergy.operations.pointers",
     "Engram": "stigmergy.knowledge.engrams",
+    "Found": "stigmergy.edges.hooks",
+    "Hooks": "stigmergy.edges.hooks",
     "Kind": "stigmergy.knowledge.engrams",
     "Pointer": "stigmergy.evidence.pointers",
     "Provenance": "stigmergy.knowledge.engrams",
     "PutEngram": "stigmergy.operations.engrams",
     "QueryAnswer": "stigmergy.operations.asking",
+    "Refused": "stigmergy.edges.hooks",
+    "Rejected": "stigmergy.edges.hooks",
+    "Retrieved": "stigmergy.edges.hooks",
     "Role": "stigmergy.policy",
     "Scope": "stigmergy.policy",
+    "Sent": "stigmergy.edges.hooks",
     "Settings": "stigmergy.settings",
     "StigmergyError": "stigmergy.errors",
     "init_project": "stigmergy.app",
 }
 
 __all__ = [
+    "Accepted",
     "Bus",
     "DerefAnswer",
     "Engram",
+    "Found",
+    "Hooks",
     "Kind",
     "Pointer",
     "Provenance",
     "PutEngram",
     "QueryAnswer",
+    "Refused",
+    "Rejected",
+    "Retrieved",
     "Role",
     "Scope",
+    "Sent",
     "Settings",
     "StigmergyError",
     "__version__",

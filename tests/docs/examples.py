@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -86,15 +87,19 @@ class Reader:
         self.environment = {
             "HOME": str(home),
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT / "src"),  # this tree, whichever one is installed
             "COLUMNS": "160",
             "LANG": "C.UTF-8",
         }
         self._server: subprocess.Popen[bytes] | None = None
 
     def _overlay_working_tree(self) -> None:
-        """The pages as they are now, committed in the clone, so that an edited page is tested before its commit."""
+        """Pages and examples as they are now, committed in the clone, so that an edit is tested before its commit."""
         for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
             (self.clone / name).write_bytes((ROOT / name).read_bytes())
+        unmade = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "examples", self.clone / "examples", ignore=unmade, dirs_exist_ok=True)
+        subprocess.run(["git", "add", "examples"], cwd=self.clone, check=True)
         who = ["-c", "user.name=reader", "-c", "user.email=reader@example.invalid"]
         subprocess.run(
             ["git", *who, "commit", "-q", "--allow-empty", "-am", "as it is now"], cwd=self.clone, check=True

@@ -5,7 +5,7 @@ from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
-from stigmergy.operations.engrams import put_engram, put_engrams
+from stigmergy.operations.engrams import put_engram, put_engrams, put_found
 from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
@@ -58,6 +58,7 @@ __all__ = [
     "promote_engram",
     "put_engram",
     "put_engrams",
+    "put_found",
     "query_engrams",
     "request_deref",
     "revoke_grant",

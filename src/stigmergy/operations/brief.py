@@ -12,6 +12,7 @@ from stigmergy.errors import BudgetTooSmall, FieldValue
 from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
+from stigmergy.operations.pointers import deref_budget
 from stigmergy.operations.ports import View
 from stigmergy.policy import DerefBudget, Role, Turn, present_turn, visible_spaces
 
@@ -56,7 +57,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             version += 1
             facts.append(BriefMade(run=caller.run.run_id, role=role, version=version, lines=lines))
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, context.policy.deref)]
+        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, deref_budget(context, view))]
         return facts, _within(BriefAnswer(version=version, role=role, lines=shown), request.max_tokens)
 
     return context.commit(decide, BriefAnswer, in_run=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from stigmergy.core import SECOND, new_ulid, parse_duration, print_time
-from stigmergy.errors import FieldValue, IdTaken, PhantomRead, RateLimited, StigmergyError
+from stigmergy.errors import FieldValue, IdTaken, PhantomRead, RateLimited, RoleForbidden, StigmergyError
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import (
     CheckedEngram,
@@ -28,7 +28,7 @@ from stigmergy.knowledge.engrams import (
     stamp,
     validate,
 )
-from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.declare import KEEPERS, PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.policy import ADMIN, Scope, check_may_write, root_of, space_of
@@ -79,6 +79,40 @@ def put_engram(context: Context, request: PutEngram) -> Engram:
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
         check_rate(context, view, 1)
         fact, engram = put_or_confirm(context, view, prepared)
+        return [fact], engram
+
+    engram = context.commit(decide, Engram)
+    context.deliver(engram.scope)
+    return engram
+
+
+class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An engram about something that was looked up for an agent rather than said by it."""
+
+    source: Annotated[Literal["rag", "sam"], Meta(description="Where it was found: by retrieval, or in the memory")]
+
+
+@operation(
+    "engram.put_found",
+    writes=True,
+    route=Route("POST", "/engram/found"),
+    kept_off={"mcp": "an orchestrator's hooks look things up", "cli": "an orchestrator's hooks look things up"},
+)
+def put_found(context: Context, request: PutFound) -> Engram:
+    """Put what was looked up for an agent, and keep where it was found."""
+    caller = context.caller
+    if caller.spoken_by is None and caller.role not in PARENTS | KEEPERS:
+        raise RoleForbidden(
+            "What an agent says of itself comes from an agent.",
+            field="source",
+            limit="a parent, a tool, or somebody who speaks for the agent",
+            hint="Put it with less.put_engram.",
+        )
+    prepared = _prepare(context, request)
+
+    def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
+        check_rate(context, view, 1)
+        fact, engram = put_or_confirm(context, view, prepared, request.source)
         return [fact], engram
 
     engram = context.commit(decide, Engram)
@@ -141,6 +175,7 @@ def _at(position: int) -> Iterator[None]:
 def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> Prepared:
     """Everything about a put that needs no lock: its rules, its evidence, its keys."""
     draft = msgspec.to_builtins(request)
+    draft.pop("source", None)
     places = draft.pop("at")
     draft["pointers"] += [
         msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
@@ -161,20 +196,22 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
     return Prepared(checked=checked, pointers=pointers, keys=keys)
 
 
-def put_or_confirm(context: Context, view: View, prepared: Prepared) -> tuple[EngramPut | EngramConfirmed, Engram]:
+def put_or_confirm(
+    context: Context, view: View, prepared: Prepared, found_in: Source | None = None
+) -> tuple[EngramPut | EngramConfirmed, Engram]:
     """The fact that an engram is put, or that it says again what another says; and the engram that now says it."""
-    fact = _fact(context, view, prepared)
+    fact = _fact(context, view, prepared, found_in)
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
     return (fact, fact.engram) if twin is None else (confirmation(context, view, twin), twin.engram)
 
 
-def _fact(context: Context, view: View, prepared: Prepared) -> EngramPut:
+def _fact(context: Context, view: View, prepared: Prepared, found_in: Source | None = None) -> EngramPut:
     caller, checked = context.caller, prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, context.randomness)
     _check_reads(context, view, checked)
     if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
         raise IdTaken(field="id", used=checked.id)
-    source: Source = "tool" if caller.role == "tool" else "agent"
+    source: Source = found_in or ("tool" if caller.role == "tool" else "agent")
     provenance = Provenance(created_at=print_time(view.as_of), created_by=caller.full_name, source=source)
     engram = stamp(
         checked, id=engram_id, provenance=provenance, hash_keys=prepared.keys.public, pointers=prepared.pointers

@@ -17,6 +17,8 @@ from stigmergy.errors import (
     StigmergyError,
 )
 from stigmergy.knowledge.messages import (
+    CHILD_SECTIONS,
+    PARENT_SECTIONS,
     BroadcastSent,
     ChildMessage,
     MessageAccepted,
@@ -44,6 +46,7 @@ from stigmergy.policy.secrets import check_no_secrets
 
 MAX_TEXT = 65_536
 MAX_MAIL = 100
+SECTIONS = frozenset({*CHILD_SECTIONS, *PARENT_SECTIONS})
 SHORTEST_PASTE = 40
 """Shorter texts are not held against the repository."""
 
@@ -309,7 +312,12 @@ class Pastes:
             found = self._workplace.anchors.recognise(text, revision=self._revision)
         except (NoRepository, RevisionNotFound):  # nothing to recognise it by
             return []
-        return [(each.start, each.end, each.pointer) for each in found]
+        # The form of a message may itself stand in a file, a documentation page say; that is not pasted.
+        return [
+            (each.start, each.end, each.pointer)
+            for each in found
+            if text[each.start : each.end].lstrip().partition(":")[0] not in SECTIONS
+        ]
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:

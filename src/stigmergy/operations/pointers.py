@@ -73,7 +73,7 @@ class DerefAnswer(Struct, frozen=True, kw_only=True):
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Pull the lines behind a pointer, within a budget, with the digest that proves them."""
-    caller, budget = context.caller, context.policy.deref
+    caller = context.caller
     pointer, _ = check(as_pointer(request.pointer))
     content = context.evidence.read(pointer)
     try:
@@ -83,8 +83,9 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
+        budget = deref_budget(context, view)
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        grant = _paying_grant(context, view, turn, pointer, request.budget_token)
+        grant = _paying_grant(context, view, turn, budget, pointer, request.budget_token)
         allowed = request.max_tokens
         if caller.role != ADMIN:
             allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
@@ -116,12 +117,22 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     return context.commit(decide, DerefAnswer, in_run=False)
 
 
+def deref_budget(context: Context, view: View) -> DerefBudget:
+    """What the caller's turn allows: the project's budget, lowered by its parents."""
+    budget = context.policy.deref
+    for name in lineage_of(view, context.caller):
+        given = view.budgets(context.caller.run.run_id, name)
+        if given is not None:
+            budget = budget.lowered_by(given)
+    return budget
+
+
 def _paying_grant(
-    context: Context, view: View, turn: Turn, pointer: Pointer, token: str | None
+    context: Context, view: View, turn: Turn, budget: DerefBudget, pointer: Pointer, token: str | None
 ) -> VerifiedGrant | None:
     """The grant that pays for a dereference: the one whose token is shown, or, where the turn has nothing left, one
     that was given to the caller or an ancestor and covers this."""
-    caller, budget = context.caller, context.policy.deref
+    caller = context.caller
     asked: dict[str, Any] = {
         "pointer": parse(pointer.ref),
         "lineage": lineage_of(view, caller),

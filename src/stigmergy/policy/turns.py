@@ -48,6 +48,35 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The ceiling for one agent over the whole run."""
         return self.tokens * self.run_turns
 
+    def lowered_by(self, given: object) -> DerefBudget:
+        """What a parent's limits leave of a turn; nothing is ever raised, and the ceiling of the run stays."""
+        lower = {
+            name: min(getattr(self, name), said)
+            for name, limit in _LIMITS.items()
+            if (said := getattr(given, limit, None)) is not None
+        }
+        kept = {name: getattr(self, name) for name in DerefBudget.__struct_fields__}
+        return _Lowered(**kept | lower, ceiling=self.run_tokens)
+
+
+class _Lowered(DerefBudget, frozen=True, kw_only=True):
+    """A turn's budget that a parent lowered, under the ceiling the project set."""
+
+    ceiling: int
+
+    @property
+    def run_tokens(self) -> int:
+        return self.ceiling
+
+
+_LIMITS = {
+    "repo": "max_repo_spans",
+    "artifact": "max_artifact_sections",
+    "sam": "max_sam_items",
+    "tokens": "max_deref_tokens",
+}
+"""What a parent calls each limit."""
+
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Where an agent stands in its present turn."""

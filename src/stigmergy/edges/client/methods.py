@@ -88,6 +88,35 @@ class Methods(ABC):
         """
         return self._do("get_engram", Engram, {"id": id})
 
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; it is cut at a line's end
+            budget_token: A grant that pays for it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return self._do("link_pointer", LinkAnswer, {"ref": ref})
+
     def brief(
         self,
         *,
@@ -142,6 +171,44 @@ class Methods(ABC):
         """
         return self._do("put_engram", Engram, {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key)
 
+    def put_found(
+        self,
+        claim: str,
+        source: Literal["rag", "sam"],
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put what was looked up for an agent, and keep where it was found.
+
+        Args:
+            claim: One to three sentences, at most 500 characters
+            source: Where it was found: by retrieval, or in the memory
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("put_found", Engram, {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key)
+
     def put_engrams(
         self,
         engrams: list[PutEngram] | tuple[PutEngram, ...],
@@ -155,35 +222,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
-
-    def deref_pointer(
-        self,
-        pointer: Pointer | str,
-        *,
-        max_tokens: int = 400,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> DerefAnswer:
-        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
-            budget_token: A grant that pays for it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
-
-    def link_pointer(
-        self,
-        ref: str,
-    ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
-
-        Args:
-            ref: The pointer's ref
-        """
-        return self._do("link_pointer", LinkAnswer, {"ref": ref})
 
     def issue_grant(
         self,

@@ -1,0 +1,1 @@
+"""A small shop: payments, refunds and the ledger under them."""

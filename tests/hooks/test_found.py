@@ -1,0 +1,165 @@
+"""What comes of looking something up for an agent: pointers first, content only under its budget."""  # EB-18, EB-23
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stigmergy import Found, Hooks, Pointer, Refused, Retrieved
+from stigmergy.core import estimate_tokens
+from stigmergy.errors import ProvenanceStamped, RoleForbidden
+from tests.hooks.conftest import Team
+
+
+def found(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
+    """What retrieval gave ada, all of it found."""
+    outcomes = team.hooks.on_rag_result("ada", results, max_tokens=max_tokens)
+    assert all(isinstance(outcome, Found) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Found)]
+
+
+def test_a_result_becomes_an_engram_of_the_run_whose_source_is_rag(team: Team) -> None:
+    (one,) = found(team, Retrieved(text="The parser trusts\n its input.", pointer=team.ref(), score=0.7))
+    assert one.engram.claim == "The parser trusts its input."
+    assert one.engram.provenance.source == "rag"
+    assert one.engram.provenance.created_by.endswith("/ada")
+    assert one.engram.scope == "run"
+    assert one.engram.pointers[0].ref == team.ref()
+    assert one.engram.pointers[0].digest is not None
+    assert (one.excerpt, one.withheld) == (None, None)
+    assert team.bus.query_engrams("parser trusts").engrams[0].id == one.engram.id
+
+
+def test_a_place_may_be_said_in_any_way(team: Team) -> None:
+    path, sha = "src/parser.py", team.repository.sha
+    results = found(
+        team,
+        Retrieved(text="A.", pointer=Pointer(type="repo", ref=team.ref())),
+        Retrieved(text="B.", path=path, lines=(10, 20), sha=sha),
+        Retrieved(text="C.", path=path, lines=(10, 20)),
+        Retrieved(text="D.", path=path, sha=sha),
+        Retrieved(text="E.", path=path),
+    )
+    refs = [one.engram.pointers[0].ref for one in results]
+    assert refs == [team.ref()] * 3 + [f"repo:{path}@{sha}"] * 2
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        "def parse(text):\n    return [line for line in text.splitlines() if line]\n",
+        "word " * 200,
+        "One. Two. Three. Four.",
+        "",
+    ],
+)
+def test_a_chunk_of_a_file_does_not_travel_as_a_claim(team: Team, chunk: str) -> None:
+    by_path, by_pointer = found(
+        team,
+        Retrieved(text=chunk, path="src/parser.py", lines=(1, 2)),
+        Retrieved(text=chunk, pointer=team.ref()),
+    )
+    assert by_path.engram.claim == "Retrieval found something relevant in src/parser.py, lines 1 to 2."
+    assert by_pointer.engram.claim == "Retrieval found something relevant in repo:src/parser.py#L10-L20."
+
+
+def test_excerpts_go_to_the_best_and_stay_within_the_sum(team: Team) -> None:
+    places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=n / 10) for n in (1, 3, 2)]
+    results = found(team, *places, max_tokens=150)
+    worst, best, middle = results
+    assert best.excerpt is not None
+    assert best.excerpt.excerpt == "line 3 of the parser\n"
+    assert middle.excerpt is not None
+    assert worst.excerpt is None
+    assert worst.withheld is not None
+    assert worst.withheld.code == "BUDGET_TOO_SMALL"
+    spent = [estimate_tokens(msgspec.json.encode(each.excerpt)) for each in results if each.excerpt]
+    assert sum(spent) <= 150
+
+
+def test_excerpts_are_paid_for_by_the_agents_own_turn(team: Team) -> None:
+    places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=-n) for n in range(1, 5)]
+    results = found(team, *places, max_tokens=1000)
+    assert [each.excerpt is not None for each in results] == [True, True, True, False]
+    assert results[3].withheld is not None
+    assert results[3].withheld.code == "DEREF_DENIED"
+    assert "0 repo" in team.bus.speak_as("ada").brief().lines[-1]
+    assert "3 repo" in team.bus.speak_as("ben").brief().lines[-1]
+
+
+def test_one_stale_result_does_not_lose_the_others(team: Team) -> None:
+    outcomes = team.hooks.on_rag_result(
+        "ada",
+        [
+            Retrieved(text="It was here.", path="gone.py", lines=(1, 2)),
+            Retrieved(text="Nobody knows where."),
+            Retrieved(text="The parser trusts its input.", pointer=team.ref()),
+        ],
+    )
+    codes = [outcome.code if isinstance(outcome, Refused) else "" for outcome in outcomes]
+    assert codes == ["FILE_NOT_FOUND", "NO_POINTER", ""]
+    assert team.hooks.on_rag_result("ada", []) == ()
+
+
+def test_an_agent_found_by_nobody_gets_nothing(team: Team) -> None:
+    for name, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("nobody", "AGENT_NOT_FOUND")):
+        (outcome,) = team.hooks.on_rag_result(name, [Retrieved(text="A.", pointer=team.ref())])
+        assert isinstance(outcome, Refused)
+        assert outcome.code == code
+
+
+def test_what_is_found_again_confirms_and_keeps_its_source(team: Team) -> None:
+    result = Retrieved(text="The parser trusts its input.", pointer=team.ref())
+    (first,), (second,) = found(team, result), found(team, result)
+    assert first.engram.id == second.engram.id
+    assert second.engram.provenance.source == "rag"
+
+
+def test_the_memory_gives_a_statement_and_a_pointer(team: Team) -> None:
+    ref = "sam:decision:journal-first@2026-01-01"
+    outcome = team.hooks.on_sam_read("ada", ref, "The journal is the truth.")
+    assert isinstance(outcome, Found)
+    assert outcome.engram.provenance.source == "sam"
+    assert outcome.engram.pointers[0].ref == ref
+    assert outcome.withheld is None
+
+
+def test_the_whole_entry_of_the_memory_is_withheld_while_nothing_can_read_it(team: Team) -> None:
+    pointer = Pointer(type="sam", ref="sam:decision:journal-first@2026-01-01")
+    outcome = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=200)
+    assert isinstance(outcome, Found)
+    assert outcome.excerpt is None
+    assert outcome.withheld is not None
+    assert outcome.withheld.code == "NO_RESOLVER"
+
+
+@pytest.mark.parametrize(
+    ("ref", "statement", "code"),
+    [
+        ("sam:nothing", "The journal is the truth.", "POINTER_NOT_PINNED"),
+        ("sam:decision:x@2026-01-01", "One. Two. Three. Four.", "CLAIM_TOO_MANY_SENTENCES"),
+        ("sam:decision:x@2026-01-01", "", "CLAIM_EMPTY"),
+    ],
+)
+def test_a_memory_that_cannot_be_put_is_refused(team: Team, ref: str, statement: str, code: str) -> None:
+    outcome = team.hooks.on_sam_read("ada", ref, statement)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == code
+
+
+def test_an_agent_cannot_say_of_itself_that_something_was_looked_up(team: Team) -> None:
+    place = [Pointer(type="repo", ref=team.ref())]
+    token = team.admin.agent_token("ada").token
+    with team.open(token) as ada, pytest.raises(RoleForbidden):
+        ada.put_found("The parser trusts its input.", "rag", pointers=place)
+    with pytest.raises(ProvenanceStamped):
+        team.bus.put_found("A.", "rag", pointers=place, provenance={"source": "sam"})
+    assert team.bus.put_found("A.", "rag", pointers=place).provenance.source == "rag"
+
+
+def test_a_tool_looks_things_up_in_its_own_name(team: Team) -> None:
+    team.admin.add_agent("search", role="tool")
+    with team.open(team.admin.agent_token("search").token) as tool:
+        (outcome,) = Hooks(tool).on_rag_result("search", [Retrieved(text="A.", pointer=team.ref())])
+    assert isinstance(outcome, Found)
+    assert outcome.engram.provenance.source == "rag"

@@ -1,0 +1,142 @@
+"""What comes of a child's answer and of a parent's broadcast."""  # EB-18
+
+from __future__ import annotations
+
+import pytest
+
+from stigmergy import Accepted, Bus, Hooks, Refused, Rejected, Sent
+from stigmergy.errors import TokenInvalid, Unreachable
+from tests.hooks.conftest import Team
+
+PASTED = "for name in names:\\n    if name not in seen:\\n        seen.add(name)\\n        yield name\\n"
+
+
+def report(*claims: str, at: str, summary: str = "Done.", more: str = "") -> str:
+    """A child's message."""
+    engrams = "".join(f'  - {{ kind: fact, claim: "{claim}", pointers: ["{at}"] }}\n' for claim in claims)
+    return f'ROLE: programmer\nTASK_STATUS: done\nENGRAMS:\n{engrams}{more}OUTPUT: "{summary}"\n'
+
+
+def test_an_answer_in_form_and_budget_is_accepted(team: Team) -> None:
+    wish = f'DEREF_REQUESTS:\n  - {{ pointer: "{team.ref()}", reason: "To see the end." }}\n'
+    text = report("The parser trusts its input.", "The parser is small.", at=team.ref(), more=wish)
+    outcome = team.hooks.on_child_response("ada", text)
+    assert isinstance(outcome, Accepted)
+    assert (outcome.to, outcome.turn, outcome.resends) == ("lead", 2, None)
+    assert len(outcome.engrams) == 2
+    engram = team.bus.get_engram(outcome.engrams[0])
+    assert engram.claim == "The parser trusts its input."
+    assert engram.provenance.created_by.endswith("/ada")
+    assert engram.provenance.source == "agent"
+    assert [request.request_id for request in team.bus.list_requests().requests] == list(outcome.requests)
+    assert outcome.message_id in [mail.item for mail in team.bus.inbox().mail]
+
+
+def test_pasted_code_is_rejected_with_a_template_whose_resend_is_linked(team: Team) -> None:
+    outcome = team.hooks.on_child_response("ada", report("It is small.", at=team.ref(), summary=PASTED))
+    assert isinstance(outcome, Rejected)
+    assert "characters of code" in outcome.reason
+    assert outcome.exceeded[0]["what"] == "inline_code_chars"
+    assert outcome.exceeded[0]["limit"] == 0
+    assert team.ref() in outcome.resend
+    assert "yield" not in outcome.resend
+    again = team.hooks.on_child_response("ada", outcome.resend.replace('"..."', '"It filters names."'))
+    assert isinstance(again, Accepted)
+    assert again.resends is not None
+    assert isinstance(next_one := team.hooks.on_child_response("ada", report(at=team.ref())), Accepted)
+    assert next_one.resends is None
+
+
+def test_a_grant_lets_a_child_send_code(team: Team) -> None:
+    grant = team.bus.issue_grant("ada", team.ref(), inline_code_chars=200)
+    text = report("It is small.", at=team.ref(), summary=PASTED)
+    assert isinstance(team.hooks.on_child_response("ada", text, budget_token=grant.budget_token), Accepted)
+
+
+def test_budgets_of_a_broadcast_bind_the_next_answer(team: Team) -> None:
+    sent = team.hooks.on_parent_broadcast("lead", "ROLE: architect\nBUDGETS: { max_engrams: 1 }\n")
+    assert isinstance(sent, Sent)
+    outcome = team.hooks.on_child_response("ben", report("One.", "Two.", at=team.ref()))
+    assert isinstance(outcome, Rejected)
+    assert [each["what"] for each in outcome.exceeded] == ["engrams"]
+
+
+@pytest.mark.parametrize(
+    ("child", "text", "code"),
+    [
+        ("ada", "Sure, here is what I found!", "MESSAGE_SHAPE"),
+        ("ada", "ROLE: programmer\nTASK_STATUS: done\n", "MESSAGE_SECTION_MISSING"),
+        ("ada", "ROLE: architect\nTASK_STATUS: done\nOUTPUT: Done.\n", "MESSAGE_ROLE"),
+        ("ada", report("No. More. Than. Three.", at="repo:x@" + "0" * 40), "CLAIM_TOO_MANY_SENTENCES"),
+        ("ada", report("It is gone.", at="repo:gone.py@" + "0" * 40), "REVISION_NOT_FOUND"),
+        ("ada", report(at="", summary="The key is AKIA" + "IOSFODNN7EXAMPLQ"), "SECRET_FOUND"),
+        ("stranger", "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: Done.\n", "NOT_YOUR_DESCENDANT"),
+        ("nobody", "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: Done.\n", "AGENT_NOT_FOUND"),
+    ],
+)
+def test_every_other_refusal_is_an_outcome_too(team: Team, child: str, text: str, code: str) -> None:
+    outcome = team.hooks.on_child_response(child, text)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == outcome.problem.code == code
+
+
+def test_an_answer_after_the_run_has_ended_is_refused(team: Team) -> None:
+    run = team.admin.list_agents().run_id
+    team.admin.end_run(run)
+    outcome = team.hooks.on_child_response("ada", report("Too late.", at=team.ref()))
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "RUN_ENDED"
+
+
+def test_a_broadcast_says_who_got_it(team: Team) -> None:
+    text = 'ROLE: architect\nSHARED_BRIEF_MICRO: ["Mine."]\nINSTRUCTIONS: ["Read."]\n'
+    everyone = team.hooks.on_parent_broadcast("lead", text)
+    assert isinstance(everyone, Sent)
+    assert everyone.to == ("ada", "ben")
+    one = team.hooks.on_parent_broadcast("lead", text, to=["ben"])
+    assert isinstance(one, Sent)
+    assert one.to == ("ben",)
+    assert len(team.bus.speak_as("ada").inbox().mail) == 1
+    mail = team.bus.speak_as("ben").inbox().mail[-1]
+    assert mail.item == one.broadcast_id
+    assert "Mine." in mail.text
+
+
+def test_a_broadcast_without_a_brief_carries_the_teams(team: Team) -> None:
+    team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
+    assert isinstance(team.hooks.on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go on."]\n'), Sent)
+    text = team.bus.speak_as("ben").inbox().mail[-1].text
+    assert "The parser trusts its input." in text
+    assert "Left this turn" not in text
+
+
+def test_a_brief_that_would_not_fit_is_left_out(team: Team) -> None:
+    team.hooks.on_child_response("ada", report("The parser trusts its input.", at=team.ref()))
+    lines = "".join(f'  - "{"word " * 60}{number}"\n' for number in range(10))
+    assert isinstance(team.hooks.on_parent_broadcast("lead", f"ROLE: architect\nINSTRUCTIONS:\n{lines}"), Sent)
+    assert "trusts" not in team.bus.speak_as("ben").inbox().mail[-1].text
+
+
+def test_a_broadcast_is_rejected_and_refused_like_an_answer(team: Team) -> None:
+    long = 'ROLE: architect\nINSTRUCTIONS: ["' + "word " * 900 + '"]\n'
+    rejected = team.hooks.on_parent_broadcast("lead", long)
+    assert isinstance(rejected, Rejected)
+    assert rejected.exceeded[0]["what"] == "inline_tokens"
+    assert isinstance(team.hooks.on_parent_broadcast("lead", rejected.resend), Sent)
+    text = 'ROLE: architect\nINSTRUCTIONS: ["Go."]\n'
+    for parent, to, code in (
+        ("lead", ["stranger"], "FIELD_VALUE"),
+        ("ada", [], "ROLE_FORBIDDEN"),
+        ("nobody", [], "AGENT_NOT_FOUND"),
+    ):
+        refused = team.hooks.on_parent_broadcast(parent, text, to=to)
+        assert isinstance(refused, Refused)
+        assert refused.code == code
+    assert isinstance(team.hooks.on_parent_broadcast("lead", "no message"), Refused)
+
+
+def test_no_token_and_no_gateway_are_raised(team: Team) -> None:
+    with pytest.raises(Unreachable):
+        Hooks(Bus.connect("http://127.0.0.1:9", "stig1.a.b")).on_child_response("ada", "ROLE: programmer")
+    with team.open("stig1.no.token") as bus, pytest.raises(TokenInvalid):
+        Hooks(bus).on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go."]\n')
