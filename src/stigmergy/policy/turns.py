@@ -13,7 +13,7 @@ import msgspec
 
 from stigmergy.core import SECOND
 from stigmergy.errors import DerefDenied
-from stigmergy.policy.facts import DerefProved
+from stigmergy.policy.facts import DerefProved, TurnClosed
 
 IDLE = 600 * SECOND
 """How long an agent may do nothing before its turn is over."""
@@ -79,12 +79,7 @@ def present_turn(last: Turn | None, now: int) -> Turn:
     """The turn an agent is in now: its last one, or the next if it was idle too long."""
     if last is None:
         return Turn(last_at=now)
-    return next_turn(last, now) if now - last.last_at > IDLE else last
-
-
-def next_turn(turn: Turn, now: int) -> Turn:
-    """The turn after this one: fresh counts, the same run."""
-    return Turn(number=turn.number + 1, last_at=now, run_tokens=turn.run_tokens)
+    return _after(last.number, last, now) if now - last.last_at > IDLE else last
 
 
 def tokens_left(turn: Turn, budget: DerefBudget) -> int:
@@ -132,3 +127,13 @@ def after_deref(last: Turn | None, proved: DerefProved, at: int) -> Turn:
     count = COUNTED_AS[proved.type]
     changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
     return msgspec.structs.replace(last, last_at=at, run_tokens=run_tokens + proved.tokens, **changed)
+
+
+def after_close(last: Turn | None, closed: TurnClosed, at: int) -> Turn:
+    """Where an agent stands once the turn the fact names is over; one that idled away may lie between."""
+    return _after(closed.turn, last, at)
+
+
+def _after(number: int, last: Turn | None, now: int) -> Turn:
+    """The turn after that number: fresh counts, the same run."""
+    return Turn(number=number + 1, last_at=now, run_tokens=last.run_tokens if last else 0)

@@ -48,8 +48,8 @@ from stigmergy.policy import (
     RunOpened,
     Turn,
     TurnClosed,
+    after_close,
     after_deref,
-    next_turn,
     read_policy,
     space_of,
     wider_space,
@@ -119,8 +119,7 @@ class State:
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
                 self.read.add((fact.run, fact.digest))
             case TurnClosed():
-                turn = self.turns.get((fact.run, fact.agent)) or Turn(number=fact.turn)
-                self.turns[fact.run, fact.agent] = next_turn(turn, at)
+                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():
                 self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
             case DerefAnswered():

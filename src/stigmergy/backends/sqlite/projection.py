@@ -39,14 +39,14 @@ from stigmergy.policy import (
     RunOpened,
     Turn,
     TurnClosed,
+    after_close,
     after_deref,
-    next_turn,
     space_of,
     wider_space,
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 5
+LAYOUT = 6
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -121,8 +121,7 @@ class Projection:
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
                 self._run("note_read", fact.run, fact.digest)
             case TurnClosed():
-                turn = self._turn(fact.run, fact.agent) or Turn(number=fact.turn)
-                self._set_turn(fact.run, fact.agent, next_turn(turn, at))
+                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():
                 self._run("ask", fact.request_id, fact.run, _encode(fact))
             case DerefAnswered():
