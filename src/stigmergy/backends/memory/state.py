@@ -137,7 +137,7 @@ class State:
             case MessageAccepted():
                 self.rejections.pop((fact.run, fact.agent), None)
             case BroadcastSent():
-                for child in fact.to:
+                for child in fact.to if fact.budgets != Budgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))

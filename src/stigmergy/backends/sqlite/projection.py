@@ -24,7 +24,7 @@ from stigmergy.knowledge.engrams import (
     pointer_names,
     posted_keys,
 )
-from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
+from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     OUTBOX,
@@ -137,7 +137,7 @@ class Projection:
             case MessageAccepted():
                 self._run("resent", fact.run, fact.agent)
             case BroadcastSent():
-                for child in fact.to:
+                for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
                 self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))

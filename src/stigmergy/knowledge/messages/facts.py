@@ -50,3 +50,4 @@ class BroadcastSent(
     """The message in the published form, its budget tokens left out."""
     tokens: int
     budgets: Budgets = Budgets()
+    """What the children may spend from now on; when nothing is said, what was said before holds."""
