@@ -123,7 +123,7 @@ def _accept(
         text=print_message(message),
         tokens=usage.inline_tokens,
         engrams=tuple(engrams),
-        resends=view.open_rejection(caller.run.run_id, caller.name),
+        resends=view.open_rejection(caller.run.run_id, caller.name, "child"),
     )
     facts.append(accepted)
     facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
@@ -153,9 +153,11 @@ class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Annotated[list[str], Meta(max_length=64, description="Which children; all of them unless said")] = []
 
 
-class BroadcastAnswer(Struct, frozen=True, kw_only=True):
+class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     broadcast_id: str
     to: list[str]
+    resends: str | None = None
+    """The rejection it answers."""
 
 
 @operation(
@@ -198,8 +200,9 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             text=print_message(kept),
             tokens=usage.inline_tokens,
             budgets=message.budgets,
+            resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
         )
-        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children)
+        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children, resends=fact.resends)
 
     return context.commit(decide, BroadcastAnswer)
 
@@ -330,6 +333,7 @@ def _sent_back(
             agent=caller.name,
             tokens=usage.inline_tokens,
             exceeded=exceeded,
+            kind=reading.kind,
         )
         return [fact], fact
 

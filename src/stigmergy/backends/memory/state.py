@@ -29,6 +29,7 @@ from stigmergy.knowledge.messages import (
     Budgets,
     Mail,
     MessageAccepted,
+    MessageKind,
     MessageRejected,
 )
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
@@ -76,7 +77,7 @@ class State:
         self.grants: dict[str, GrantIssued] = {}
         self.spent: dict[str, Spent] = {}
         self.revoked: set[str] = set()
-        self.rejections: dict[tuple[str, str], str] = {}
+        self.rejections: dict[tuple[str, str, str], str] = {}
         self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
@@ -133,10 +134,11 @@ class State:
             case GrantRevoked():
                 self.revoked.add(fact.block_id)
             case MessageRejected():
-                self.rejections[fact.run, fact.agent] = fact.rejection_id
+                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
             case MessageAccepted():
-                self.rejections.pop((fact.run, fact.agent), None)
+                self.rejections.pop((fact.run, fact.agent, "child"), None)
             case BroadcastSent():
+                self.rejections.pop((fact.run, fact.agent, "parent"), None)
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
@@ -299,9 +301,9 @@ class MemoryView:
         """The budgets an agent's parent last gave it."""
         return self._state.budgets.get((run_id, agent))
 
-    def open_rejection(self, run_id: str, agent: str) -> str | None:
+    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
         """The last message of an agent that was sent back and not sent again yet."""
-        return self._state.rejections.get((run_id, agent))
+        return self._state.rejections.get((run_id, agent, kind))
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """A version of a role's brief."""

@@ -133,10 +133,11 @@ class Projection:
             case GrantRevoked():
                 self._run("revoke_block", fact.block_id)
             case MessageRejected():
-                self._run("reject", fact.run, fact.agent, fact.rejection_id)
+                self._run("reject", fact.run, fact.agent, fact.kind, fact.rejection_id)
             case MessageAccepted():
-                self._run("resent", fact.run, fact.agent)
+                self._run("resent", fact.run, fact.agent, "child")
             case BroadcastSent():
+                self._run("resent", fact.run, fact.agent, "parent")
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():

@@ -158,8 +158,9 @@ class Law:
         team = Team(harness)
         with refused("BUDGET_EXCEEDED"):
             team.hand.tell(team.mia, *("Keep the lease alive." for _ in range(31)))
-        team.hand.tell(team.mia, "Goal: keep the lease.")
         assert team.hand.report(team.mia, role="manager").resends is None
+        assert team.hand.tell(team.mia, "Goal: keep the lease.").resends is not None
+        assert team.hand.tell(team.mia, "Goal: keep on.").resends is None
 
     def test_a_turn_closes_on_an_accepted_message_and_no_other(self, harness: Harness) -> None:
         team = Team(harness)
