@@ -10,10 +10,11 @@ from msgspec import Meta, Struct
 from stigmergy.core import BYTES_PER_TOKEN
 from stigmergy.errors import BudgetTooSmall, FieldValue
 from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
+from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import DerefBudget, Role, Turn, present_turn, visible_spaces
+from stigmergy.policy import DerefBudget, Role, Turn, present_turn, tokens_left, visible_spaces
 
 PER_KIND = 8
 
@@ -56,7 +57,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             version += 1
             facts.append(BriefMade(run=caller.run.run_id, role=role, version=version, lines=lines))
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, context.policy.deref)]
+        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, deref_budget(context, view))]
         return facts, _within(BriefAnswer(version=version, role=role, lines=shown), request.max_tokens)
 
     return context.commit(decide, BriefAnswer, in_run=False)
@@ -72,10 +73,10 @@ def _since(view: View, context: Context, role: str, since: int | None, lines: tu
 
 
 def _budget_lines(turn: Turn, budget: DerefBudget) -> list[str]:
-    left = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam", "tokens")}
+    left = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam")}
     return [
         f"Left this turn: {left['repo']} repo, {left['artifact']} artifact and {left['sam']} sam dereferences, "
-        f"{left['tokens']} tokens."
+        f"{tokens_left(turn, budget)} tokens."
     ]
 
 

@@ -25,6 +25,7 @@ from stigmergy.knowledge.messages import (
     read_message,
     resend_template,
 )
+from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import Prepared, check_rate, prepare_checked, put_or_confirm
 from stigmergy.operations.gateway import Context
@@ -232,7 +233,7 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
     """Tell what would be said about a message, without sending it."""
     reading = _read(context, request.text, request.kind)
-    budget = _lowered(context, context.view)
+    budget = inline_budget(context, context.view)
     usage, problems = judge(reading, budget, code_chars)
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
@@ -289,7 +290,7 @@ def _read(context: Context, text: str, kind: MessageKind) -> Reading:
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
     """What the caller's message may hold: the project's budget, lowered by its parents, and code by a grant."""
     with context.store.read() as view:
-        budget = _lowered(context, view)
+        budget = inline_budget(context, view)
         if token is None:
             return budget, None
         caller = context.caller
@@ -304,15 +305,6 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
         )
     code = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
-
-
-def _lowered(context: Context, view: View) -> InlineBudget:
-    budget = context.policy.inline
-    for name in lineage_of(view, context.caller):
-        given = view.budgets(context.caller.run.run_id, name)
-        if given is not None:
-            budget = budget.lowered_by(given)
-    return budget
 
 
 def _sent_back(

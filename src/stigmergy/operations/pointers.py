@@ -19,6 +19,7 @@ from stigmergy.evidence.pointers import (
     parse,
     swhid,
 )
+from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
@@ -73,7 +74,7 @@ class DerefAnswer(Struct, frozen=True, kw_only=True):
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Pull the lines behind a pointer, within a budget, with the digest that proves them."""
-    caller, budget = context.caller, context.policy.deref
+    caller = context.caller
     pointer, _ = check(as_pointer(request.pointer))
     content = context.evidence.read(pointer)
     try:
@@ -83,8 +84,9 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
+        budget = deref_budget(context, view)
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        grant = _paying_grant(context, view, turn, pointer, request.budget_token)
+        grant = _paying_grant(context, view, turn, budget, pointer, request.budget_token)
         allowed = request.max_tokens
         if caller.role != ADMIN:
             allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
@@ -117,11 +119,11 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
 
 
 def _paying_grant(
-    context: Context, view: View, turn: Turn, pointer: Pointer, token: str | None
+    context: Context, view: View, turn: Turn, budget: DerefBudget, pointer: Pointer, token: str | None
 ) -> VerifiedGrant | None:
     """The grant that pays for a dereference: the one whose token is shown, or, where the turn has nothing left, one
     that was given to the caller or an ancestor and covers this."""
-    caller, budget = context.caller, context.policy.deref
+    caller = context.caller
     asked: dict[str, Any] = {
         "pointer": parse(pointer.ref),
         "lineage": lineage_of(view, caller),

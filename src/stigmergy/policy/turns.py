@@ -28,6 +28,14 @@ COUNTED_AS = {
 }
 """Which count a type of pointer falls under."""
 
+_IN_MESSAGES = {
+    "repo": "max_repo_spans",
+    "artifact": "max_artifact_sections",
+    "sam": "max_sam_items",
+    "tokens": "max_deref_tokens",
+}
+"""What a parent's message calls these limits."""
+
 _ASK = (
     "Say what you have and go on next turn, or ask for it: less.request_deref with a reason; "
     "your parent, or a person with `stig grant approve`, answers."
@@ -47,6 +55,15 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def run_tokens(self) -> int:
         """The ceiling for one agent over the whole run."""
         return self.tokens * self.run_turns
+
+    def lowered_by(self, given: object) -> DerefBudget:
+        """What the limits of a parent's message leave of this budget; nothing is ever raised."""
+        lower = {
+            name: min(getattr(self, name), said)
+            for name, theirs in _IN_MESSAGES.items()
+            if (said := getattr(given, theirs, None)) is not None
+        }
+        return msgspec.structs.replace(self, **lower)
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
