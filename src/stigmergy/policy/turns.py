@@ -119,13 +119,13 @@ def check_may_deref(turn: Turn, budget: DerefBudget, pointer_type: str) -> None:
     check_tokens(turn, budget, 1)
 
 
-def check_tokens(turn: Turn, budget: DerefBudget, tokens: int) -> None:
-    """Refuse what costs more tokens than the turn or the run has left."""
+def check_tokens(turn: Turn, budget: DerefBudget, tokens: int, *, granted: bool = False) -> None:
+    """Refuse what costs more tokens than the turn or the run has left; of what is granted, than the run has."""
     for field, used, limit in (
         ("turn.tokens", turn.tokens, budget.tokens),
         ("run.tokens", turn.run_tokens, budget.run_tokens),
     ):
-        if used + tokens > limit:
+        if used + tokens > limit and not (granted and field == "turn.tokens"):
             whose = "turn" if field == "turn.tokens" else "run"
             raise DerefDenied(
                 f"This {whose}'s {limit} tokens of dereferenced content are used or would be exceeded.",
