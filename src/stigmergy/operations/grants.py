@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
-from stigmergy.evidence.pointers import check
+from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.pointers import PointerOrRef, as_pointer
@@ -55,7 +55,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child read more than its turn allows."""
-    ref = request.pointer if isinstance(request.pointer, str) else request.pointer.ref
+    ref = _what(request.pointer)
     token: dict[str, str] = {}
 
     def decide(view: View) -> tuple[list[Any], GrantIssued]:
@@ -266,6 +266,16 @@ def _open_request(context: Context, view: View, request_id: str) -> KeptRequest:
     return kept
 
 
+def _what(given: Pointer | str) -> str:
+    """The ref of what is granted, a pointer's span in it; a prefix as it is."""
+    ref = given if isinstance(given, str) else given.ref
+    return ref if _is_prefix(ref) else check(as_pointer(given))[0].ref
+
+
+def _is_prefix(ref: str) -> bool:
+    return ref.rpartition("@")[0].endswith(("/*", ":*"))
+
+
 def _check_child(context: Context, view: View, child: str) -> None:
     if child == context.caller.name:
         raise RoleForbidden("Nobody grants to itself.", field="child_id")
@@ -277,7 +287,7 @@ def _check_child(context: Context, view: View, child: str) -> None:
 def _made(context: Context, view: View, child: str, ref: str, asked: IssueGrant) -> tuple[GrantIssued, str]:
     """A grant and its token."""
     caller = context.caller
-    is_prefix = ref.partition("@")[0].endswith("/*")
+    is_prefix = _is_prefix(ref)
     target = read_prefix(ref, "pointer") if is_prefix else read_pointer(ref, "pointer")
     grant_id = new_ulid(view.as_of, context.randomness)
     expires_at = view.as_of + parse_duration(asked.expires_in, "expires_in")
