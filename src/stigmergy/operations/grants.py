@@ -17,10 +17,11 @@ from stigmergy.policy import ADMIN, DerefAnswered, DerefRequested, check_descend
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, KeptRequest, issue, read, read_pointer, read_prefix
 
 DEFAULT_CAP = 400
+MAX_CAP = 100_000
 DEFAULT_USES = 1
 DEFAULT_LIFETIME = "PT1H"
 
-Cap = Annotated[int, Meta(ge=1, le=100_000, description="Tokens it may cost in all")]
+Cap = Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in all")]
 Uses = Annotated[int, Meta(ge=1, le=1000, description="How often it may be used")]
 Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why it is needed")]
 Use = Annotated[str, Meta(max_length=500, description="What will be done with it")]
@@ -196,7 +197,9 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=26, description="The request's id")]
-    cap_tokens: Annotated[int | None, Meta(description="Tokens it may cost; what was asked for unless said")] = None
+    cap_tokens: (
+        Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost; what was asked for unless said")] | None
+    ) = None
     uses: Uses = DEFAULT_USES
     expires_in: Annotated[str, Meta(description="An ISO 8601 duration")] = DEFAULT_LIFETIME
 
