@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import BYTES_PER_TOKEN, new_ulid, parse_duration, print_time
 from stigmergy.errors import BudgetExceeded, BudgetTooSmall, FieldValue, StigmergyError
+from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
@@ -27,7 +28,7 @@ from stigmergy.knowledge.messages import (
 )
 from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
-from stigmergy.operations.engrams import Prepared, check_rate, prepare_checked, put_or_confirm
+from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_checked, put_or_confirm
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
 from stigmergy.operations.ports import View
@@ -82,12 +83,17 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
     check_no_secrets(message_object(message))
-    prepared = [_prepared(context, position, checked) for position, checked in enumerate(message.engrams)]
+    prepared = []
+    for position, checked in enumerate(message.engrams):
+        with naming(f"ENGRAMS[{position}]"):
+            prepared.append(prepare_checked(context, checked))
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
         return _accept(context, view, message, prepared, usage, grant)
 
-    return context.commit(decide, MessageAnswer)
+    answer = context.commit(decide, MessageAnswer)
+    context.deliver(*(each.checked.scope for each in prepared))
+    return answer
 
 
 def _accept(
@@ -101,10 +107,14 @@ def _accept(
     caller = context.caller
     check_rate(context, view, len(prepared))
     facts: list[Any] = []
-    engrams = []
-    for each in prepared:
-        fact, engram = put_or_confirm(context, view, each)
-        facts.append(fact)
+    engrams: list[str] = []
+    new: dict[str, EngramPut] = {}
+    for position, each in enumerate(prepared):
+        with naming(f"ENGRAMS[{position}]"):
+            fact, engram = put_or_confirm(context, view, each, new)
+        if isinstance(fact, EngramPut):
+            new[engram.id] = fact
+        facts += [fact] if fact is not None else []
         engrams.append(engram.id)
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
@@ -137,14 +147,6 @@ def _accept(
         resends=accepted.resends,
     )
     return facts, answer
-
-
-def _prepared(context: Context, position: int, checked: Any) -> Prepared:
-    try:
-        return prepare_checked(context, checked)
-    except StigmergyError as refusal:
-        refusal.field = f"ENGRAMS[{position}]" + (f".{refusal.field}" if refusal.field else "")
-        raise
 
 
 class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
