@@ -272,16 +272,22 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     allowed = (request.max_tokens or MAX_TEXT * MAX_MAIL) * BYTES_PER_TOKEN
     used = len(_encode(msgspec.structs.replace(answer, cursor=1 << 40)))
     if used > allowed:
-        needed = -(-used // BYTES_PER_TOKEN)
-        raise BudgetTooSmall(field="max_tokens", limit=request.max_tokens, used=needed)
+        raise _too_small(request, used)
     for mail in found:
         row = MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
         used += len(_encode(row)) + 1
         if used > allowed:
+            if not answer.mail:  # an empty page would be read for ever
+                raise _too_small(request, used)
             break
         answer.mail.append(row)
         answer = msgspec.structs.replace(answer, cursor=mail.position)
     return answer
+
+
+def _too_small(request: ReadInbox, size: int) -> BudgetTooSmall:
+    needed = -(-size // BYTES_PER_TOKEN)
+    return BudgetTooSmall(field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}.")
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
