@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import BYTES_PER_TOKEN, new_ulid, parse_duration, print_time
-from stigmergy.errors import BudgetExceeded, BudgetTooSmall, FieldValue, StigmergyError
+from stigmergy.errors import BudgetExceeded, BudgetTooSmall, FieldValue, SecretFound, StigmergyError
 from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
@@ -237,6 +237,12 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     reading = _read(context, request.text, request.kind)
     budget = inline_budget(context, context.view)
     usage, problems = judge(reading, budget, code_chars)
+    try:
+        check_no_secrets({"text": request.text})
+        if reading.message is not None:
+            check_no_secrets(message_object(reading.message))
+    except SecretFound as found:
+        problems = (found,)  # the others could quote it
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
 
