@@ -13,6 +13,7 @@ from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
+    Message,
     MessageAccepted,
     MessageKind,
     MessageRejected,
@@ -21,6 +22,7 @@ from stigmergy.knowledge.messages import (
     Usage,
     code_chars,
     judge,
+    measure,
     message_object,
     print_message,
     read_message,
@@ -82,7 +84,6 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
-    check_no_secrets(message_object(message))
     prepared = []
     for position, checked in enumerate(message.engrams):
         with naming(f"ENGRAMS[{position}]"):
@@ -183,8 +184,6 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
-    kept = msgspec.structs.replace(message, grants=())  # their tokens are for the children, not for the journal
-    check_no_secrets(message_object(kept))
 
     def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
         children = [
@@ -200,7 +199,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             run=caller.run.run_id,
             agent=caller.name,
             to=tuple(children),
-            text=print_message(kept),
+            text=print_message(_kept(message)),
             tokens=usage.inline_tokens,
             budgets=message.budgets,
             resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
@@ -234,15 +233,11 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
     """Tell what would be said about a message, without sending it."""
-    reading = _read(context, request.text, request.kind)
     budget = inline_budget(context, context.view)
-    usage, problems = judge(reading, budget, code_chars)
     try:
-        check_no_secrets({"text": request.text})
-        if reading.message is not None:
-            check_no_secrets(message_object(reading.message))
+        usage, problems = judge(_read(context, request.text, request.kind), budget, code_chars)
     except SecretFound as found:
-        problems = (found,)  # the others could quote it
+        usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
 
@@ -297,8 +292,18 @@ def _too_small(request: ReadInbox, size: int) -> BudgetTooSmall:
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
+    """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
-    return read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
+    reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
+    if reading.message is not None:
+        check_no_secrets(message_object(_kept(reading.message)))  # by its sections, escapes undone
+    check_no_secrets({"text": text})
+    return reading
+
+
+def _kept(message: Message) -> Message:
+    """What is kept of a message: a parent's budget tokens are for the children, not for the journal."""
+    return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
 
 
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
