@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp.types import CallToolResult
 
+import stigmergy
 from mcp import Client, StdioServerParameters
 from stigmergy.app import init_project
 from stigmergy.core import estimate_tokens
@@ -34,6 +36,9 @@ print("a stray word before the protocol begins", file=sys.stderr)
 serve_stdio(lambda: open_project(Path(sys.argv[1]), settings), Credential(token=token, local_admin=token is None))
 """
 
+OURS = {"PYTHONPATH": str(Path(stigmergy.__file__).parents[1])}
+"""The client passes little of the environment on; the server has to be the one that is tested."""
+
 GENERATIONS = ["legacy", "2026-07-28", "auto"]
 
 
@@ -43,7 +48,7 @@ def _command(repository: Repository, *token: str) -> list[str]:
 
 def _speak(repository: Repository, mode: str, talk: Callable[[Client], Awaitable[None]], *token: str) -> None:
     async def main() -> None:
-        command = StdioServerParameters(command=sys.executable, args=_command(repository, *token))
+        command = StdioServerParameters(command=sys.executable, args=_command(repository, *token), env=OURS)
         async with Client(command, mode=mode) as client:
             with anyio.fail_after(30):
                 await talk(client)

@@ -288,7 +288,9 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
 
 def _too_small(request: ReadInbox, size: int) -> BudgetTooSmall:
     needed = -(-size // BYTES_PER_TOKEN)
-    return BudgetTooSmall(field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}.")
+    return BudgetTooSmall(
+        field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}."
+    )
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
