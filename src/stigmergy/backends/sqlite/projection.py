@@ -10,7 +10,7 @@ import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.core import parse_time
+from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
 from stigmergy.knowledge.engrams import (
@@ -104,7 +104,7 @@ class Projection:
             case AgentAdded():
                 self._run("add_agent", fact.run, fact.name, fact.role, fact.parent)
             case PolicyApplied():
-                self._run("apply_policy", _encode(fact.policy).decode())
+                self._run("apply_policy", canonical(fact.policy).decode())
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
