@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp.types import CallToolResult
 
+import stigmergy
 from mcp import Client, StdioServerParameters
 from stigmergy.app import init_project
 from stigmergy.core import estimate_tokens
@@ -34,6 +36,9 @@ print("a stray word before the protocol begins", file=sys.stderr)
 serve_stdio(lambda: open_project(Path(sys.argv[1]), settings), Credential(token=token, local_admin=token is None))
 """
 
+OURS = {"PYTHONPATH": str(Path(stigmergy.__file__).parents[1])}
+"""The client passes little of the environment on; the server has to be the one that is tested."""
+
 GENERATIONS = ["legacy", "2026-07-28", "auto"]
 
 
@@ -43,7 +48,7 @@ def _command(repository: Repository, *token: str) -> list[str]:
 
 def _speak(repository: Repository, mode: str, talk: Callable[[Client], Awaitable[None]], *token: str) -> None:
     async def main() -> None:
-        command = StdioServerParameters(command=sys.executable, args=_command(repository, *token))
+        command = StdioServerParameters(command=sys.executable, args=_command(repository, *token), env=OURS)
         async with Client(command, mode=mode) as client:
             with anyio.fail_after(30):
                 await talk(client)
@@ -104,7 +109,7 @@ def test_the_tools_are_few_small_and_always_the_same(repository: Repository, mod
         shown = json.dumps(
             [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in first], separators=(",", ":")
         )
-        assert estimate_tokens(shown) <= 160 * len(first)
+        assert estimate_tokens(shown) <= 1500
         assert "$ref" not in shown
         for tool, operation in zip(first, expected, strict=True):
             assert "." not in tool.name
@@ -169,6 +174,31 @@ def test_one_server_speaks_for_the_descendants_of_its_token(repository: Reposito
         assert _problem(refused)["code"] == "NOT_YOUR_DESCENDANT"
 
     _speak(repository, "2026-07-28", talk, lead.token)
+
+
+def test_less_tools_prefix_the_two_refusals_of_the_budget(repository: Repository, settings: Settings) -> None:
+    """# EB-06 # EB-09: the specification's names for agents; every other code is as everywhere."""
+    gateway = make_gateway(repository.path, settings)
+    add = OPERATIONS["add_agent"]
+    token = gateway.call(add, add.request(name="paul"), LOCAL_ADMIN).token
+    gateway.close()
+    ref = {"pointer": f"repo:src/parser.py#L1-L2@{repository.sha}"}
+    report = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: "
+
+    async def talk(client: Client) -> None:
+        for _ in range(3):
+            assert not (await client.call_tool("less_deref_pointer", ref)).is_error
+        denied = _problem(await client.call_tool("less_deref_pointer", ref))
+        assert (denied["code"], denied["status"], denied["field"]) == ("LESS_DEREF_DENIED", 403, "turn.repo")
+        large = _problem(await client.call_tool("less_message", {"text": report + "It went on and on. " * 300}))
+        assert (large["code"], large["status"], large["limit"]) == ("LESS_BUDGET_EXCEEDED", 413, 800)
+        again = {"text": large["resend"].replace("...", "It went on.")}
+        assert (await client.call_tool("less_message", again)).structured_content["resends"]
+        assert not (await client.call_tool("less_deref_pointer", ref)).is_error  # the report closed the turn
+        other = _problem(await client.call_tool("less_message", {"text": "ROLE: programmer"}))
+        assert other["code"] == "MESSAGE_SECTION_MISSING"
+
+    _speak(repository, "2026-07-28", talk, token)
 
 
 def test_a_token_that_is_none(repository: Repository, settings: Settings) -> None:

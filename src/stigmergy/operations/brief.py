@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 from stigmergy.core import BYTES_PER_TOKEN
 from stigmergy.errors import BudgetTooSmall, FieldValue
 from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
+from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
-from stigmergy.operations.pointers import deref_budget
 from stigmergy.operations.ports import View
-from stigmergy.policy import DerefBudget, Role, Turn, present_turn, visible_spaces
+from stigmergy.policy import DerefBudget, Role, Turn, present_turn, tokens_left, visible_spaces
 
 PER_KIND = 8
 
@@ -73,10 +73,10 @@ def _since(view: View, context: Context, role: str, since: int | None, lines: tu
 
 
 def _budget_lines(turn: Turn, budget: DerefBudget) -> list[str]:
-    left = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam", "tokens")}
+    left = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam")}
     return [
         f"Left this turn: {left['repo']} repo, {left['artifact']} artifact and {left['sam']} sam dereferences, "
-        f"{left['tokens']} tokens."
+        f"{tokens_left(turn, budget)} tokens."
     ]
 
 

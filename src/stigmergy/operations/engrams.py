@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -79,7 +80,7 @@ def put_engram(context: Context, request: PutEngram) -> Engram:
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
         check_rate(context, view, 1)
         fact, engram = put_or_confirm(context, view, prepared)
-        return [fact], engram
+        return [fact] if fact else [], engram
 
     engram = context.commit(decide, Engram)
     context.deliver(engram.scope)
@@ -113,7 +114,7 @@ def put_found(context: Context, request: PutFound) -> Engram:
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
         check_rate(context, view, 1)
         fact, engram = put_or_confirm(context, view, prepared, request.source)
-        return [fact], engram
+        return [fact] if fact else [], engram
 
     engram = context.commit(decide, Engram)
     context.deliver(engram.scope)
@@ -143,17 +144,15 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     prepared = []
     commits: dict[str, str] = {}
     for position, sent in enumerate(request.engrams):
-        with _at(position):
+        with naming(f"engrams[{position}]"):
             prepared.append(_prepare(context, sent, commits))
 
     def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
         check_rate(context, view, len(prepared))
         facts: dict[str, EngramPut] = {}
         for position, each in enumerate(prepared):
-            with _at(position):
-                fact = _fact(context, view, each)
-                if fact.engram.id in facts:
-                    raise IdTaken("Two engrams of the batch have the same id.", field="id", used=fact.engram.id)
+            with naming(f"engrams[{position}]"):
+                fact = _fact(context, view, each, beside=facts)
             facts[fact.engram.id] = fact
         return list(facts.values()), PutAnswer(ids=list(facts))
 
@@ -163,12 +162,12 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
 
 
 @contextmanager
-def _at(position: int) -> Iterator[None]:
-    """Let a refusal say which engram of the batch it is about."""
+def naming(place: str) -> Iterator[None]:
+    """Let a refusal say which engram of several it is about."""
     try:
         yield
     except StigmergyError as refusal:
-        refusal.field = f"engrams[{position}]" + (f".{refusal.field}" if refusal.field else "")
+        refusal.field = place + (f".{refusal.field}" if refusal.field else "")
         raise
 
 
@@ -197,18 +196,37 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
 
 
 def put_or_confirm(
-    context: Context, view: View, prepared: Prepared, found_in: Source | None = None
-) -> tuple[EngramPut | EngramConfirmed, Engram]:
-    """The fact that an engram is put, or that it says again what another says; and the engram that now says it."""
-    fact = _fact(context, view, prepared, found_in)
+    context: Context,
+    view: View,
+    prepared: Prepared,
+    found_in: Source | None = None,
+    beside: Mapping[str, EngramPut] = MappingProxyType({}),
+) -> tuple[EngramPut | EngramConfirmed | None, Engram]:
+    """The fact that an engram is put, or that it says again what another says; and the engram that now says it.
+
+    `beside` are those put in the same commit; to say again what one of them says is no fact.
+    """
+    fact = _fact(context, view, prepared, found_in, beside)
+    for put in beside.values() if not prepared.checked.id else ():
+        same_place = place_key(put.engram.pointers) == place_key(fact.engram.pointers)
+        if same_place and put.engram.scope == fact.engram.scope and alike(fact.engram, put.engram):
+            return None, put.engram
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
     return (fact, fact.engram) if twin is None else (confirmation(context, view, twin), twin.engram)
 
 
-def _fact(context: Context, view: View, prepared: Prepared, found_in: Source | None = None) -> EngramPut:
+def _fact(
+    context: Context,
+    view: View,
+    prepared: Prepared,
+    found_in: Source | None = None,
+    beside: Mapping[str, EngramPut] = MappingProxyType({}),
+) -> EngramPut:
     caller, checked = context.caller, prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, context.randomness)
     _check_reads(context, view, checked)
+    if checked.id in beside:
+        raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
     if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
         raise IdTaken(field="id", used=checked.id)
     source: Source = found_in or ("tool" if caller.role == "tool" else "agent")

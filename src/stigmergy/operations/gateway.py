@@ -172,7 +172,7 @@ class Gateway:
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
         if operation.writes:
-            check_no_secrets(_texts(request))
+            check_no_secrets(_texts(operation, request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
             if caller.role not in operation.roles:
@@ -250,8 +250,12 @@ def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> 
     return digest(canonical([operation.name, msgspec.to_builtins(request)]))
 
 
-def _texts(request: msgspec.Struct) -> Any:
-    """Everything a request says that could be stored; a budget token is shown, used and never kept."""
+def _texts(operation: Operation[Any, Any], request: msgspec.Struct) -> Any:
+    """Everything a request says that could be stored; a budget token is shown, used and never kept.
+
+    A text of a form of its own is checked by its operation, which can say where in it the secret stands.
+    """
     said = msgspec.to_builtins(request)
-    said.pop("budget_token", None)
+    for name in ("budget_token", operation.text_field):
+        said.pop(name, None)
     return said

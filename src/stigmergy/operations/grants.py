@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
-from stigmergy.evidence.pointers import check
+from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.pointers import PointerOrRef, as_pointer
@@ -17,10 +17,11 @@ from stigmergy.policy import ADMIN, DerefAnswered, DerefRequested, check_descend
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, KeptRequest, issue, read, read_pointer, read_prefix
 
 DEFAULT_CAP = 400
+MAX_CAP = 100_000
 DEFAULT_USES = 1
 DEFAULT_LIFETIME = "PT1H"
 
-Cap = Annotated[int, Meta(ge=1, le=100_000, description="Tokens it may cost in all")]
+Cap = Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in all")]
 Uses = Annotated[int, Meta(ge=1, le=1000, description="How often it may be used")]
 Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why it is needed")]
 Use = Annotated[str, Meta(max_length=500, description="What will be done with it")]
@@ -55,7 +56,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child read more than its turn allows."""
-    ref = request.pointer if isinstance(request.pointer, str) else request.pointer.ref
+    ref = _what(request.pointer)
     token: dict[str, str] = {}
 
     def decide(view: View) -> tuple[list[Any], GrantIssued]:
@@ -198,7 +199,9 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=26, description="The request's id")]
-    cap_tokens: Annotated[int | None, Meta(description="Tokens it may cost; what was asked for unless said")] = None
+    cap_tokens: (
+        Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost; what was asked for unless said")] | None
+    ) = None
     uses: Uses = DEFAULT_USES
     expires_in: Annotated[str, Meta(description="An ISO 8601 duration")] = DEFAULT_LIFETIME
 
@@ -272,6 +275,16 @@ def _open_request(context: Context, view: View, request_id: str) -> KeptRequest:
     return kept
 
 
+def _what(given: Pointer | str) -> str:
+    """The ref of what is granted, a pointer's span in it; a prefix as it is."""
+    ref = given if isinstance(given, str) else given.ref
+    return ref if _is_prefix(ref) else check(as_pointer(given))[0].ref
+
+
+def _is_prefix(ref: str) -> bool:
+    return ref.rpartition("@")[0].endswith(("/*", ":*"))
+
+
 def _check_child(context: Context, view: View, child: str) -> None:
     if child == context.caller.name:
         raise RoleForbidden("Nobody grants to itself.", field="child_id")
@@ -283,7 +296,7 @@ def _check_child(context: Context, view: View, child: str) -> None:
 def _made(context: Context, view: View, child: str, ref: str, asked: IssueGrant) -> tuple[GrantIssued, str]:
     """A grant and its token."""
     caller = context.caller
-    is_prefix = ref.partition("@")[0].endswith("/*")
+    is_prefix = _is_prefix(ref)
     target = read_prefix(ref, "pointer") if is_prefix else read_pointer(ref, "pointer")
     grant_id = new_ulid(view.as_of, context.randomness)
     expires_at = view.as_of + parse_duration(asked.expires_in, "expires_in")

@@ -14,13 +14,16 @@ from stigmergy.errors import (
     FieldValue,
     NoRepository,
     RevisionNotFound,
+    SecretFound,
     StigmergyError,
 )
+from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     CHILD_SECTIONS,
     PARENT_SECTIONS,
     BroadcastSent,
     ChildMessage,
+    Message,
     MessageAccepted,
     MessageKind,
     MessageRejected,
@@ -30,13 +33,15 @@ from stigmergy.knowledge.messages import (
     Usage,
     code_chars,
     judge,
+    measure,
     message_object,
     print_message,
     read_message,
     resend_template,
 )
+from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
-from stigmergy.operations.engrams import Prepared, check_rate, prepare_checked, put_or_confirm
+from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_checked, put_or_confirm
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
 from stigmergy.operations.ports import View
@@ -93,13 +98,17 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
-    check_no_secrets(message_object(message))
-    prepared = [_prepared(context, position, checked) for position, checked in enumerate(message.engrams)]
+    prepared = []
+    for position, checked in enumerate(message.engrams):
+        with naming(f"ENGRAMS[{position}]"):
+            prepared.append(prepare_checked(context, checked))
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
         return _accept(context, view, message, prepared, usage, grant)
 
-    return context.commit(decide, MessageAnswer)
+    answer = context.commit(decide, MessageAnswer)
+    context.deliver(*(each.checked.scope for each in prepared))
+    return answer
 
 
 def _accept(
@@ -113,10 +122,14 @@ def _accept(
     caller = context.caller
     check_rate(context, view, len(prepared))
     facts: list[Any] = []
-    engrams = []
-    for each in prepared:
-        fact, engram = put_or_confirm(context, view, each)
-        facts.append(fact)
+    engrams: list[str] = []
+    new: dict[str, EngramPut] = {}
+    for position, each in enumerate(prepared):
+        with naming(f"ENGRAMS[{position}]"):
+            fact, engram = put_or_confirm(context, view, each, beside=new)
+        if isinstance(fact, EngramPut):
+            new[engram.id] = fact
+        facts += [fact] if fact is not None else []
         engrams.append(engram.id)
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
@@ -136,7 +149,7 @@ def _accept(
         text=print_message(message),
         tokens=usage.inline_tokens,
         engrams=tuple(engrams),
-        resends=view.open_rejection(caller.run.run_id, caller.name),
+        resends=view.open_rejection(caller.run.run_id, caller.name, "child"),
     )
     facts.append(accepted)
     facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
@@ -151,14 +164,6 @@ def _accept(
     return facts, answer
 
 
-def _prepared(context: Context, position: int, checked: Any) -> Prepared:
-    try:
-        return prepare_checked(context, checked)
-    except StigmergyError as refusal:
-        refusal.field = f"ENGRAMS[{position}]" + (f".{refusal.field}" if refusal.field else "")
-        raise
-
-
 class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a parent tells its children."""
 
@@ -166,9 +171,11 @@ class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Annotated[list[str], Meta(max_length=64, description="Which children; all of them unless said")] = []
 
 
-class BroadcastAnswer(Struct, frozen=True, kw_only=True):
+class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     broadcast_id: str
     to: list[str]
+    resends: str | None = None
+    """The rejection it answers."""
 
 
 @operation(
@@ -191,8 +198,6 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
-    kept = msgspec.structs.replace(message, grants=())  # their tokens are for the children, not for the journal
-    check_no_secrets(message_object(kept))
 
     def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
         children = [
@@ -208,11 +213,12 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             run=caller.run.run_id,
             agent=caller.name,
             to=tuple(children),
-            text=print_message(kept),
+            text=print_message(_kept(message)),
             tokens=usage.inline_tokens,
             budgets=message.budgets,
+            resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
         )
-        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children)
+        return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children, resends=fact.resends)
 
     return context.commit(decide, BroadcastAnswer)
 
@@ -241,9 +247,11 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
     """Tell what would be said about a message, without sending it."""
-    reading = _read(context, request.text, request.kind)
-    budget = _lowered(context, context.view)
-    usage, problems = judge(reading, budget, Pastes(context).code_chars)
+    budget = inline_budget(context, context.view)
+    try:
+        usage, problems = judge(_read(context, request.text, request.kind), budget, Pastes(context).code_chars)
+    except SecretFound as found:
+        usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
     return ValidateAnswer(ok=not problems, usage=usage, budget=budget, problems=shown)
 
@@ -279,12 +287,13 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     allowed = (request.max_tokens or MAX_TEXT * MAX_MAIL) * BYTES_PER_TOKEN
     used = len(_encode(msgspec.structs.replace(answer, cursor=1 << 40)))
     if used > allowed:
-        needed = -(-used // BYTES_PER_TOKEN)
-        raise BudgetTooSmall(field="max_tokens", limit=request.max_tokens, used=needed)
+        raise _too_small(request, used)
     for mail in found:
         row = MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
         used += len(_encode(row)) + 1
         if used > allowed:
+            if not answer.mail:  # an empty page would be read for ever
+                raise _too_small(request, used)
             break
         answer.mail.append(row)
         answer = msgspec.structs.replace(answer, cursor=mail.position)
@@ -320,15 +329,32 @@ class Pastes:
         ]
 
 
+def _too_small(request: ReadInbox, size: int) -> BudgetTooSmall:
+    needed = -(-size // BYTES_PER_TOKEN)
+    return BudgetTooSmall(
+        field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}."
+    )
+
+
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
+    """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
-    return read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
+    reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
+    if reading.message is not None:
+        check_no_secrets(message_object(_kept(reading.message)))  # by its sections, escapes undone
+    check_no_secrets({"text": text})
+    return reading
+
+
+def _kept(message: Message) -> Message:
+    """What is kept of a message: a parent's budget tokens are for the children, not for the journal."""
+    return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
 
 
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
     """What the caller's message may hold: the project's budget, lowered by its parents, and code by a grant."""
     with context.store.read() as view:
-        budget = _lowered(context, view)
+        budget = inline_budget(context, view)
         if token is None:
             return budget, None
         caller = context.caller
@@ -343,15 +369,6 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
         )
     code = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
-
-
-def _lowered(context: Context, view: View) -> InlineBudget:
-    budget = context.policy.inline
-    for name in lineage_of(view, context.caller):
-        given = view.budgets(context.caller.run.run_id, name)
-        if given is not None:
-            budget = budget.lowered_by(given)
-    return budget
 
 
 def _sent_back(
@@ -378,6 +395,7 @@ def _sent_back(
             agent=caller.name,
             tokens=usage.inline_tokens,
             exceeded=exceeded,
+            kind=reading.kind,
         )
         return [fact], fact
 

@@ -19,6 +19,7 @@ from stigmergy.evidence.pointers import (
     parse,
     swhid,
 )
+from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
@@ -83,92 +84,80 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
-        budget = deref_budget(context, view)
-        turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        grant = _paying_grant(context, view, turn, budget, pointer, request.budget_token)
-        allowed = request.max_tokens
-        if caller.role != ADMIN:
-            allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
+        asked: dict[str, Any] = {
+            "pointer": parse(pointer.ref),
+            "lineage": lineage_of(view, caller),
+            "project": caller.project,
+            "run": caller.run.run_id,
+            "now": view.as_of,
+        }
+        if request.budget_token is not None:
+            return _paid(
+                context, view, whole, request.max_tokens, verify(context.grant_key, request.budget_token, **asked)
+            )
         try:
-            answer = _within(whole, allowed)
-        except BudgetTooSmall as small:
-            if allowed < request.max_tokens:  # it is the turn or the grant that has too little left, not the request
-                needed = int(small.used or 0)
-                if grant is not None:
-                    check_spend(grant, view.spent(_ids(grant)), needed)
-                check_tokens(turn, budget, needed)
+            return _paid(context, view, whole, request.max_tokens, None)
+        except DerefDenied:
+            # A grant also holds for those who do not show its token.
+            for issued in view.grants_for(caller.run.run_id, asked["lineage"]):
+                with suppress(GrantRefusal, DerefDenied):
+                    grant = allow(as_issued(issued, caller.project), **asked)
+                    return _paid(context, view, whole, request.max_tokens, grant)
             raise
-        cost = estimate_tokens(_encode(answer))
-        proof = DerefProved(
-            run=caller.run.run_id,
-            agent=caller.name,
-            turn=turn.number,
-            type=pointer.type,
-            ref=pointer.ref,
-            digest=content.digest,
-            tokens=cost,
-            granted=grant is not None,
-        )
-        if grant is None:
-            return [proof], answer
-        check_spend(grant, view.spent(_ids(grant)), cost, view.revoked(_ids(grant)))
-        return [proof, *debits(grant, cost, caller.full_name)], answer
 
     return context.commit(decide, DerefAnswer, in_run=False)
 
 
-def deref_budget(context: Context, view: View) -> DerefBudget:
-    """What the caller's turn allows: the project's budget, lowered by its parents."""
-    budget = context.policy.deref
-    for name in lineage_of(view, context.caller):
-        given = view.budgets(context.caller.run.run_id, name)
-        if given is not None:
-            budget = budget.lowered_by(given)
-    return budget
+def _paid(
+    context: Context, view: View, whole: DerefAnswer, max_tokens: int, grant: VerifiedGrant | None
+) -> tuple[list[Any], DerefAnswer]:
+    """The answer and its proof, paid for by a grant or else by the caller's turn."""
+    caller, budget = context.caller, deref_budget(context, view)
+    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
 
+    def check(tokens: int) -> None:
+        if grant is not None:
+            ids = [block.block_id for block in grant.blocks]
+            check_spend(grant, view.spent(ids), tokens, view.revoked(ids))
+        if caller.role != ADMIN:
+            check_tokens(turn, budget, tokens, granted=grant is not None)
 
-def _paying_grant(
-    context: Context, view: View, turn: Turn, budget: DerefBudget, pointer: Pointer, token: str | None
-) -> VerifiedGrant | None:
-    """The grant that pays for a dereference: the one whose token is shown, or, where the turn has nothing left, one
-    that was given to the caller or an ancestor and covers this."""
-    caller = context.caller
-    asked: dict[str, Any] = {
-        "pointer": parse(pointer.ref),
-        "lineage": lineage_of(view, caller),
-        "project": caller.project,
-        "run": caller.run.run_id,
-        "now": view.as_of,
-    }
-    if token is not None:
-        return verify(context.grant_key, token, **asked)
-    if caller.role == ADMIN:
-        return None
+    if grant is None and caller.role != ADMIN:
+        check_may_deref(turn, budget, whole.pointer.type)
+    check(1)
+    allowed = max_tokens
+    if caller.role != ADMIN:
+        allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
     try:
-        check_may_deref(turn, budget, pointer.type)
-    except DerefDenied:
-        for issued in view.grants_for(caller.run.run_id, asked["lineage"]):
-            with suppress(GrantRefusal):
-                grant = allow(as_issued(issued, caller.project), **asked)
-                check_spend(grant, view.spent(_ids(grant)), 1, view.revoked(_ids(grant)))
-                return grant
+        answer = _within(whole, allowed)
+    except BudgetTooSmall as small:
+        if allowed < max_tokens:  # it is the turn or the grant that has too little left, not the request
+            check(int(small.used or 0))
         raise
-    return None
+    cost = estimate_tokens(_encode(answer))
+    check(cost)
+    proof = DerefProved(
+        run=caller.run.run_id,
+        agent=caller.name,
+        turn=turn.number,
+        type=whole.pointer.type,
+        ref=whole.pointer.ref,
+        digest=whole.content_digest,
+        tokens=cost,
+        granted=grant is not None,
+    )
+    return [proof, *(debits(grant, cost, caller.full_name) if grant is not None else ())], answer
 
 
 def _left(view: View, turn: Turn, budget: DerefBudget, grant: VerifiedGrant) -> int:
     """How many tokens a grant still pays for; the ceiling of the run holds for it too."""
-    spent = view.spent(_ids(grant))
+    spent = view.spent([block.block_id for block in grant.blocks])
     caps = [
         block.cap_tokens - (spent[block.block_id].tokens if block.block_id in spent else 0)
         for block in grant.blocks
         if block.cap_tokens is not None
     ]
     return max(0, min([*caps, budget.run_tokens - turn.run_tokens]))
-
-
-def _ids(grant: VerifiedGrant) -> list[str]:
-    return [block.block_id for block in grant.blocks]
 
 
 def as_pointer(given: Pointer | str) -> Pointer:

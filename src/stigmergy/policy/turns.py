@@ -13,7 +13,7 @@ import msgspec
 
 from stigmergy.core import SECOND
 from stigmergy.errors import DerefDenied
-from stigmergy.policy.facts import DerefProved
+from stigmergy.policy.facts import DerefProved, TurnClosed
 
 IDLE = 600 * SECOND
 """How long an agent may do nothing before its turn is over."""
@@ -27,6 +27,14 @@ COUNTED_AS = {
     "sam": "sam",
 }
 """Which count a type of pointer falls under."""
+
+_IN_MESSAGES = {
+    "repo": "max_repo_spans",
+    "artifact": "max_artifact_sections",
+    "sam": "max_sam_items",
+    "tokens": "max_deref_tokens",
+}
+"""What a parent's message calls these limits."""
 
 _ASK = (
     "Say what you have and go on next turn, or ask for it: less.request_deref with a reason; "
@@ -49,33 +57,13 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self.tokens * self.run_turns
 
     def lowered_by(self, given: object) -> DerefBudget:
-        """What a parent's limits leave of a turn; nothing is ever raised, and the ceiling of the run stays."""
+        """What the limits of a parent's message leave of this budget; nothing is ever raised."""
         lower = {
             name: min(getattr(self, name), said)
-            for name, limit in _LIMITS.items()
-            if (said := getattr(given, limit, None)) is not None
+            for name, theirs in _IN_MESSAGES.items()
+            if (said := getattr(given, theirs, None)) is not None
         }
-        kept = {name: getattr(self, name) for name in DerefBudget.__struct_fields__}
-        return _Lowered(**kept | lower, ceiling=self.run_tokens)
-
-
-class _Lowered(DerefBudget, frozen=True, kw_only=True):
-    """A turn's budget that a parent lowered, under the ceiling the project set."""
-
-    ceiling: int
-
-    @property
-    def run_tokens(self) -> int:
-        return self.ceiling
-
-
-_LIMITS = {
-    "repo": "max_repo_spans",
-    "artifact": "max_artifact_sections",
-    "sam": "max_sam_items",
-    "tokens": "max_deref_tokens",
-}
-"""What a parent calls each limit."""
+        return msgspec.structs.replace(self, **lower)
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,12 +96,7 @@ def present_turn(last: Turn | None, now: int) -> Turn:
     """The turn an agent is in now: its last one, or the next if it was idle too long."""
     if last is None:
         return Turn(last_at=now)
-    return next_turn(last, now) if now - last.last_at > IDLE else last
-
-
-def next_turn(turn: Turn, now: int) -> Turn:
-    """The turn after this one: fresh counts, the same run."""
-    return Turn(number=turn.number + 1, last_at=now, run_tokens=turn.run_tokens)
+    return _after(last.number, last, now) if now - last.last_at > IDLE else last
 
 
 def tokens_left(turn: Turn, budget: DerefBudget) -> int:
@@ -136,13 +119,13 @@ def check_may_deref(turn: Turn, budget: DerefBudget, pointer_type: str) -> None:
     check_tokens(turn, budget, 1)
 
 
-def check_tokens(turn: Turn, budget: DerefBudget, tokens: int) -> None:
-    """Refuse what costs more tokens than the turn or the run has left."""
+def check_tokens(turn: Turn, budget: DerefBudget, tokens: int, *, granted: bool = False) -> None:
+    """Refuse what costs more tokens than the turn or the run has left; of what is granted, than the run has."""
     for field, used, limit in (
         ("turn.tokens", turn.tokens, budget.tokens),
         ("run.tokens", turn.run_tokens, budget.run_tokens),
     ):
-        if used + tokens > limit:
+        if used + tokens > limit and not (granted and field == "turn.tokens"):
             whose = "turn" if field == "turn.tokens" else "run"
             raise DerefDenied(
                 f"This {whose}'s {limit} tokens of dereferenced content are used or would be exceeded.",
@@ -161,3 +144,13 @@ def after_deref(last: Turn | None, proved: DerefProved, at: int) -> Turn:
     count = COUNTED_AS[proved.type]
     changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
     return msgspec.structs.replace(last, last_at=at, run_tokens=run_tokens + proved.tokens, **changed)
+
+
+def after_close(last: Turn | None, closed: TurnClosed, at: int) -> Turn:
+    """Where an agent stands once the turn the fact names is over; one that idled away may lie between."""
+    return _after(closed.turn, last, at)
+
+
+def _after(number: int, last: Turn | None, now: int) -> Turn:
+    """The turn after that number: fresh counts, the same run."""
+    return Turn(number=number + 1, last_at=now, run_tokens=last.run_tokens if last else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -13,6 +14,8 @@ from stigmergy.errors import StigmergyError
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, to_request
 from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.messages import MailRow, MessageAnswer
+from stigmergy.operations.pointers import DerefAnswer
 from stigmergy.testing.harness import Opened
 
 NOTE = "sam:note:anything@2026-01-01"
@@ -70,6 +73,29 @@ class Hand:
         """The claims an answer holds, in its order."""
         return [engram.claim for engram in self.query(q, who, **more).engrams]
 
+    def report(
+        self, who: Credential, summary: str = "All is well.", /, *, token: str | None = None, **sections: Any
+    ) -> MessageAnswer:
+        """Send a child's message; its sections are named in small letters."""
+        said = {"role": "programmer", "task_status": "done", **sections, "output": {"summary": summary}}
+        answer: MessageAnswer = self.call("send_message", who, text=written(**said), budget_token=token)
+        return answer
+
+    def tell(self, who: Credential, /, *brief: str, role: str = "manager", to: Sequence[str] = (), **more: Any) -> Any:
+        """Broadcast to somebody's children."""
+        text = written(ROLE=role, SHARED_BRIEF_MICRO=list(brief), **more)
+        return self.call("broadcast", who, text=text, to=list(to))
+
+    def deref(self, who: Credential, ref: str, /, **more: Any) -> DerefAnswer:
+        """Read what a pointer leads to."""
+        answer: DerefAnswer = self.call("deref_pointer", who, pointer=ref, **more)
+        return answer
+
+    def mail(self, who: Credential = LOCAL_ADMIN, /, **more: Any) -> list[MailRow]:
+        """What lies in somebody's inbox."""
+        rows: list[MailRow] = self.call("inbox", who, **more).mail
+        return rows
+
     def add(self, name: str, role: str = "programmer", by: Credential = LOCAL_ADMIN, /, **more: Any) -> Credential:
         """Add an agent and give what it shows at the door."""
         return Credential(token=self.call("add_agent", by, name=name, role=role, **more).token)
@@ -85,14 +111,21 @@ class Hand:
         return counts
 
 
+def written(**sections: Any) -> str:
+    """A message as JSON, its empty sections left out."""
+    return json.dumps({name.upper(): said for name, said in sections.items() if said}, ensure_ascii=False)
+
+
 @contextmanager
-def refused(code: str) -> Iterator[None]:
-    """What happens inside must be refused with this code."""
+def refused(code: str, field: str | None = None) -> Iterator[None]:
+    """What happens inside must be refused with this code, and name this field when one is given."""
     try:
         yield
     except StigmergyError as refusal:
         if refusal.code != code:
             raise AssertionError(f"refused with {refusal.code} instead of {code}: {refusal}") from refusal
+        if field is not None and refusal.field != field:
+            raise AssertionError(f"refused for {refusal.field} instead of {field}: {refusal}") from refusal
     else:
         raise AssertionError(f"not refused; {code} was expected")
 

@@ -30,6 +30,7 @@ from stigmergy.knowledge.messages import (
     Budgets,
     Mail,
     MessageAccepted,
+    MessageKind,
     MessageRejected,
 )
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
@@ -49,8 +50,8 @@ from stigmergy.policy import (
     RunOpened,
     Turn,
     TurnClosed,
+    after_close,
     after_deref,
-    next_turn,
     read_policy,
     space_of,
     wider_space,
@@ -77,7 +78,7 @@ class State:
         self.grants: dict[str, GrantIssued] = {}
         self.spent: dict[str, Spent] = {}
         self.revoked: set[str] = set()
-        self.rejections: dict[tuple[str, str], str] = {}
+        self.rejections: dict[tuple[str, str, str], str] = {}
         self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
@@ -120,8 +121,7 @@ class State:
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
                 self.read.add((fact.run, fact.digest))
             case TurnClosed():
-                turn = self.turns.get((fact.run, fact.agent)) or Turn(number=fact.turn)
-                self.turns[fact.run, fact.agent] = next_turn(turn, at)
+                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():
                 self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
             case DerefAnswered():
@@ -135,11 +135,12 @@ class State:
             case GrantRevoked():
                 self.revoked.add(fact.block_id)
             case MessageRejected():
-                self.rejections[fact.run, fact.agent] = fact.rejection_id
+                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
             case MessageAccepted():
-                self.rejections.pop((fact.run, fact.agent), None)
+                self.rejections.pop((fact.run, fact.agent, "child"), None)
             case BroadcastSent():
-                for child in fact.to:
+                self.rejections.pop((fact.run, fact.agent, "parent"), None)
+                for child in fact.to if fact.budgets != Budgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))
@@ -306,9 +307,9 @@ class MemoryView:
         """The budgets an agent's parent last gave it."""
         return self._state.budgets.get((run_id, agent))
 
-    def open_rejection(self, run_id: str, agent: str) -> str | None:
+    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
         """The last message of an agent that was sent back and not sent again yet."""
-        return self._state.rejections.get((run_id, agent))
+        return self._state.rejections.get((run_id, agent, kind))
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """A version of a role's brief."""

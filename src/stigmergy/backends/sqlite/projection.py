@@ -10,7 +10,7 @@ import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.core import parse_time
+from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
 from stigmergy.knowledge.engrams import (
@@ -25,7 +25,7 @@ from stigmergy.knowledge.engrams import (
     pointer_names,
     posted_keys,
 )
-from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
+from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     OUTBOX,
@@ -40,8 +40,8 @@ from stigmergy.policy import (
     RunOpened,
     Turn,
     TurnClosed,
+    after_close,
     after_deref,
-    next_turn,
     space_of,
     wider_space,
 )
@@ -105,7 +105,7 @@ class Projection:
             case AgentAdded():
                 self._run("add_agent", fact.run, fact.name, fact.role, fact.parent)
             case PolicyApplied():
-                self._run("apply_policy", _encode(fact.policy).decode())
+                self._run("apply_policy", canonical(fact.policy).decode())
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
@@ -122,8 +122,7 @@ class Projection:
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
                 self._run("note_read", fact.run, fact.digest)
             case TurnClosed():
-                turn = self._turn(fact.run, fact.agent) or Turn(number=fact.turn)
-                self._set_turn(fact.run, fact.agent, next_turn(turn, at))
+                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():
                 self._run("ask", fact.request_id, fact.run, _encode(fact))
             case DerefAnswered():
@@ -135,11 +134,12 @@ class Projection:
             case GrantRevoked():
                 self._run("revoke_block", fact.block_id)
             case MessageRejected():
-                self._run("reject", fact.run, fact.agent, fact.rejection_id)
+                self._run("reject", fact.run, fact.agent, fact.kind, fact.rejection_id)
             case MessageAccepted():
-                self._run("resent", fact.run, fact.agent)
+                self._run("resent", fact.run, fact.agent, "child")
             case BroadcastSent():
-                for child in fact.to:
+                self._run("resent", fact.run, fact.agent, "parent")
+                for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
                 self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))

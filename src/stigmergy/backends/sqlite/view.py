@@ -15,7 +15,7 @@ from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_e
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
-from stigmergy.knowledge.messages import Budgets, Mail
+from stigmergy.knowledge.messages import Budgets, Mail, MessageKind
 from stigmergy.operations.ports import Counts, Remembered
 from stigmergy.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
 from stigmergy.policy.grants import GrantIssued, KeptRequest, Spent
@@ -186,9 +186,9 @@ class SqliteView:
         row = self._one("budgets", run_id, agent)
         return msgspec.json.decode(row[0], type=Budgets) if row else None
 
-    def open_rejection(self, run_id: str, agent: str) -> str | None:
+    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
         """The last message of an agent that was sent back and not sent again yet."""
-        row = self._one("open_rejection", run_id, agent)
+        row = self._one("open_rejection", run_id, agent, kind)
         return row[0] if row else None
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:

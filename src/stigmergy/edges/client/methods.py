@@ -88,35 +88,6 @@ class Methods(ABC):
         """
         return self._do("get_engram", Engram, {"id": id})
 
-    def deref_pointer(
-        self,
-        pointer: Pointer | str,
-        *,
-        max_tokens: int = 400,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> DerefAnswer:
-        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
-            budget_token: A grant that pays for it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
-
-    def link_pointer(
-        self,
-        ref: str,
-    ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
-
-        Args:
-            ref: The pointer's ref
-        """
-        return self._do("link_pointer", LinkAnswer, {"ref": ref})
-
     def brief(
         self,
         *,
@@ -222,6 +193,35 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; it is cut at a line's end
+            budget_token: A grant that pays for it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return self._do("link_pointer", LinkAnswer, {"ref": ref})
 
     def issue_grant(
         self,

@@ -63,7 +63,7 @@ class Endpoint:
         if token is not None:
             credential = Credential(token=token, speak_as=speak_as, idempotency_key=idempotency_key(scope))
         body = await read_body(scope, receive, self._limit)
-        as_text = bool(body) and self._is_text(scope, body)
+        as_text = bool(body) and self._operation.text_field is not None and is_yaml(scope)
         if body and not as_text:
             check_content_type(scope)
         values.update(scope["path_params"])
@@ -77,16 +77,12 @@ class Endpoint:
         call_named(scope, self._operation.name, f"{claims.run}/{claims.agent}")
         return token
 
-    def _is_text(self, scope: Scope, body: bytes) -> bool:
-        """Whether the body is a text of its own form: YAML, or JSON that does not name the field for it."""
-        field = self._operation.text_field
-        return field is not None and (is_yaml(scope) or f'"{field}"'.encode() not in body)
-
     def _call(self, values: dict[str, Any], body: bytes, credential: Credential, as_text: bool) -> bytes:
-        if as_text:
-            values[str(self._operation.text_field)] = read_text(body)
-        elif self._takes_body:
-            values |= read_fields(body, self._limit, self._in_path)
+        field = self._operation.text_field
+        fields = read_fields(body, self._limit, self._in_path) if self._takes_body and not as_text else {}
+        if field is not None and body and field not in fields:  # the body is the text, be it YAML or JSON
+            fields = {field: read_text(body)}
+        values |= fields
         request = to_request(values, self._operation.request, lax=not self._takes_body)
         if not self._takes_body:
             _check_numbers(request)

@@ -18,7 +18,7 @@ from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from stigmergy import __version__
 from stigmergy.edges.mcp.tools import SPEAK_AS, tool_operations, tools
 from stigmergy.edges.mcp.wire import Lines, take_stdin, tell
-from stigmergy.errors import FieldType, FieldValue, Internal, StigmergyError
+from stigmergy.errors import BudgetExceeded, DerefDenied, FieldType, FieldValue, Internal, StigmergyError
 from stigmergy.operations import Credential, Operation, to_request
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,10 @@ INSTRUCTIONS = (
     "What the team knows. Query before you work; put what you learn, pointing at the lines that show it. "
     "`as` names the descendant you speak for."
 )
+
+
+_PREFIXED = (BudgetExceeded.code, DerefDenied.code)
+"""Refusals the LESS tools have a name of their own for."""
 
 
 class Bus(Protocol):
@@ -51,7 +55,7 @@ class Tools:
         try:
             return tell(self._call(name, dict(arguments)), is_error=False)
         except StigmergyError as refusal:
-            return tell(refusal.problem(), is_error=True)
+            return tell(_as_less_says(name, refusal.problem()), is_error=True)
         except Exception:
             log.exception("%s failed", name)
             return tell(Internal().problem(), is_error=True)
@@ -76,6 +80,13 @@ class Tools:
             if self._bus is None:
                 self._bus = self._open_bus()
             return self._bus
+
+
+def _as_less_says(tool: str, problem: dict[str, Any]) -> dict[str, Any]:
+    """The problem, under the name that the specification of the LESS tools gives it."""
+    if tool.startswith("less_") and problem["code"] in _PREFIXED:
+        return {**problem, "code": f"LESS_{problem['code']}"}
+    return problem
 
 
 def make_server(open_bus: Callable[[], Bus], credential: Credential) -> Server[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stigmergy.knowledge.messages.values import Budgets
+from stigmergy.knowledge.messages.values import Budgets, MessageKind
 
 
 class MessageAccepted(
@@ -27,7 +27,9 @@ class MessageAccepted(
     """The rejection it answers."""
 
 
-class MessageRejected(msgspec.Struct, frozen=True, kw_only=True, tag="message.rejected", tag_field="fact"):
+class MessageRejected(
+    msgspec.Struct, frozen=True, kw_only=True, tag="message.rejected", tag_field="fact", omit_defaults=True
+):
     """A message was over its budget and sent back. What it said is not kept."""
 
     rejection_id: str
@@ -35,6 +37,8 @@ class MessageRejected(msgspec.Struct, frozen=True, kw_only=True, tag="message.re
     agent: str
     tokens: int
     exceeded: tuple[str, ...]
+    kind: MessageKind = "child"
+    """Whose form it had: a report, or a broadcast."""
 
 
 class BroadcastSent(
@@ -50,3 +54,6 @@ class BroadcastSent(
     """The message in the published form, its budget tokens left out."""
     tokens: int
     budgets: Budgets = Budgets()
+    """What the children may spend from now on; when nothing is said, what was said before holds."""
+    resends: str | None = None
+    """The rejection it answers."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from stigmergy.knowledge.messages.values import Budgets
+from stigmergy.knowledge.messages.values import Budgets, MessageKind
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +34,6 @@ class MessageReads(Protocol):
         """The budgets an agent's parent last gave it."""
         ...
 
-    def open_rejection(self, run_id: str, agent: str) -> str | None:
-        """The last message of an agent that was sent back and not sent again yet."""
+    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
+        """The last message of an agent in this form that was sent back and not sent again yet."""
         ...

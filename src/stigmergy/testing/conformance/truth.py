@@ -86,6 +86,11 @@ class Truth:
         assert self._answers(hand, mia) == passed
         assert harness.gateway.store.verify() == []
 
+    def test_a_policy_is_the_same_however_its_file_orders_it(self, harness: Harness) -> None:
+        hand = Hand(harness)
+        hand.call("apply_policy", policy={"token_ttl": "P7D", "deref": {"tokens": 500, "repo": 2, "artifact": 1}})
+        assert harness.gateway.store.verify() == []
+
     def test_writing_goes_on_when_the_index_is_taken_away(self, harness: Harness) -> None:
         hand = Hand(harness)
         claims = []

@@ -185,13 +185,13 @@ INSERT OR REPLACE INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?);
 SELECT budgets FROM given_budgets WHERE run = ? AND agent = ?;
 
 -- name: reject
-INSERT OR REPLACE INTO rejections (run, agent, rejection) VALUES (?, ?, ?);
+INSERT OR REPLACE INTO rejections (run, agent, kind, rejection) VALUES (?, ?, ?, ?);
 
 -- name: resent
-DELETE FROM rejections WHERE run = ? AND agent = ?;
+DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
 -- name: open_rejection
-SELECT rejection FROM rejections WHERE run = ? AND agent = ?;
+SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
 -- name: at_place
 SELECT ordinal FROM engrams WHERE space = ? AND place = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;

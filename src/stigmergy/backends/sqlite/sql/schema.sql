@@ -152,8 +152,9 @@ CREATE TABLE given_budgets (        -- what a parent allows a child
 CREATE TABLE rejections (           -- the last message of an agent that was sent back and not sent again yet
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,        -- whose form it had: child or parent
     rejection  TEXT    NOT NULL,
-    PRIMARY KEY (run, agent)
+    PRIMARY KEY (run, agent, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE briefs (

@@ -1,0 +1,83 @@
+"""No budget is overspent at any prefix of a journal, whatever happens in between."""  # EB-08, EB-09, EB-11
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from stigmergy.testing import Harness, MemoryHarness, SqliteHarness, TurningClock
+from stigmergy.testing.law_machine import LawHolds
+from stigmergy.testing.ledger import Ledger
+
+EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "40"))
+STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "50"))
+SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+)
+
+
+class MemoryLaw(LawHolds):
+    """On the reference."""
+
+    @staticmethod
+    def make_harness(clock: TurningClock) -> Harness:
+        """A store in memory."""
+        return MemoryHarness(clock)
+
+
+class SqliteLaw(LawHolds):
+    """On disk."""
+
+    @staticmethod
+    def make_harness(clock: TurningClock) -> Harness:
+        """A store in a folder of its own."""
+        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="stigmergy-")) / "catalog", clock)
+
+    def teardown(self) -> None:
+        """Check, then clear away."""
+        assert isinstance(self.harness, SqliteHarness)
+        try:
+            super().teardown()
+        finally:
+            shutil.rmtree(self.harness.folder.parent)
+
+
+TestMemoryLaw = MemoryLaw.TestCase
+TestMemoryLaw.settings = SETTINGS
+TestSqliteLaw = SqliteLaw.TestCase
+TestSqliteLaw.settings = SETTINGS
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ['{"fact":"deref.proved","run":"r","agent":"a","turn":1,"type":"repo","tokens":9}'] * 4,
+        ['{"fact":"deref.proved","run":"r","agent":"a","turn":1,"type":"sam","tokens":1201}'],
+        ['{"fact":"deref.proved","run":"r","agent":"a","turn":2,"type":"sam","tokens":1}'],
+        ['{"fact":"grant.spent","grant_id":"g","block_id":"b","tokens":11,"by":"a"}'],
+        ['{"fact":"grant.spent","grant_id":"g","block_id":"b","tokens":1,"by":"a"}'] * 2,
+        [
+            '{"fact":"grant.revoked","block_id":"b","by":"a"}',
+            '{"fact":"grant.spent","grant_id":"g","block_id":"b","tokens":1,"by":"a"}',
+        ],
+        ['{"fact":"deref.proved","run":"r","agent":"a","turn":1,"type":"sam","tokens":1,"granted":true}'],
+    ],
+)
+def test_the_auditor_finds_what_was_overspent(facts: list[str]) -> None:
+    lines = ['{"fact":"agent.added","run":"r","name":"a"}', *facts]
+    grant = '{"fact":"grant.issued","block_id":"b","cap_tokens":10,"uses":1}'
+    journal = "\n".join(
+        ["{}", *(f'{{"at":"2026-01-01T00:00:00.000000Z","facts":[{fact}]}}' for fact in (grant, *lines))]
+    )
+    with pytest.raises((AssertionError, KeyError)):
+        Ledger().read(journal.encode())
