@@ -57,13 +57,24 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self.tokens * self.run_turns
 
     def lowered_by(self, given: object) -> DerefBudget:
-        """What the limits of a parent's message leave of this budget; nothing is ever raised."""
+        """What the limits of a parent's message leave of a turn; nothing is raised, and the run's ceiling stays."""
         lower = {
             name: min(getattr(self, name), said)
             for name, theirs in _IN_MESSAGES.items()
             if (said := getattr(given, theirs, None)) is not None
         }
-        return msgspec.structs.replace(self, **lower)
+        kept = {name: getattr(self, name) for name in DerefBudget.__struct_fields__}
+        return _Lowered(**kept | lower, ceiling=self.run_tokens)
+
+
+class _Lowered(DerefBudget, frozen=True, kw_only=True):
+    """A turn's budget that a parent lowered, under the ceiling the project set."""
+
+    ceiling: int
+
+    @property
+    def run_tokens(self) -> int:
+        return self.ceiling
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
