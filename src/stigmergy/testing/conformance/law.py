@@ -243,7 +243,7 @@ class Law:
         with refused("ROLE_FORBIDDEN"):
             team.hand.tell(team.paul, "Programmers have no children.", role="programmer")
         assert [mail.kind for mail in team.hand.mail(team.paul)] == ["broadcast"]
-        assert [mail.item for mail in team.hand.mail(team.pia)][0] == answer.broadcast_id
+        assert team.hand.mail(team.pia)[0].item == answer.broadcast_id
         assert len(team.hand.mail(team.pia)) == 2
         assert team.hand.mail(team.lead) == []
 

@@ -21,21 +21,24 @@ def _places(team: Team, secret: str) -> list[tuple[str, Any, dict[str, Any], str
     pointers = [{"type": "sam", "ref": NOTE}]
     said = f"It is {secret} here"
     child = {"role": "programmer", "task_status": "done"}
-    wish = {"pointer": on_shelf("a.py"), "reason": said}
+    there = on_shelf("a.py")
+    wish = {"pointer": there, "reason": said}
+    pointed = {"type": "sam", "ref": f"sam:note:{secret}@v1"}
     return [
         ("put_engram", team.paul, {"claim": said, "pointers": pointers}, "claim"),
         ("put_engram", team.paul, {"claim": "Alpha.", "pointers": pointers, "tags": [secret]}, "tags[0]"),
-        ("put_engram", team.paul, {"claim": "Alpha.", "pointers": [{"type": "sam", "ref": f"sam:note:{secret}@v1"}]}, "pointers[0].ref"),
+        ("put_engram", team.paul, {"claim": "Alpha.", "pointers": [pointed]}, "pointers[0].ref"),
         ("put_engrams", team.paul, {"engrams": [{"claim": said, "pointers": pointers}]}, "engrams[0].claim"),
         ("send_message", team.paul, {"text": written(**child, output=said)}, "OUTPUT.summary"),
         ("send_message", team.paul, {"text": written(**child, output="x", engrams=[draft(said)])}, "ENGRAMS[0].claim"),
-        ("send_message", team.paul, {"text": written(**child, output="x", deref_requests=[wish])}, "DEREF_REQUESTS[0].reason"),
+        ("send_message", team.paul, {"text": written(**child, output="x", deref_requests=[wish])},
+         "DEREF_REQUESTS[0].reason"),
         ("send_message", team.paul, {"text": written(**child, output=said + " and on" * 999)}, "OUTPUT.summary"),
         ("send_message", team.paul, {"text": f"ROLE: programmer\nOUTPUT: {said}\nNEWS: {secret}"}, "text"),
         ("broadcast", team.mia, {"text": written(role="manager", instructions=[said])}, "INSTRUCTIONS[0]"),
-        ("request_deref", team.paul, {"pointer": on_shelf("a.py"), "reason": said}, "reason"),
-        ("request_deref", team.paul, {"pointer": on_shelf("a.py"), "reason": "x", "intended_use": said}, "intended_use"),
-        ("issue_grant", team.mia, {"child_id": "paul", "pointer": on_shelf("a.py"), "intended_use": said}, "intended_use"),
+        ("request_deref", team.paul, {"pointer": there, "reason": said}, "reason"),
+        ("request_deref", team.paul, {"pointer": there, "reason": "x", "intended_use": said}, "intended_use"),
+        ("issue_grant", team.mia, {"child_id": "paul", "pointer": there, "intended_use": said}, "intended_use"),
         ("open_run", LOCAL_ADMIN, {"goal": said}, "goal"),
     ]  # fmt: skip
 
