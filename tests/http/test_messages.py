@@ -75,7 +75,8 @@ def test_a_body_says_what_it_is(bus: Served, child: str) -> None:
 
 
 def test_a_message_too_large_comes_back_with_one_to_send_instead(bus: Served, child: str) -> None:
-    engram = f"- kind: risk\n  claim: The parser trusts its input.\n  pointers: ['repo:src/parser.py@{bus.repository.sha}']\n"
+    engram = "- kind: risk\n  claim: The parser trusts its input.\n"
+    engram += f"  pointers: ['repo:src/parser.py@{bus.repository.sha}']\n"
     body = REPORT.format(LONG) + "ENGRAMS:\n" + engram
     answer = bus.call("POST", "/message", body.encode(), token=child, headers=YAML)
     assert (answer.status, answer.code) == (413, "BUDGET_EXCEEDED")

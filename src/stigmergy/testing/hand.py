@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -114,6 +114,15 @@ class Hand:
 def written(**sections: Any) -> str:
     """A message as JSON, its empty sections left out."""
     return json.dumps({name.upper(): said for name, said in sections.items() if said}, ensure_ascii=False)
+
+
+def refusal_of(act: Callable[[], object]) -> StigmergyError:
+    """Why something is not done."""
+    try:
+        act()
+    except StigmergyError as refusal:
+        return refusal
+    raise AssertionError("it was not refused")
 
 
 @contextmanager

@@ -168,6 +168,18 @@ class LawHolds(RuleBasedStateMachine):
             return
         raise AssertionError("the token was taken")
 
+    @rule(token=tokens, times=st.integers(2, 6))
+    def use_up(self, token: Token, times: int) -> None:
+        """Its last holder reads with a token until it is refused, and once more."""
+        for _ in range(times):
+            self.deref_with(token.blocks[-1].child, token.blocks[0].refs[0], 90, token)
+
+    @rule(who=agents, times=st.integers(3, 5))
+    def read_on(self, who: str, times: int) -> None:
+        """Somebody reads on past the end of its turn."""
+        for _ in range(times):
+            self.deref(who, REFS[0], 90)
+
     def _read(self, who: str, ref: str, max_tokens: int, **more: Any) -> int:
         cost = estimate_tokens(msgspec.json.encode(self.hand.deref(self.who[who], ref, max_tokens=max_tokens, **more)))
         assert cost <= max_tokens

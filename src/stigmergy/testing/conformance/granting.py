@@ -6,9 +6,8 @@ import threading
 from typing import Any
 
 from stigmergy.core import SECOND
-from stigmergy.errors import StigmergyError
 from stigmergy.operations import Credential
-from stigmergy.policy.grants import attenuate
+from stigmergy.policy.grants import MAX_DEPTH, attenuate
 from stigmergy.testing.conformance.law import CODE, Team, sent_back
 from stigmergy.testing.hand import refused
 from stigmergy.testing.harness import Harness
@@ -105,7 +104,7 @@ class Granting:
         other = Credential(local_admin=True, run=team.hand.open_run())
         namesake = team.hand.add("paul", "programmer", other)
         deep = token
-        for _ in range(7):
+        for _ in range(MAX_DEPTH - 1):
             deep = attenuate(deep, cap_tokens=200)
         before = harness.journal_bytes()
         for who, shown, asked, code in (
@@ -124,10 +123,8 @@ class Granting:
         ):
             with refused(code, "budget_token"):
                 team.hand.deref(who, asked, budget_token=shown)
-        try:
-            attenuate(attenuate(deep, cap_tokens=200), cap_tokens=200)
-        except StigmergyError as refusal:
-            assert refusal.code == "GRANT_TOO_DEEP"
+        with refused("GRANT_TOO_DEEP", "budget_token"):
+            attenuate(deep, cap_tokens=200)
         assert harness.journal_bytes() == before
         for _ in range(2):
             team.hand.deref(team.paul, ref, budget_token=token)

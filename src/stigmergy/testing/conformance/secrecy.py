@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from stigmergy.errors import StigmergyError
 from stigmergy.operations import LOCAL_ADMIN
 from stigmergy.testing.conformance.law import Team, draft
-from stigmergy.testing.hand import NOTE, written
+from stigmergy.testing.hand import NOTE, refusal_of, refused, written
 from stigmergy.testing.harness import Harness
 from stigmergy.testing.shelf import on_shelf
 
@@ -21,26 +21,43 @@ def _places(team: Team, secret: str) -> list[tuple[str, Any, dict[str, Any], str
     pointers = [{"type": "sam", "ref": NOTE}]
     said = f"It is {secret} here"
     child = {"role": "programmer", "task_status": "done"}
-    there = on_shelf("a.py")
-    wish = {"pointer": there, "reason": said}
-    pointed = {"type": "sam", "ref": f"sam:note:{secret}@v1"}
+    wish = {"pointer": on_shelf("a.py"), "reason": said}
     return [
         ("put_engram", team.paul, {"claim": said, "pointers": pointers}, "claim"),
         ("put_engram", team.paul, {"claim": "Alpha.", "pointers": pointers, "tags": [secret]}, "tags[0]"),
-        ("put_engram", team.paul, {"claim": "Alpha.", "pointers": [pointed]}, "pointers[0].ref"),
+        (
+            "put_engram",
+            team.paul,
+            {"claim": "Alpha.", "pointers": [{"type": "sam", "ref": f"sam:note:{secret}@v1"}]},
+            "pointers[0].ref",
+        ),
         ("put_engrams", team.paul, {"engrams": [{"claim": said, "pointers": pointers}]}, "engrams[0].claim"),
         ("send_message", team.paul, {"text": written(**child, output=said)}, "OUTPUT.summary"),
         ("send_message", team.paul, {"text": written(**child, output="x", engrams=[draft(said)])}, "ENGRAMS[0].claim"),
-        ("send_message", team.paul, {"text": written(**child, output="x", deref_requests=[wish])},
-         "DEREF_REQUESTS[0].reason"),
+        (
+            "send_message",
+            team.paul,
+            {"text": written(**child, output="x", deref_requests=[wish])},
+            "DEREF_REQUESTS[0].reason",
+        ),
         ("send_message", team.paul, {"text": written(**child, output=said + " and on" * 999)}, "OUTPUT.summary"),
         ("send_message", team.paul, {"text": f"ROLE: programmer\nOUTPUT: {said}\nNEWS: {secret}"}, "text"),
         ("broadcast", team.mia, {"text": written(role="manager", instructions=[said])}, "INSTRUCTIONS[0]"),
-        ("request_deref", team.paul, {"pointer": there, "reason": said}, "reason"),
-        ("request_deref", team.paul, {"pointer": there, "reason": "x", "intended_use": said}, "intended_use"),
-        ("issue_grant", team.mia, {"child_id": "paul", "pointer": there, "intended_use": said}, "intended_use"),
+        ("request_deref", team.paul, {"pointer": on_shelf("a.py"), "reason": said}, "reason"),
+        (
+            "request_deref",
+            team.paul,
+            {"pointer": on_shelf("a.py"), "reason": "x", "intended_use": said},
+            "intended_use",
+        ),
+        (
+            "issue_grant",
+            team.mia,
+            {"child_id": "paul", "pointer": on_shelf("a.py"), "intended_use": said},
+            "intended_use",
+        ),
         ("open_run", LOCAL_ADMIN, {"goal": said}, "goal"),
-    ]  # fmt: skip
+    ]
 
 
 class Secrecy:
@@ -51,17 +68,11 @@ class Secrecy:
         before = harness.journal_bytes()
         for secret in (SECRET, base64.b64encode(SECRET.encode()).decode()):
             for operation, who, fields, field in _places(team, secret):
-                try:
-                    team.hand.call(operation, who, **fields)
-                except StigmergyError as refusal:
-                    shown = str(refusal.problem())
-                    assert refusal.code in ("SECRET_FOUND", "FIELD_VALUE"), (operation, field, shown)
-                    if refusal.code == "SECRET_FOUND":
-                        assert str(refusal.field) == field, operation
-                    assert secret not in shown
-                    assert SECRET not in shown
-                else:
-                    raise AssertionError(f"{operation} took a secret in {field}")
+                refusal = refusal_of(partial(team.hand.call, operation, who, **fields))
+                assert (refusal.code, refusal.field) == ("SECRET_FOUND", field), operation
+                shown = str(refusal.problem())
+                assert secret not in shown
+                assert SECRET not in shown
         assert harness.journal_bytes() == before
 
     def test_a_secret_spelt_with_escapes_is_found_once_the_message_is_read(self, harness: Harness) -> None:
@@ -69,12 +80,8 @@ class Secrecy:
         before = harness.journal_bytes()
         hidden = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
         text = '{"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "' + hidden + '"}}'
-        try:
+        with refused("SECRET_FOUND", "OUTPUT.summary"):
             team.hand.call("send_message", team.paul, text=text)
-        except StigmergyError as refusal:
-            assert (refusal.code, refusal.field) == ("SECRET_FOUND", "OUTPUT.summary")
-        else:
-            raise AssertionError("the message was taken")
         assert harness.journal_bytes() == before
 
     def test_judging_a_message_tells_of_the_secret_in_it(self, harness: Harness) -> None:
