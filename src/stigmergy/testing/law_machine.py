@@ -7,6 +7,7 @@ no prefix of it overspends anything, whatever was restarted or deleted in betwee
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ TARGETS = {
 }
 IDLE = 600 * SECOND
 TOO_LONG = "It went on and on and said very little of any use. " * 80
+CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["run_turns"]
+"""What one agent may read in the whole run; a parent lowers turns, not this."""
 
 agents = st.sampled_from(tuple(PARENTS))
 targets = st.sampled_from(tuple(TARGETS))
@@ -51,10 +54,11 @@ class Turn:
     last_at: int | None
 
     def at(self, now: int) -> Turn:
-        """The same, moved on if it idled away."""
-        if self.last_at is not None and now - self.last_at > IDLE:
-            self.close(now)
-        return self
+        """Where it would stand now, moved on if it idled away; it is so only once something is committed."""
+        moved = copy(self)
+        if moved.last_at is not None and now - moved.last_at > IDLE:
+            moved.close(now)
+        return moved
 
     def close(self, now: int) -> None:
         """On to the next."""
@@ -140,14 +144,14 @@ class LawHolds(RuleBasedStateMachine):
         """Read something without a token."""
         turn, least = self.turns[who].at(self.now), least_cost(ref)
         per_turn = self.limit(who, "tokens", "max_deref_tokens")
-        in_run = per_turn * POLICY["deref"]["run_turns"] - turn.in_run
+        in_run = CEILING - turn.in_run
         by_turn = turn.repo < self.limit(who, "repo", "max_repo_spans") and min(per_turn - turn.tokens, in_run) >= least
         paying = [grant for grant in self.grants if grant.blocks[0].pays(who, ref, self.now, least) and in_run >= least]
         if not by_turn and not paying:
             with refused("DEREF_DENIED"):
                 self.hand.deref(self.who[who], ref, max_tokens=max_tokens)
             return
-        cost = self._read(who, ref, max_tokens)
+        cost = self._read(who, turn, ref, max_tokens)
         if by_turn:
             turn.repo, turn.tokens = turn.repo + 1, turn.tokens + cost
             assert turn.tokens <= per_turn
@@ -158,9 +162,9 @@ class LawHolds(RuleBasedStateMachine):
     def deref_with(self, who: str, ref: str, max_tokens: int, token: Token) -> None:
         """Read something with a token, be it one's own or not."""
         turn, least = self.turns[who].at(self.now), least_cost(ref)
-        in_run = self.limit(who, "tokens", "max_deref_tokens") * POLICY["deref"]["run_turns"] - turn.in_run
+        in_run = CEILING - turn.in_run
         if in_run >= least and all(block.pays(who, ref, self.now, least) for block in token.blocks):
-            self._debit(token.blocks, self._read(who, ref, max_tokens, budget_token=token.text))
+            self._debit(token.blocks, self._read(who, turn, ref, max_tokens, budget_token=token.text))
             return
         try:
             self.hand.deref(self.who[who], ref, max_tokens=max_tokens, budget_token=token.text)
@@ -180,11 +184,11 @@ class LawHolds(RuleBasedStateMachine):
         for _ in range(times):
             self.deref(who, REFS[0], 90)
 
-    def _read(self, who: str, ref: str, max_tokens: int, **more: Any) -> int:
+    def _read(self, who: str, turn: Turn, ref: str, max_tokens: int, **more: Any) -> int:
         cost = estimate_tokens(msgspec.json.encode(self.hand.deref(self.who[who], ref, max_tokens=max_tokens, **more)))
         assert cost <= max_tokens
         self.latest = self.now
-        turn = self.turns[who]
+        self.turns[who] = turn
         turn.in_run, turn.last_at = turn.in_run + cost, self.now
         return cost
 
@@ -198,7 +202,7 @@ class LawHolds(RuleBasedStateMachine):
         """An accepted message closes the turn."""
         answer = self.hand.report(self.who[who], role=ROLES[who])
         self.latest = self.now
-        turn = self.turns[who].at(self.now)
+        turn = self.turns[who] = self.turns[who].at(self.now)
         turn.close(self.now)
         assert answer.turn == turn.number
 
