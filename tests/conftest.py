@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from stigmergy.operations import Gateway
 from stigmergy.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
+
+# A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

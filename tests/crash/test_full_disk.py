@@ -47,12 +47,16 @@ def put_until_refused(hand: Hand, most: int = 3000) -> tuple[list[str], str]:
     """The claims that were acknowledged, and the code of the first refusal."""
     stored: list[str] = []
     for number in range(most):
-        claim = f"Matter number {number} " + "filler " * 40
-        code, _ = hand.ask("put_engram", claim=claim.strip(), pointers=_pointers())
+        code, _ = hand.ask("put_engram", claim=matter(number), pointers=_pointers())
         if code != "ok":
             return stored, code
-        stored.append(claim.strip())
+        stored.append(matter(number))
     raise AssertionError("the disk never filled up")
+
+
+def matter(number: int) -> str:
+    """A claim of some length."""
+    return (f"Matter number {number} " + "filler " * 40).strip()
 
 
 NOTES = count(1)
@@ -194,7 +198,7 @@ def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.Monke
     stored, code = put_until_refused(hand)
     assert code == "DISK_PRESSURE"
     for _ in range(3):
-        assert hand.ask("put_engram", claim="Refused " + "filler " * 60, pointers=_pointers())[0] == "DISK_PRESSURE"
+        assert hand.ask("put_engram", claim=matter(len(stored)), pointers=_pointers())[0] == "DISK_PRESSURE"
         seen = everything(hand)
         assert seen == ["Alpha before", *stored][: len(seen)]
     lift()
