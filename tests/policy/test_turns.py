@@ -163,3 +163,30 @@ def test_a_digest_nobody_here_has_read_is_a_phantom(desk: Desk) -> None:  # EB-2
     with refused("DIGEST_MISMATCH"):
         wrong = {**pointer, "digest": "sha256:" + "0" * 64}
         desk.call("put_engram", desk.agent, claim="The parser ends here.", pointers=[wrong])
+
+
+def test_a_dereference_can_be_judged_without_being_done(desk: Desk) -> None:  # EB-06
+    ref = f"repo:src/parser.py#L1-L2@{desk.repository.sha}"
+    journal = desk.repository.path / ".catalog" / "memory.jsonl"
+    before = journal.read_bytes()
+    answer = desk.call("validate_deref", desk.agent, pointer=ref)
+    assert (answer.ok, answer.turn, answer.tokens_left, answer.granted) == (True, 1, 1200, False)
+    assert journal.read_bytes() == before
+    for _ in range(3):
+        desk.deref()
+    answer = desk.call("validate_deref", desk.agent, pointer=ref)
+    assert not answer.ok
+    assert [problem["code"] for problem in answer.problems] == ["DEREF_DENIED"]
+    desk.call("issue_grant", LOCAL_ADMIN, child_id="ada", pointer=ref, cap_tokens=300)
+    answer = desk.call("validate_deref", desk.agent, pointer=ref)
+    assert (answer.ok, answer.tokens_left, answer.granted) == (True, 300, True)
+    told = desk.call("brief", desk.agent).lines
+    assert f"Granted: {ref}, 300 tokens, 1 times." in told
+    desk.deref()
+    assert not any(line.startswith("Granted:") for line in desk.call("brief", desk.agent).lines)
+
+
+def test_what_was_read_does_not_stand_in_the_journal(desk: Desk) -> None:
+    answer = desk.deref(1, 2, who=Credential(token=desk.agent.token, idempotency_key="once"))
+    journal = (desk.repository.path / ".catalog" / "memory.jsonl").read_text()
+    assert answer.excerpt.splitlines()[0] not in journal

@@ -18,7 +18,7 @@ from stigmergy.operations.grants import (
 from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
-from stigmergy.operations.pointers import deref_pointer, link_pointer
+from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
@@ -66,6 +66,7 @@ __all__ = [
     "split_place",
     "stats",
     "to_request",
+    "validate_deref",
     "validate_message",
     "verify",
 ]

@@ -14,9 +14,11 @@ from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import DerefBudget, Role, Turn, present_turn, tokens_left, visible_spaces
+from stigmergy.policy import DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
+from stigmergy.policy.grants import Spent
 
 PER_KIND = 8
+MAX_GRANTS = 3
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,7 +59,11 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
             version += 1
             facts.append(BriefMade(run=caller.run.run_id, role=role, version=version, lines=lines))
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        shown = [*_since(view, context, role, request.since, lines), *_budget_lines(turn, deref_budget(context, view))]
+        shown = [
+            *_since(view, context, role, request.since, lines),
+            *_budget_lines(turn, deref_budget(context, view)),
+            *_grant_lines(context, view),
+        ]
         return facts, _within(BriefAnswer(version=version, role=role, lines=shown), request.max_tokens)
 
     return context.commit(decide, BriefAnswer, in_run=False)
@@ -78,6 +84,18 @@ def _budget_lines(turn: Turn, budget: DerefBudget) -> list[str]:
         f"Left this turn: {left['repo']} repo, {left['artifact']} artifact and {left['sam']} sam dereferences, "
         f"{tokens_left(turn, budget)} tokens."
     ]
+
+
+def _grant_lines(context: Context, view: View) -> list[str]:
+    """What the caller may read besides, the newest grants first."""
+    lines = []
+    for grant in reversed(view.grants_for(context.caller.run.run_id, lineage_of(view, context.caller))):
+        spent = view.spent([grant.block_id]).get(grant.block_id, Spent())
+        open_still = grant.expires_at > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
+        if open_still and not view.revoked([grant.block_id]):
+            what = grant.pointer or grant.prefix
+            lines.append(f"Granted: {what}, {grant.cap_tokens - spent.tokens} tokens, {grant.uses - spent.uses} times.")
+    return lines[:MAX_GRANTS]
 
 
 def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:

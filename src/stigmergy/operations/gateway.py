@@ -105,14 +105,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if any(scope in SHARED_SCOPES for scope in scopes):
             self.shared.deliver(self.store)
 
-    def commit(self, decide: Decide[T], answer_type: type[T], *, in_run: bool = True) -> T:
-        """Change the store, once for each idempotency key; the caller's run must still be going on."""
+    def commit(self, decide: Decide[T], answer_type: type[T], *, in_run: bool = True, remember: bool = True) -> T:
+        """Change the store, once for each idempotency key; the caller's run must still be going on.
+
+        An answer that holds content is not to be remembered: what is remembered stands in the journal.
+        """
 
         def once(view: View) -> tuple[Sequence[Any], T]:
             if in_run:
                 check_run_goes_on(view, self.caller)
             key, request = self.idempotency_key, self.request_digest
-            if key is None or request is None:
+            if key is None or request is None or not remember:
                 return decide(view)
             before = view.remembered(self.caller.full_name, key)
             if before is not None:

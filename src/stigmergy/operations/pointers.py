@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import BYTES_PER_TOKEN, estimate_tokens
-from stigmergy.errors import BudgetTooSmall, DerefDenied, GrantRefusal, NotText
+from stigmergy.errors import BudgetTooSmall, DerefDenied, GrantRefusal, NotText, StigmergyError
 from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
@@ -84,13 +84,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
-        asked: dict[str, Any] = {
-            "pointer": parse(pointer.ref),
-            "lineage": lineage_of(view, caller),
-            "project": caller.project,
-            "run": caller.run.run_id,
-            "now": view.as_of,
-        }
+        asked = _asked(context, view, pointer)
         if request.budget_token is not None:
             return _paid(
                 context, view, whole, request.max_tokens, verify(context.grant_key, request.budget_token, **asked)
@@ -105,7 +99,86 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
                     return _paid(context, view, whole, request.max_tokens, grant)
             raise
 
-    return context.commit(decide, DerefAnswer, in_run=False)
+    return context.commit(decide, DerefAnswer, in_run=False, remember=False)
+
+
+class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A dereference to be judged and not done."""
+
+    pointer: PointerOrRef
+    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that would pay for it")] | None = None
+
+
+class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
+    ok: bool
+    turn: int
+    tokens_left: int
+    """What the turn, or the grant, still pays for."""
+    granted: bool
+    """Whether a grant would pay for it instead of the turn."""
+    problems: list[dict[str, Any]]
+    """What it would be refused with."""
+
+
+@operation(
+    "less.validate_deref",
+    route=Route("POST", "/pointer/validate"),
+    command=Command("grant check", ("pointer",)),
+    kept_off={"mcp": "dereferencing tells the same"},
+)
+def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
+    """Tell whether a dereference would be allowed now, without doing it."""
+    caller, view = context.caller, context.view
+    pointer, _ = check(as_pointer(request.pointer))
+    budget = deref_budget(context, view)
+    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+    left, problems, grant = tokens_left(turn, budget), [], None
+    try:
+        if request.budget_token is not None:
+            grant = verify(context.grant_key, request.budget_token, **_asked(context, view, pointer))
+            _check_grant(view, grant)
+        elif caller.role != ADMIN:
+            try:
+                check_may_deref(turn, budget, pointer.type)
+            except DerefDenied:
+                grant = _given_grant(context, view, pointer)
+                if grant is None:
+                    raise
+        if grant is not None:
+            left = _left(view, turn, budget, grant)
+    except StigmergyError as refusal:
+        problems = [refusal.problem()]
+    return ValidateDerefAnswer(
+        ok=not problems, turn=turn.number, tokens_left=left, granted=grant is not None, problems=problems
+    )
+
+
+def _asked(context: Context, view: View, pointer: Pointer) -> dict[str, Any]:
+    """What a grant is asked about a dereference by the caller now."""
+    caller = context.caller
+    return {
+        "pointer": parse(pointer.ref),
+        "lineage": lineage_of(view, caller),
+        "project": caller.project,
+        "run": caller.run.run_id,
+        "now": view.as_of,
+    }
+
+
+def _check_grant(view: View, grant: VerifiedGrant) -> None:
+    ids = [block.block_id for block in grant.blocks]
+    check_spend(grant, view.spent(ids), 1, view.revoked(ids))
+
+
+def _given_grant(context: Context, view: View, pointer: Pointer) -> VerifiedGrant | None:
+    """A grant given to the caller or an ancestor that would pay for this without its token."""
+    asked = _asked(context, view, pointer)
+    for issued in view.grants_for(context.caller.run.run_id, asked["lineage"]):
+        with suppress(GrantRefusal):
+            grant = allow(as_issued(issued, context.caller.project), **asked)
+            _check_grant(view, grant)
+            return grant
+    return None
 
 
 def _paid(

@@ -120,6 +120,7 @@ HOOKS: dict[str, Hook] = {
         optional=True,
     ),
     "link": Hook(_followed("ref")),
+    "grant check": Hook(_followed("pointer")),
     "message": Hook(_from_file),
     "broadcast": Hook(_from_file),
     "check": Hook(_from_file),

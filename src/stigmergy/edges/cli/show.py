@@ -18,7 +18,7 @@ from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, Requ
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
-from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
 
 KIND_COLUMN = 12
@@ -250,6 +250,13 @@ def _inbox(answer: InboxAnswer) -> Iterator[str]:
             yield f"    {safe_line(line)}"
 
 
+def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
+    by = "a grant" if answer.granted else f"turn {answer.turn}"
+    yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
+    for problem in answer.problems:
+        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+
+
 def _brief(answer: BriefAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
     for line in answer.lines:
@@ -277,6 +284,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "broadcast": _broadcast,
     "validate_message": _verdict,
     "inbox": _inbox,
+    "validate_deref": _may_read,
     "issue_grant": _grant,
     "approve_request": _grant,
     "revoke_grant": _revoked,

@@ -76,6 +76,11 @@ COMMANDS: dict[str, Entry] = {
         "Ask your parent to let you read more.",
         'stig grant ask repo:src/refunds.py@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --reason "To check the limit"',
     ),
+    "grant check": Entry(
+        TEAM,
+        "Tell whether a dereference would be allowed now, without doing it.",
+        "stig grant check src/refunds.py:10-20",
+    ),
     "grant requests": Entry(TEAM, "Requests that wait for your answer.", "stig grant requests"),
     "grant approve": Entry(TEAM, "Grant what was asked for.", "stig grant approve 01K7Z3V5QX0000000000000000"),
     "grant deny": Entry(TEAM, "Turn a request down.", "stig grant deny 01K7Z3V5QX0000000000000000"),

@@ -22,7 +22,7 @@ from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, Requ
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
-from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
 
 T = TypeVar("T")
@@ -211,6 +211,20 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+
+    def validate_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        budget_token: str | None = None,
+    ) -> ValidateDerefAnswer:
+        """Tell whether a dereference would be allowed now, without doing it.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            budget_token: A grant that would pay for it
+        """
+        return self._do("validate_deref", ValidateDerefAnswer, {"pointer": pointer, "budget_token": budget_token})
 
     def link_pointer(
         self,
