@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from stigmergy import __version__
 from stigmergy.edges.cli.table import COMMANDS, GROUPS
+from stigmergy.version import __version__
 
 _ABOUT = """\
 One bus for a team of AI agents: small claims anchored to pointers, content only by dereferencing them.

@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from stigmergy import __version__
 from stigmergy.errors import (
     BadText,
     FieldValue,
@@ -21,6 +20,7 @@ from stigmergy.errors import (
     Unreachable,
 )
 from stigmergy.operations import Credential, Operation
+from stigmergy.version import __version__
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)

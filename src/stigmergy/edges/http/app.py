@@ -11,7 +11,6 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stigmergy import __version__
 from stigmergy.edges.http.answers import File, Headers, send_json
 from stigmergy.edges.http.calls import Endpoint, route_of
 from stigmergy.edges.http.events import EVENTS, EventStreams
@@ -20,6 +19,7 @@ from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.sessions import Codes, session_operations
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
+from stigmergy.version import __version__
 
 _HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
 

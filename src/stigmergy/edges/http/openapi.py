@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from stigmergy import __version__
 from stigmergy.edges.http.calls import SPEAK_AS, list_fields, path_fields, route_of
 from stigmergy.knowledge.engrams import schema_bytes
 from stigmergy.operations import Operation
+from stigmergy.version import __version__
 
 Schema = dict[str, Any]
 

@@ -15,11 +15,11 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
-from stigmergy import __version__
 from stigmergy.edges.mcp.tools import SPEAK_AS, tool_operations, tools
 from stigmergy.edges.mcp.wire import Lines, take_stdin, tell
 from stigmergy.errors import BudgetExceeded, DerefDenied, FieldType, FieldValue, Internal, StigmergyError
 from stigmergy.operations import Credential, Operation, to_request
+from stigmergy.version import __version__
 
 log = logging.getLogger(__name__)
 

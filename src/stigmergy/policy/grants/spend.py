@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from stigmergy import errors
+import stigmergy.errors as errors  # its names would hide the facts' of the same names
 from stigmergy.policy.grants.blocks import FIELD
 from stigmergy.policy.grants.facts import GrantSpent
 from stigmergy.policy.grants.verify import VerifiedGrant
