@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import BYTES_PER_TOKEN, print_time
-from stigmergy.errors import BudgetTooSmall, EngramNotFound, FieldValue
+from stigmergy.core import print_time
+from stigmergy.errors import EngramNotFound, FieldValue
 from stigmergy.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
@@ -21,13 +21,12 @@ from stigmergy.knowledge.engrams import (
     recall,
 )
 from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.fitting import fits, those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.policy import Scope
 
 MAX_QUERY = 2000
 MAX_CURSOR = 18
-
-_encode = msgspec.json.Encoder().encode
 
 
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,26 +78,13 @@ def _answer(context: Context, request: QueryEngrams, engrams: list[Engram], page
     shown = [msgspec.structs.replace(engram, hash_keys=()) for engram in engrams]
     cursor = str(pages[request.k - 1]) if len(pages) > request.k else None
     answer = QueryAnswer(engrams=shown, as_of=print_time(context.as_of), cursor=cursor)
-    if request.max_tokens is None:
-        return answer
-    allowed = request.max_tokens * BYTES_PER_TOKEN
-    if len(_encode(answer)) <= allowed:
+    if request.max_tokens is None or fits(answer, request.max_tokens):
         return answer
     longest_cursor = "9" * MAX_CURSOR if pages else None
     cut = QueryAnswer(engrams=[], as_of=answer.as_of, truncated=True, cursor=longest_cursor)
-    used = len(_encode(cut))
-    if used > allowed:
-        needed = -(-used // BYTES_PER_TOKEN)
-        raise BudgetTooSmall(
-            field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}."
-        )
-    for engram in shown:
-        used += len(_encode(engram)) + (1 if cut.engrams else 0)
-        if used > allowed:
-            break
-        cut.engrams.append(engram)
-    ends_at = str(pages[len(cut.engrams) - 1]) if pages and cut.engrams else None
-    return msgspec.structs.replace(cut, cursor=ends_at)
+    kept = those_that_fit(cut, shown, request.max_tokens)
+    ends_at = str(pages[len(kept) - 1]) if pages and kept else None
+    return msgspec.structs.replace(cut, engrams=kept, cursor=ends_at)
 
 
 def _asked_keys(request: QueryEngrams) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import BYTES_PER_TOKEN
-from stigmergy.errors import BudgetTooSmall, FieldValue
+from stigmergy.errors import FieldValue
 from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
 from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.fitting import fits, those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.policy import DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
@@ -19,8 +19,6 @@ from stigmergy.policy.grants import Spent
 
 PER_KIND = 8
 MAX_GRANTS = 3
-
-_encode = msgspec.json.Encoder().encode
 
 
 class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,17 +98,7 @@ def _grant_lines(context: Context, view: View) -> list[str]:
 
 def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:
     """The answer cut, last lines first, until its JSON fits the budget."""
-    if max_tokens is None or len(_encode(answer)) <= max_tokens * BYTES_PER_TOKEN:
+    if max_tokens is None or fits(answer, max_tokens):
         return answer
-    allowed = max_tokens * BYTES_PER_TOKEN
     cut = msgspec.structs.replace(answer, lines=[], truncated=True)
-    used = len(_encode(cut))
-    if used > allowed:
-        needed = -(-used // BYTES_PER_TOKEN)
-        raise BudgetTooSmall(field="max_tokens", limit=max_tokens, used=needed, hint=f"Ask with at least {needed}.")
-    for line in answer.lines:
-        used += len(_encode(line)) + (1 if cut.lines else 0)
-        if used > allowed:
-            break
-        cut.lines.append(line)
-    return cut
+    return msgspec.structs.replace(cut, lines=those_that_fit(cut, answer.lines, max_tokens))

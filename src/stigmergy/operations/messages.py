@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import BYTES_PER_TOKEN, new_ulid, parse_duration, print_time
+from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import (
     BudgetExceeded,
-    BudgetTooSmall,
     FieldValue,
     NoRepository,
     RevisionNotFound,
@@ -42,6 +41,7 @@ from stigmergy.knowledge.messages import (
 from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_checked, put_or_confirm
+from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
 from stigmergy.operations.ports import View
@@ -55,7 +55,6 @@ SECTIONS = frozenset({*CHILD_SECTIONS, *PARENT_SECTIONS})
 SHORTEST_PASTE = 40
 """Shorter texts are not held against the repository."""
 
-_encode = msgspec.json.Encoder().encode
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its form, as YAML or JSON")]
 
@@ -283,21 +282,14 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     """What others sent you: reports, broadcasts, requests and grants."""
     caller = context.caller
     found = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
-    answer = InboxAnswer(mail=[], cursor=request.cursor)
-    allowed = (request.max_tokens or MAX_TEXT * MAX_MAIL) * BYTES_PER_TOKEN
-    used = len(_encode(msgspec.structs.replace(answer, cursor=1 << 40)))
-    if used > allowed:
-        raise _too_small(request, used)
-    for mail in found:
-        row = MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
-        used += len(_encode(row)) + 1
-        if used > allowed:
-            if not answer.mail:  # an empty page would be read for ever
-                raise _too_small(request, used)
-            break
-        answer.mail.append(row)
-        answer = msgspec.structs.replace(answer, cursor=mail.position)
-    return answer
+    rows = [
+        MailRow(kind=mail.kind, item=mail.item, sender=mail.sender, at=print_time(mail.at), text=mail.text)
+        for mail in found
+    ]
+    if request.max_tokens is not None:
+        longest = InboxAnswer(mail=[], cursor=1 << 40)
+        rows = those_that_fit(longest, rows, request.max_tokens, at_least=min(1, len(rows)))  # no page is empty
+    return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
 
 
 class Pastes:
@@ -327,13 +319,6 @@ class Pastes:
             for each in found
             if text[each.start : each.end].lstrip().partition(":")[0] not in SECTIONS
         ]
-
-
-def _too_small(request: ReadInbox, size: int) -> BudgetTooSmall:
-    needed = -(-size // BYTES_PER_TOKEN)
-    return BudgetTooSmall(
-        field="max_tokens", limit=request.max_tokens, used=needed, hint=f"Ask with at least {needed}."
-    )
 
 
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:

@@ -21,6 +21,7 @@ from stigmergy.evidence.pointers import (
 )
 from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.fitting import size_of
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.policy import (
@@ -246,10 +247,7 @@ def _within(whole: DerefAnswer, max_tokens: int) -> DerefAnswer:
     if len(whole.excerpt) <= allowed and len(_encode(whole)) <= allowed:
         return whole
     cut = msgspec.structs.replace(whole, excerpt="", truncated=True)
-    used = len(_encode(cut))
-    if used > allowed:
-        needed = -(-used // BYTES_PER_TOKEN)
-        raise BudgetTooSmall(field="max_tokens", limit=max_tokens, used=needed, hint=f"Ask with at least {needed}.")
+    used = size_of(cut, max_tokens)
     end = 0
     while end < len(whole.excerpt):
         after = whole.excerpt.find("\n", end) + 1 or len(whole.excerpt)
