@@ -309,7 +309,7 @@ class Pastes:
     def recognise(self, text: str) -> list[Recognised]:
         """Where a text holds lines of the repository, and the pointers to them."""
         try:
-            self._revision = self._revision or self._workplace.expand("HEAD")
+            self._revision = self._revision or self._workplace.head()
             found = self._workplace.anchors.recognise(text, revision=self._revision)
         except (NoRepository, RevisionNotFound):  # nothing to recognise it by
             return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from stigmergy.core import is_hex
 from stigmergy.errors import PointerRefusal, PointerSpan
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
@@ -71,6 +72,17 @@ class Workplace:
     def expand(self, revision: str) -> str:
         """The full commit id of a revision as it is understood in this folder."""
         return self.repositories.select().expand(revision, self.root)
+
+    def head(self) -> str:
+        """The commit that is checked out, read off git's own files where they say so plainly."""
+        folder = self.root / ".git"
+        try:
+            said = (folder / "HEAD").read_text("ascii").strip()
+            name = said.removeprefix("ref: ")
+            found = (folder / name).read_text("ascii").strip() if name != said and ".." not in name else said
+        except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, no commit yet
+            found = ""
+        return found if is_hex(found, 40, 64) else self.expand("HEAD")
 
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""

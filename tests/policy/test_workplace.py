@@ -1,0 +1,46 @@
+"""Where a project's evidence lies."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stigmergy.errors import RevisionNotFound
+from stigmergy.evidence.pointers import GitRepository, Repositories
+from stigmergy.operations import Workplace
+from tests.projects import make_repository
+
+
+def _git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def test_the_head_is_what_git_says_it_is(tmp_path: Path) -> None:
+    made = make_repository(tmp_path / "main")
+    other = tmp_path / "linked"
+    _git(made.path, "worktree", "add", "-b", "other", str(other))
+    _git(other, "commit", "--allow-empty", "-m", "on the side")
+    for step in (
+        [],
+        ["commit", "--allow-empty", "-m", "on a branch"],
+        ["pack-refs", "--all"],
+        ["checkout", "-q", "--detach"],
+        ["checkout", "-q", "-b", "deep/er"],
+    ):
+        if step:
+            _git(made.path, *step)
+        for folder in (made.path, other):
+            workplace = Workplace(folder, Repositories(GitRepository(made.path)))
+            assert workplace.head() == workplace.expand("HEAD")
+            workplace.close()
+
+
+def test_a_repository_without_a_commit_has_no_head(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    workplace = Workplace(tmp_path, Repositories(GitRepository(tmp_path)))
+    with pytest.raises(RevisionNotFound):
+        workplace.head()
+    workplace.close()
