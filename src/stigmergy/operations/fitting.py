@@ -15,9 +15,9 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-def fits(answer: msgspec.Struct, max_tokens: int | None) -> bool:
+def fits(answer: msgspec.Struct, max_tokens: int) -> bool:
     """Whether an answer costs no more than it may."""
-    return max_tokens is None or len(_encode(answer)) <= max_tokens * BYTES_PER_TOKEN
+    return len(_encode(answer)) <= max_tokens * BYTES_PER_TOKEN
 
 
 def those_that_fit(empty: msgspec.Struct, items: Sequence[T], max_tokens: int, *, at_least: int = 0) -> list[T]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stigmergy.core import Randomness, canonical, digest, is_ulid
+from stigmergy.core import Randomness, digest_of, is_ulid
 from stigmergy.errors import (
     BadText,
     FieldValue,
@@ -250,7 +250,7 @@ def _chosen_run(view: View, run_id: str | None) -> Run:
 
 
 def _request_digest(operation: Operation[Any, Any], request: msgspec.Struct) -> str:
-    return digest(canonical([operation.name, msgspec.to_builtins(request)]))
+    return digest_of([operation.name, msgspec.to_builtins(request)])
 
 
 def _texts(operation: Operation[Any, Any], request: msgspec.Struct) -> Any:

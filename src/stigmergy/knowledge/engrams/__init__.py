@@ -14,7 +14,6 @@ from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, T
 from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, posted_keys, recall
 from stigmergy.knowledge.engrams.rules import (
     CheckedEngram,
-    EngramDraft,
     print_duration,
     stamp,
     validate,
@@ -45,7 +44,6 @@ __all__ = [
     "Engram",
     "EngramConfirmed",
     "EngramDelivered",
-    "EngramDraft",
     "EngramForgotten",
     "EngramPromoted",
     "EngramPut",

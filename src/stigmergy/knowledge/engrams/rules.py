@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import msgspec
 
@@ -47,21 +47,6 @@ _FIXED_LENGTH = re.compile(
 )
 _NOT_ZERO = frozenset("123456789")
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")
-
-
-class EngramDraft(TypedDict):
-    """What an author sends; the gateway gives the rest."""
-
-    kind: Kind
-    claim: str
-    pointers: list[dict[str, str]]
-    confidence: NotRequired[float]
-    ttl: NotRequired[str]
-    scope: NotRequired[Scope]
-    tags: NotRequired[list[str]]
-    hash_keys: NotRequired[list[str]]
-    embedding_ref: NotRequired[str]
-    id: NotRequired[str]
 
 
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
