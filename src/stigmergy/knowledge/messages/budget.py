@@ -68,25 +68,6 @@ def find_excess(
     return tuple(found)
 
 
-def check_budget(
-    text: str,
-    message: Message | None,
-    budget: InlineBudget,
-    code_chars: CodeChars | None = None,
-    *,
-    lines: Mapping[str, int] | None = None,
-) -> Usage:
-    """What the message holds, when that is within its budget; otherwise the refusal that names all it exceeds.
-
-    `lines` are those of the reading, so that the refusal names the line too.
-    """
-    usage = measure(text, message, code_chars)
-    excess = find_excess(usage, budget, message, code_chars)
-    if excess:
-        raise budget_refusal(excess, lines or {})
-    return usage
-
-
 def budget_refusal(excess: tuple[Excess, ...], lines: Mapping[str, int]) -> BudgetExceeded:
     """The refusal that names everything in excess, the first in full."""
     first = excess[0]
