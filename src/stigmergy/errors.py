@@ -62,6 +62,19 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── MessageSectionUnknown MESSAGE_SECTION_UNKNOWN
 │   │   ├── MessageRole           MESSAGE_ROLE
 │   │   └── MessageStatus         MESSAGE_STATUS
+│   ├── TupleRefusal              a tuple, its terms or its steps break a rule
+│   │   ├── TupleSchema           TUPLE_SCHEMA
+│   │   ├── TupleIdMismatch       TUPLE_ID_MISMATCH
+│   │   ├── TupleTooLarge    413  TUPLE_TOO_LARGE
+│   │   ├── DeadlinePast          DEADLINE_PAST
+│   │   ├── StepCycle             STEP_CYCLE
+│   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── AuthorityStamped      AUTHORITY_STAMPED
+│   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   ├── PatternRefusal            a pattern that cannot be matched against tuples
+│   │   ├── PatternOperator       PATTERN_OPERATOR
+│   │   └── PatternValue          PATTERN_VALUE
+│   ├── ArtifactPath              ARTIFACT_PATH
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
@@ -77,6 +90,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
+│   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
 │   └── GrantRefusal              a budget token that does not allow this
@@ -104,12 +118,17 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── SectionNotFound           SECTION_NOT_FOUND
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
+│   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Conflict                 409  true once, not now
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
+│   ├── LaneFull             429  LANE_FULL
+│   ├── StaleFence                STALE_FENCE
+│   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
@@ -561,6 +580,85 @@ class MessageStatus(MessageRefusal):
     code = "MESSAGE_STATUS"
 
 
+class TupleRefusal(Refusal):
+    """The tuple breaks a rule."""
+
+    code = "TUPLE_REFUSED"
+
+
+class TupleSchema(TupleRefusal):
+    """The tuple's schema is not one this version knows."""
+
+    code = "TUPLE_SCHEMA"
+
+
+class TupleIdMismatch(TupleRefusal):
+    """The tuple does not have the id it is given under."""
+
+    code = "TUPLE_ID_MISMATCH"
+
+
+class TupleTooLarge(TupleRefusal):
+    """The tuple is larger than the space takes."""
+
+    code = "TUPLE_TOO_LARGE"
+    status = 413
+
+
+class DeadlinePast(TupleRefusal):
+    """The deadline has passed."""
+
+    code = "DEADLINE_PAST"
+
+
+class StepCycle(TupleRefusal):
+    """The steps wait for each other in a circle."""
+
+    code = "STEP_CYCLE"
+
+
+class StepUnknown(TupleRefusal):
+    """A step waits for one that the tuple does not have."""
+
+    code = "STEP_UNKNOWN"
+
+
+class AuthorityStamped(TupleRefusal):
+    """Authority is stamped by the gateway and cannot be written by a caller."""
+
+    code = "AUTHORITY_STAMPED"
+
+
+class ReceiptForeign(TupleRefusal):
+    """The receipt is another tuple's."""
+
+    code = "RECEIPT_FOREIGN"
+
+
+class PatternRefusal(Refusal):
+    """The pattern cannot be matched."""
+
+    code = "PATTERN_REFUSED"
+
+
+class PatternOperator(PatternRefusal):
+    """The pattern names an operator that is not known here."""
+
+    code = "PATTERN_OPERATOR"
+
+
+class PatternValue(PatternRefusal):
+    """The pattern compares with something that cannot be compared with."""
+
+    code = "PATTERN_VALUE"
+
+
+class ArtifactPath(Refusal):
+    """The artifact's path leads out of its folder."""
+
+    code = "ARTIFACT_PATH"
+
+
 class BudgetExceeded(Refusal):
     """The message is larger than its budget."""
 
@@ -668,6 +766,12 @@ class RunEnded(Forbidden):
     """The run has ended."""
 
     code = "RUN_ENDED"
+
+
+class YoolForbidden(Forbidden):
+    """The catalog does not admit this authority to the yool."""
+
+    code = "YOOL_FORBIDDEN"
 
 
 class HostForbidden(Forbidden):
@@ -834,6 +938,18 @@ class BodyNotFound(NotFound):
     code = "BODY_NOT_FOUND"
 
 
+class TupleNotFound(NotFound):
+    """There is no such tuple."""
+
+    code = "TUPLE_NOT_FOUND"
+
+
+class ReceiptNotFound(NotFound):
+    """There is no such receipt."""
+
+    code = "RECEIPT_NOT_FOUND"
+
+
 class RouteNotFound(NotFound):
     """There is nothing at this address."""
 
@@ -870,6 +986,25 @@ class IdempotencyConflict(Conflict):
     """That idempotency key was used for another request."""
 
     code = "IDEMPOTENCY_CONFLICT"
+
+
+class LaneFull(Conflict):
+    """The lane holds as many waiting tuples as it may."""
+
+    code = "LANE_FULL"
+    status = 429
+
+
+class StaleFence(Conflict):
+    """The claim is no longer held: its lease has ended or another has the tuple."""
+
+    code = "STALE_FENCE"
+
+
+class TupleEnded(Conflict):
+    """The tuple has its last receipt already."""
+
+    code = "TUPLE_ENDED"
 
 
 class ProjectExists(Conflict):
