@@ -1,0 +1,60 @@
+"""The catalog: what can be done, by name, who may have it done, and on which terms."""
+
+from stigmergy.space.catalog.catalog import Catalog, CatalogDiff
+from stigmergy.space.catalog.commands import fill_argv
+from stigmergy.space.catalog.file import CAPABILITIES, parse_catalog, print_catalog, read_catalog, write_catalog
+from stigmergy.space.catalog.introspection import INTROSPECTION, with_introspection
+from stigmergy.space.catalog.names import Name, check_lane, parse_name
+from stigmergy.space.catalog.registry import Registry, Yool
+from stigmergy.space.catalog.trie import Sharing, Trie, slots, yool_hash
+from stigmergy.space.catalog.values import (
+    AUTHORITIES,
+    EFFECTS,
+    MICROS,
+    Authority,
+    CatalogEntry,
+    Contract,
+    Effect,
+    Terms,
+    read_micros,
+    read_terms,
+)
+
+REGISTRY = Registry(INTROSPECTION)
+"""What the code imported into this process has registered."""
+
+yool = REGISTRY.yool
+
+__all__ = [
+    "AUTHORITIES",
+    "CAPABILITIES",
+    "EFFECTS",
+    "INTROSPECTION",
+    "MICROS",
+    "REGISTRY",
+    "Authority",
+    "Catalog",
+    "CatalogDiff",
+    "CatalogEntry",
+    "Contract",
+    "Effect",
+    "Name",
+    "Registry",
+    "Sharing",
+    "Terms",
+    "Trie",
+    "Yool",
+    "check_lane",
+    "fill_argv",
+    "parse_catalog",
+    "parse_name",
+    "print_catalog",
+    "read_catalog",
+    "read_micros",
+    "read_terms",
+    "slots",
+    "with_introspection",
+    "write_catalog",
+    "yool",
+    "yool_hash",
+]
