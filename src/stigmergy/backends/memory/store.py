@@ -51,12 +51,14 @@ class MemoryLog(ABC, Generic[V]):
         with self._lock:
             yield self._view(max(self._clock.now(), self._at))
 
-    def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]]) -> T:
+    def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
         with self._lock:
             at = max(self._clock.now(), self._at)
             facts, answer = decide(self._view(at))
             if facts:
                 self._append([*facts], at)
+                if synced:
+                    self._synced = self._size
         for committed in self._watchers:
             committed()
         return answer
@@ -96,6 +98,7 @@ class MemoryLog(ABC, Generic[V]):
             for written in self._journal.lines[1:]:
                 line = parse_line(written)
                 self._apply(self._decode(line.facts), line.at, line.sum, len(written))
+            self._synced = self._size
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -117,7 +120,7 @@ class MemoryLog(ABC, Generic[V]):
         """Everything, as of a moment."""
 
     def _append(self, facts: list[Any], at: int) -> None:
-        written, checksum = print_line(self._sum, at=at, facts=encode_facts(facts), mark=self._size, seq=self._seq + 1)
+        written, checksum = print_line(self._sum, at=at, facts=encode_facts(facts), mark=self._synced, seq=self._seq + 1)
         self._journal.lines.append(written)
         self._apply(facts, at, checksum, len(written))
 

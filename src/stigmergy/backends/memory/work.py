@@ -22,6 +22,7 @@ from stigmergy.space.tuples import (
     EpochBegun,
     Fact,
     Kept,
+    Kind,
     LaneFigures,
     LeaseRenewed,
     Pattern,
@@ -334,10 +335,10 @@ class MemoryWork(MemoryLog[WorkView]):
 
     def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
         """Change the space."""
-        return self._commit(decide)
+        return self._commit(decide, synced=synced)
 
     @contextmanager
-    def bell(self) -> Iterator[Bell]:
+    def bell(self, kind: Kind) -> Iterator[Bell]:
         """A bell that is rung after every commit."""
         bell = _MemoryBell(self._condition)
         self._bells.append(bell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -140,6 +140,10 @@ class WorkView(Protocol):
 WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
 
 
+Kind = Literal["work", "room", "any"]
+"""What somebody waits for: something to do, room in a lane, or whatever can be seen."""
+
+
 class Bell(Protocol):
     """Wakes whoever waits for the space to change."""
 
@@ -164,8 +168,8 @@ class WorkStore(Protocol):
         """Change the space; returns once the change is on the disk, or, when not to be synced, in the journal."""
         ...
 
-    def bell(self) -> AbstractContextManager[Bell]:
-        """A bell that is rung after every commit, by this process or another, that others may wait for."""
+    def bell(self, kind: Kind) -> AbstractContextManager[Bell]:
+        """A bell that is rung after every commit, by this process or another, that may be what is waited for."""
         ...
 
     def last_line(self) -> int:

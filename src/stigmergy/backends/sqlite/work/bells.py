@@ -1,0 +1,97 @@
+"""Waking those who wait, in this process and others: a FIFO each, in a folder beside the journal.
+
+Whoever waits makes a FIFO, looks once more, and sleeps until a byte comes. Whoever has committed writes a byte into
+every FIFO there is. A FIFO nobody reads any more, because its process died, is taken away by the first who finds it.
+Nobody asks again and again; a writer that dies between its commit and the bell is made up for by waits that end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class FifoBell:
+    """One waiter's FIFO."""
+
+    def __init__(self, path: str) -> None:
+        os.mkfifo(path, 0o600)
+        self._path = path
+        # Open for writing too, so that it never reads as ended when a writer has closed its end.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something may have changed, or that long."""
+        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, seconds))
+        if ready:
+            with suppress(BlockingIOError):
+                os.read(self._descriptor, 4096)
+
+    def close(self) -> None:
+        """Be rung no more."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+
+
+class Bells:
+    """Everyone's FIFOs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+
+    @contextmanager
+    def hang(self, kind: str) -> Iterator[FifoBell]:
+        """A bell of one's own, as long as it is needed."""
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        bell = FifoBell(f"{self._folder}/{kind}.{os.getpid()}.{os.urandom(6).hex()}")
+        try:
+            yield bell
+        finally:
+            bell.close()
+
+    def ring(self, kinds: Collection[str]) -> None:
+        """Wake everyone who waits for one of these."""
+        if not kinds:
+            return
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name.partition(".")[0] in kinds:
+                self._ring_one(f"{self._folder}/{name}")
+
+    def _ring_one(self, path: str) -> None:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as problem:
+            if problem.errno == errno.ENXIO:  # nobody reads it: its process is gone, or has not opened it yet
+                self._take_away(path)
+            return
+        try:
+            os.write(descriptor, b"\0")
+        except OSError:
+            pass  # full: it has been rung often enough
+        finally:
+            os.close(descriptor)
+
+    def _take_away(self, path: str) -> None:
+        owner = os.path.basename(path).split(".")[1]
+        if owner.isdigit() and not _alive(int(owner)):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
