@@ -27,6 +27,9 @@ from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket
 from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
 
+CHECKPOINT_PAGES = 8192
+"""How many pages gather before they are written to the index itself, which costs two syncs: 32 MB."""
+
 DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 
 
@@ -254,6 +257,7 @@ class Projected(ABC, Generic[A, V]):
             self._judge(self._journal.start, synced=0)
             self._build(self._index_path)
         self._writer = connect(self._index_path, writer=True)
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         self._writer_file = _identity(self._index_name)
         return self._writer
 

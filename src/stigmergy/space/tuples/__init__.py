@@ -18,7 +18,7 @@ from stigmergy.space.tuples.facts import (
     TupleTaken,
 )
 from stigmergy.space.tuples.keep import after_claim, after_end, after_release, fields_of, kept_of, posted, shown
-from stigmergy.space.tuples.money import Price, lineage, projected
+from stigmergy.space.tuples.money import Price, check_affordable, lineage, projected
 from stigmergy.space.tuples.patterns import ABSENT, Pattern, read_pattern
 from stigmergy.space.tuples.ports import (
     Averages,
@@ -32,9 +32,9 @@ from stigmergy.space.tuples.ports import (
     WorkStore,
     WorkView,
 )
-from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, dependencies, read_tuple
+from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, dependencies, read_limits, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
-from stigmergy.space.tuples.space import TupleSpace
+from stigmergy.space.tuples.space import TupleSpace, authority_of
 from stigmergy.space.tuples.values import (
     ENDED,
     SCHEMAS,
@@ -97,6 +97,8 @@ __all__ = [
     "after_claim",
     "after_end",
     "after_release",
+    "authority_of",
+    "check_affordable",
     "check_held",
     "decode_tuple",
     "dependencies",
@@ -105,6 +107,7 @@ __all__ = [
     "lineage",
     "posted",
     "projected",
+    "read_limits",
     "read_pattern",
     "read_tuple",
     "refusal_of",

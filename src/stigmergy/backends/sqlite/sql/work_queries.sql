@@ -93,6 +93,9 @@ SET micros = excluded.micros, tokens = excluded.tokens, spent_micros = excluded.
 -- name: running_step
 SELECT micros, tokens, spent_micros, spent_tokens FROM running WHERE ordinal = ? AND step = ?;
 
+-- name: any_running
+SELECT EXISTS (SELECT 1 FROM running);
+
 -- name: running_steps
 SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 

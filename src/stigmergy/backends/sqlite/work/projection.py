@@ -78,6 +78,8 @@ class Projection:
         self._counts: dict[int, dict[str, int]] = {}
         self._averages: dict[str, list[int]] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._steps_run: bool | None = None
+        """Whether any step of any tuple is under way; not known before it is asked."""
 
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened."""
@@ -109,6 +111,7 @@ class Projection:
             case StepStarted():
                 ordinal = self._find(fact.id)[0]
                 self._stop(ordinal, fact.step)
+                self._steps_run = True
                 self._run("start", ordinal, fact.step, fact.micros, fact.tokens)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
@@ -237,6 +240,7 @@ class Projection:
         ordinal, _, _, _, run = self._find(fact.id)
         row: Any = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
         micros, tokens, spent_micros, spent_tokens = row or (0, 0, 0, 0)
+        self._steps_run = True
         less_micros, less_tokens = min(micros, fact.micros), min(tokens, fact.tokens)
         self._run(
             "cost",
@@ -253,6 +257,11 @@ class Projection:
 
     def _stop(self, ordinal: int, step: int | None = None) -> None:
         """Set nothing aside any more for a step, or for every step."""
+        if self._steps_run is None:
+            row: Any = self._connection.execute(self._sql["any_running"]).fetchone()
+            self._steps_run = bool(row[0])
+        if not self._steps_run:
+            return
         rows: list[Any] = self._connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for each, micros, tokens in rows:
             if step is None or each == step:
