@@ -41,7 +41,7 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool=True,
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
-    """What a yool does, for whom and on which terms."""
+    """A yool: what for, for whom, on which terms."""
     catalog = context.workplace.catalog()
     entry = catalog.lookup(request.name)
     return YoolAnswer(**entry.printed(), versions=[each.version for each in catalog.versions(entry.name)])

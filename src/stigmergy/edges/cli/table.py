@@ -66,9 +66,7 @@ COMMANDS: dict[str, Entry] = {
         "stig catalog build --stack python",
         "catalog:build",
     ),
-    "catalog lookup": Entry(
-        WORK, "What a yool does, for whom and on which terms.", "stig catalog lookup agent.lint.ruff"
-    ),
+    "catalog lookup": Entry(WORK, "A yool: what for, for whom, on which terms.", "stig catalog lookup agent.lint.ruff"),
     "catalog list": Entry(WORK, "The yools of a lane, or all.", "stig catalog list --lane build"),
     "catalog lint": Entry(
         WORK, "Check names against the naming rules, and that none was renamed.", "stig catalog lint", "catalog:lint"

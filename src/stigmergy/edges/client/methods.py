@@ -111,7 +111,7 @@ class Methods(ABC):
         self,
         name: str,
     ) -> YoolAnswer:
-        """What a yool does, for whom and on which terms.
+        """A yool: what for, for whom, on which terms.
 
         Args:
             name: agent.lint.ruff, or agent.lint.ruff.v2

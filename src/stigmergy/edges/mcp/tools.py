@@ -19,7 +19,7 @@ _NOT_SHOWN = {
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
-_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "lane", SPEAK_AS})
+_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "name", "lane", SPEAK_AS})
 """Fields whose names say what an agent has to know; `as` is explained once, in the server's instructions."""
 
 _SAYS_LITTLE = frozenset(
