@@ -17,6 +17,7 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
@@ -105,6 +106,31 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
+
+    def catalog_lookup(
+        self,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+
+    def catalog_list_by_lane(
+        self,
+        *,
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
+
+        Args:
+            lane: Only this lane's
+            cursor: Go on after this yool
+        """
+        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
     def put_engram(
         self,

@@ -15,10 +15,11 @@ SPEAK_AS = "as"
 _NOT_SHOWN = {
     "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys"}),
     "query_engrams": frozenset({"scope", "cursor"}),
+    "catalog_list_by_lane": frozenset({"cursor"}),
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
-_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", SPEAK_AS})
+_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "name", "lane", SPEAK_AS})
 """Fields whose names say what an agent has to know; `as` is explained once, in the server's instructions."""
 
 _SAYS_LITTLE = frozenset(

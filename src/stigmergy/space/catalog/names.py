@@ -14,6 +14,7 @@ RESERVED = "catalog"
 """The domain of the yools that tell about the catalog itself."""
 
 _SEGMENT = "[a-z][a-z0-9_]{0,39}"
+_ONE = re.compile(_SEGMENT)
 _NUMBER = f"[1-9][0-9]{{0,{MAX_VERSION_DIGITS - 1}}}"
 _NAME = re.compile(rf"(?P<base>{_SEGMENT}(?:\.{_SEGMENT}){{1,4}}?)(?:\.v(?P<version>{_NUMBER}))?")
 _VERSION = re.compile(r"v[0-9]+")
@@ -42,6 +43,11 @@ def parse_name(text: str, field: str = "name", line: int | None = None) -> Name:
     if any(_VERSION.fullmatch(segment) for segment in base.split(".")):
         raise YoolName(_wrong(text), field=field, used=text, line=line, hint=_HINT)
     return Name(base, int(version) if version else None)
+
+
+def is_segment(text: str) -> bool:
+    """Whether a text can stand between the dots of a name."""
+    return _ONE.fullmatch(text) is not None and not _VERSION.fullmatch(text)
 
 
 def check_not_reserved(base: str, field: str = "name", line: int | None = None) -> None:
@@ -80,7 +86,7 @@ def _wrong(text: str) -> str:
         segments.pop()
     elif versions:
         return f"'{text}' has a version, '{versions[0]}', where a segment should stand: it comes once, at the end."
-    odd = [segment for segment in segments if not re.fullmatch(_SEGMENT, segment)]
+    odd = [segment for segment in segments if not _ONE.fullmatch(segment)]
     if odd:
         return f"'{text}' has a segment, '{odd[0]}', that is not a letter followed by up to 39 of a-z, 0-9 and _."
     return f"'{text}' has {len(segments)} segment{'s' * (len(segments) != 1)} beside the version; it takes two to five."
