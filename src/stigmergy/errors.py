@@ -152,6 +152,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
+    ├── NoWorkbench               NO_WORKBENCH
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
@@ -671,6 +672,8 @@ class ArtifactPath(Refusal):
     """The artifact's path leads out of its folder."""
 
     code = "ARTIFACT_PATH"
+
+
 class CatalogRefusal(Refusal):
     """The yool, or the file that declares it, is not as it should be."""
 
@@ -1038,6 +1041,8 @@ class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
     code = "RECEIPT_NOT_FOUND"
+
+
 class YoolNotFound(NotFound):
     """There is no yool of that name in the catalog."""
 
@@ -1161,6 +1166,12 @@ class SecretCheckFailed(Trouble):
     """The check for secrets failed, so nothing was stored."""
 
     code = "SECRET_CHECK_FAILED"
+
+
+class NoWorkbench(Trouble):
+    """Work is not kept here."""
+
+    code = "NO_WORKBENCH"
 
 
 class TooManyStreams(Trouble):

@@ -23,6 +23,20 @@ from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.work import (
+    cancel_tuple,
+    list_dead,
+    list_runs,
+    receipt_get,
+    receipt_verify,
+    tuple_again,
+    tuple_dispatch,
+    tuple_in,
+    tuple_observe,
+    tuple_out,
+    tuple_rd,
+)
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Place, Workplace, split_place
 
 __all__ = [
@@ -36,6 +50,7 @@ __all__ = [
     "Route",
     "SharedStores",
     "Store",
+    "Workbench",
     "Workplace",
     "add_agent",
     "agent_token",
@@ -44,6 +59,7 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "cancel_tuple",
     "catalog_list_by_lane",
     "catalog_lookup",
     "confirm_engram",
@@ -56,19 +72,29 @@ __all__ = [
     "issue_grant",
     "link_pointer",
     "list_agents",
+    "list_dead",
     "list_requests",
+    "list_runs",
     "open_run",
     "promote_engram",
     "put_engram",
     "put_engrams",
     "put_found",
     "query_engrams",
+    "receipt_get",
+    "receipt_verify",
     "request_deref",
     "revoke_grant",
     "send_message",
     "split_place",
     "stats",
     "to_request",
+    "tuple_again",
+    "tuple_dispatch",
+    "tuple_in",
+    "tuple_observe",
+    "tuple_out",
+    "tuple_rd",
     "validate_deref",
     "validate_message",
     "verify",

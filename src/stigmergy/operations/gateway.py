@@ -27,6 +27,7 @@ from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
 from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import (
     ADMIN,
@@ -85,6 +86,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The store as of then; only for operations that do not write."""
     shared: SharedStores
     """The stores beyond the project."""
+    workbench: Workbench
+    """The project's work."""
 
     @property
     def view(self) -> View:
@@ -144,6 +147,7 @@ class Gateway:
         grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
+        workbench: Workbench | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -151,6 +155,7 @@ class Gateway:
         self.key = key
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
+        self.workbench = workbench or Workbench()
         self._randomness = randomness
         self.feed = Feed(store)
 
@@ -158,6 +163,7 @@ class Gateway:
         """Let go of the store and of every running git."""
         self.feed.close()
         self.store.close()
+        self.workbench.close()
         self.shared.close()
         self.workplace.close()
 
@@ -196,6 +202,7 @@ class Gateway:
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
                 shared=self.shared,
+                workbench=self.workbench,
             )
             if not operation.writes:
                 answer = operation.run(context, request)

@@ -120,7 +120,9 @@ class MemoryLog(ABC, Generic[V]):
         """Everything, as of a moment."""
 
     def _append(self, facts: list[Any], at: int) -> None:
-        written, checksum = print_line(self._sum, at=at, facts=encode_facts(facts), mark=self._synced, seq=self._seq + 1)
+        written, checksum = print_line(
+            self._sum, at=at, facts=encode_facts(facts), mark=self._synced, seq=self._seq + 1
+        )
         self._journal.lines.append(written)
         self._apply(facts, at, checksum, len(written))
 

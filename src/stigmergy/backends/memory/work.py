@@ -16,6 +16,7 @@ from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
     ABSENT,
     AlarmRaised,
+    Asked,
     Averages,
     Bell,
     BodyDamaged,
@@ -64,6 +65,7 @@ class WorkState:
         self.cache: dict[str, list[str]] = {}
         self.averages: dict[str, Averages] = {}
         self.figures: dict[str, RunFigures] = {}
+        self.asked: dict[str, Asked] = {}
         self.reign = Reign()
 
     def tuple(self, tuple_id: str) -> Kept | None:
@@ -124,6 +126,9 @@ class WorkState:
         self.figures[one.run] = msgspec.structs.replace(figures, states=states)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run)
+        if fact.asked is not None:
+            accepted = fact.accepted.id if fact.accepted is not None else None
+            self.asked[fact.asked] = Asked(id=fact.id, request=fact.request or "", accepted=accepted)
         if fact.again is not None:
             self._set(msgspec.structs.replace(self.tuples[fact.again], again=fact.id))
 
@@ -241,6 +246,10 @@ class MemoryWorkView:
         """Tuples that are in the space."""
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
         return [one for one in found if pattern.matches(fields_of(one))][:limit]
+
+    def asked(self, key: str) -> Asked | None:
+        """The tuple that was put under an idempotency key."""
+        return self._state.asked.get(key)
 
     def waiting(self, lane: str) -> int:
         """How many tuples wait in a lane."""

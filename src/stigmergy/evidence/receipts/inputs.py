@@ -11,7 +11,11 @@ from stigmergy.core import canonical
 
 
 def input_hash(
-    yool: str, args: Mapping[str, Any], file_shas: Iterable[str] = (), env: Mapping[str, str] | None = None, salt: str = ""
+    yool: str,
+    args: Mapping[str, Any],
+    file_shas: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    salt: str = "",
 ) -> str:
     """The hash of everything that decides a result.
 

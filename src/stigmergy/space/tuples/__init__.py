@@ -21,6 +21,7 @@ from stigmergy.space.tuples.keep import after_claim, after_end, after_release, f
 from stigmergy.space.tuples.money import Price, check_affordable, lineage, projected
 from stigmergy.space.tuples.patterns import ABSENT, Pattern, read_pattern
 from stigmergy.space.tuples.ports import (
+    Asked,
     Averages,
     Bell,
     Kind,
@@ -58,6 +59,7 @@ __all__ = [
     "STATES",
     "WHOLE",
     "AlarmRaised",
+    "Asked",
     "Averages",
     "Bell",
     "BodyDamaged",

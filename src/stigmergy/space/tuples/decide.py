@@ -10,6 +10,7 @@ import msgspec
 from stigmergy.core import print_time
 from stigmergy.errors import (
     DeadlinePast,
+    IdempotencyConflict,
     LaneFull,
     ReceiptForeign,
     StaleFence,
@@ -82,8 +83,17 @@ def put(
     admit: Callable[[Checked], None],
     accept: bool = False,
     again: str | None = None,
+    asked: tuple[str, str] | None = None,
 ) -> tuple[list[Fact], list[Put]]:
-    """Let tuples in: each once by its id; one that came without an id is moved on until its id is new."""
+    """Let tuples in: each once by its id; one that came without an id is moved on until its id is new.
+
+    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer.
+    """
+    key, request = asked or (None, None)
+    if key is not None and (before := view.asked(key)) is not None:
+        if before.request != request:
+            raise IdempotencyConflict(field="Idempotency-Key", used=key.partition(" ")[2])
+        return [], [Put(id=before.id, new=False, accepted=before.accepted)]
     facts: list[Fact] = []
     answers: list[Put] = []
     fresh: set[str] = set()
@@ -108,7 +118,17 @@ def put(
         depth[lane] += 1
         fresh.add(draft.id)
         receipt = _accepted(draft.id, view.as_of) if accept else None
-        facts.append(TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body), accepted=receipt, again=again))
+        facts.append(
+            TupleOut(
+                id=draft.id,
+                run=run,
+                tuple=msgspec.Raw(draft.body),
+                accepted=receipt,
+                again=again,
+                asked=key,
+                request=request,
+            )
+        )
         answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
     return facts, answers
 
@@ -166,7 +186,9 @@ def _judged(view: WorkView, one: Kept, now: int, settings: SpaceSettings) -> Tup
     return None
 
 
-def renew(view: WorkView, held: Iterable[tuple[str, Fence]], *, settings: SpaceSettings) -> tuple[list[Fact], list[str]]:
+def renew(
+    view: WorkView, held: Iterable[tuple[str, Fence]], *, settings: SpaceSettings
+) -> tuple[list[Fact], list[str]]:
     """Go on holding tuples; tells which are not held any more."""
     facts: list[Fact] = []
     lost: list[str] = []
@@ -213,7 +235,9 @@ def spend(
     return [*facts, *_alarms(view, one, more, settings)], one
 
 
-def settle(view: WorkView, results: Sequence[Settled], *, settings: SpaceSettings) -> tuple[list[Fact], list[str | None]]:
+def settle(
+    view: WorkView, results: Sequence[Settled], *, settings: SpaceSettings
+) -> tuple[list[Fact], list[str | None]]:
     """Write down what workers did; for each result the code of the refusal when it comes too late."""
     facts: list[Fact] = []
     answers: list[str | None] = []
@@ -240,9 +264,7 @@ def _settled(view: WorkView, result: Settled, settings: SpaceSettings) -> list[F
             micros, tokens = max(0, micros - before.spent_micros), max(0, tokens - before.spent_tokens)
         spent_micros += micros
         spent_tokens += tokens
-        facts.append(
-            StepDone(id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=micros, tokens=tokens)
-        )
+        facts.append(StepDone(id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=micros, tokens=tokens))
     facts += [StepHit(id=one.id, step=step, receipt=original) for step, original in result.hits]
     if result.last is not None:
         if result.last.tuple_id != one.id:
@@ -302,7 +324,12 @@ def cancel(view: WorkView, tuple_id: str) -> tuple[list[Fact], Receipt]:
 
 
 def put_again(
-    view: WorkView, tuple_id: str, *, authority: Mapping[str, Any], settings: SpaceSettings, admit: Callable[[Checked], None]
+    view: WorkView,
+    tuple_id: str,
+    *,
+    authority: Mapping[str, Any],
+    settings: SpaceSettings,
+    admit: Callable[[Checked], None],
 ) -> tuple[list[Fact], list[Put]]:
     """Put a dead letter once more, as a new tuple that says the same."""
     one = view.tuple(tuple_id)

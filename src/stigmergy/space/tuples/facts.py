@@ -22,6 +22,10 @@ class TupleOut(_Fact, tag="tuple.out"):
     """The receipt given for it when it came from an edge."""
     again: str | None = None
     """The dead letter it is put in place of."""
+    asked: str | None = None
+    """The caller and the key under which it was asked for: asked again, it is the answer."""
+    request: str | None = None
+    """The digest of what was asked then."""
 
 
 class TupleTaken(_Fact, tag="tuple.taken"):

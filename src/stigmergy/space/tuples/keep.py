@@ -85,9 +85,10 @@ def after_end(one: Kept, state: str) -> Kept:
 
 
 def fields_of(one: Kept) -> dict[str, Any]:
-    """What patterns look at: the tuple as it was created, its id and its state."""
+    """What patterns look at: the tuple as it was created, its id, its run and its state."""
     fields: dict[str, Any] = msgspec.json.decode(one.body)
     fields["id"] = one.id
+    fields["run"] = one.run
     fields["state"] = one.state
     return fields
 
@@ -104,5 +105,3 @@ def posted(body: bytes, indexed: tuple[str, ...]) -> list[tuple[str, str]]:
 def shown(one: Kept, receipts: list[str]) -> dict[str, Any]:
     """A tuple as it is shown: as created, with its id and the receipts it has got since."""
     return {"id": one.id, **msgspec.json.decode(one.body), "receipts": receipts}
-
-

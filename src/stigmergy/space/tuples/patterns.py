@@ -3,7 +3,7 @@
     {"lane": "build", "map_pos.stack": {"prefix": "dot"}, "priority": {"ge": 5}, "flags.no_cache": {"exists": false}}
 
 A field is named by its path, a step of a list by its position. A plain value means equal. Besides the tuple's own
-fields there is `state`. Numbers are compared with numbers and texts with texts; anything else does not match.
+fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; anything else does not match.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ def _condition(path: str, operator: str, value: Any) -> Condition:
         "exists": isinstance(value, bool),
     }.get(operator, isinstance(value, int | float | str) and not isinstance(value, bool))
     if not fits:
-        raise PatternValue(
-            f"'{operator}' does not compare with this.", field=f"pattern.{path}", used=str(value)[:80]
-        )
+        raise PatternValue(f"'{operator}' does not compare with this.", field=f"pattern.{path}", used=str(value)[:80])
     return Condition(path, operator, value)
 
 

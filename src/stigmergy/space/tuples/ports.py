@@ -60,6 +60,15 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A tuple that was put under an idempotency key."""
+
+    id: str
+    request: str
+    """The digest of what was asked."""
+    accepted: str | None
+
+
 class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a lane holds."""
 
@@ -90,6 +99,10 @@ class WorkView(Protocol):
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
         """Tuples that are in the space, whatever has become of them, oldest first, behind an ordinal."""
+        ...
+
+    def asked(self, key: str) -> Asked | None:
+        """The tuple that was put under an idempotency key."""
         ...
 
     def waiting(self, lane: str) -> int:

@@ -106,7 +106,9 @@ def read_limits(terms: Mapping[str, Any], schema: str) -> Limits:
                 "A deadline is a time with an offset.", field="agent_terms.deadline_iso", used=deadline[:40]
             ) from None
     if schema != V2:
-        return Limits(terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said), deadline=moment)
+        return Limits(
+            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said), deadline=moment
+        )
     micros = said.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
         raise TermsInvalid("Money is a whole number of micro-dollars.", field="agent_terms.budget_micros")
@@ -200,15 +202,21 @@ def _check(one: Tuple, now: int) -> Limits:
     _check_steps(one)
     limits = read_limits(one.agent_terms, one.schema)
     if limits.deadline is not None and limits.deadline <= now:
-        raise DeadlinePast(field="agent_terms.deadline_iso", used=one.agent_terms["deadline_iso"], limit=print_time(now))
+        raise DeadlinePast(
+            field="agent_terms.deadline_iso", used=one.agent_terms["deadline_iso"], limit=print_time(now)
+        )
     return limits
 
 
 def _check_lane(lane: str) -> None:
-    if not 0 < len(lane) <= MAX_LANE or (
-        not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane)
-    ) or (lane.isascii() and not lane.isprintable()):
-        raise FieldValue("A lane is a short text without control characters.", field="lane", limit=MAX_LANE, used=len(lane))
+    if (
+        not 0 < len(lane) <= MAX_LANE
+        or (not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane))
+        or (lane.isascii() and not lane.isprintable())
+    ):
+        raise FieldValue(
+            "A lane is a short text without control characters.", field="lane", limit=MAX_LANE, used=len(lane)
+        )
 
 
 def _check_steps(one: Tuple) -> None:

@@ -55,16 +55,18 @@ class TupleSpace:
         run: str,
         block: float | None = None,
         accept: bool = False,
+        asked: tuple[str, str] | None = None,
     ) -> list[decide.Put]:
         """Put tuples; returns once they are on the disk. All of them or none.
 
-        A full lane refuses them, or, with `block`, is waited for that many seconds.
+        A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
+        the digest of the request.
         """
 
         def put(view: WorkView) -> tuple[Sequence[Any], list[decide.Put]]:
             checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
             return decide.put(
-                view, checked, run=run, settings=self.settings, admit=self._admit, accept=accept
+                view, checked, run=run, settings=self.settings, admit=self._admit, accept=accept, asked=asked
             )
 
         if block is None:

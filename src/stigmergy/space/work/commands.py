@@ -67,9 +67,7 @@ def look_after(
     return (code if code >= 0 else 128 - code), (f"exit {code}" if code else None)
 
 
-def look(
-    request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event, clock: Clock
-) -> str | None:
+def look(request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event, clock: Clock) -> str | None:
     """Why a running step must stop, if it must."""
     try:
         folder.note_spending(told)
@@ -92,5 +90,3 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -25,7 +26,7 @@ class WarmProcess:
             [sys.executable, "-m", "stigmergy.space.work.pool_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=dict(env),
+            env={**env, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},  # it finds what we find
             cwd=root,
             start_new_session=True,
         )

@@ -139,9 +139,7 @@ class TupleRun:
             if not entry.admits(held):
                 raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
             env = self._environment(entry)
-            key = step_key(
-                entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt
-            )
+            key = step_key(entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt)
             if key is not None and not self._tuple.no_cache and self._hit(at, entry, key):
                 return None
             return self._execute(at, yool, entry, env, key)
@@ -166,9 +164,7 @@ class TupleRun:
         self._tell("hit", at, entry.full_name, receipt=found.id)
         return True
 
-    def _execute(
-        self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None
-    ) -> str | None:
+    def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
         with self._slots:
             if self.stop.is_set():
@@ -215,9 +211,7 @@ class TupleRun:
                 own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)
                 check_affordable(view, own, Price(), view.as_of)
 
-    def _receipt(
-        self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None
-    ) -> Receipt:
+    def _receipt(self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None) -> Receipt:
         ended = self._shop.clock.now()
         return seal(
             yool=entry.full_name,
@@ -432,5 +426,3 @@ class LaneWorkerPool:
             return False
         self._last_beat = now
         return True
-
-

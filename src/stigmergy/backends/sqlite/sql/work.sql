@@ -87,6 +87,13 @@ CREATE TABLE results (              -- receipts that may stand for another execu
     PRIMARY KEY (key, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE asked (                -- tuples by the idempotency key they were put under
+    key        TEXT    PRIMARY KEY,
+    id         BLOB    NOT NULL,
+    request    TEXT    NOT NULL,
+    accepted   BLOB
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE yools (                -- what successful executions cost so far
     name       TEXT    PRIMARY KEY,
     runs       INTEGER NOT NULL,

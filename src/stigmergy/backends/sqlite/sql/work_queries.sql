@@ -179,6 +179,12 @@ FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON 
 WHERE t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
+-- name: keep_asked
+INSERT INTO asked VALUES (?, ?, ?, ?);
+
+-- name: asked
+SELECT id, request, accepted FROM asked WHERE key = ?;
+
 -- name: depth
 SELECT waiting FROM lanes WHERE lane = ?;
 

@@ -170,6 +170,9 @@ class Projection:
             self._gather("post", path, value, 1, -one.rank, one.ordinal)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run, one.ordinal)
+        if fact.asked is not None:
+            accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
+            self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
             self._gather("put_again", raw, raw_id(fact.again))
 
@@ -310,6 +313,7 @@ _ORDER = (
     "come_in",
     "post",
     "put_again",
+    "keep_asked",
     "claim",
     "renew",
     "keep_receipt",

@@ -17,6 +17,7 @@ COMPARED = {
     "receipts": "SELECT * FROM receipts ORDER BY number",
     "links": "SELECT * FROM links ORDER BY ordinal, number",
     "results": "SELECT * FROM results ORDER BY key, number",
+    "asked": "SELECT * FROM asked ORDER BY key",
     "yools": "SELECT * FROM yools ORDER BY name",
     "running": "SELECT * FROM running ORDER BY ordinal, step",
     "lanes": "SELECT * FROM lanes WHERE waiting <> 0 OR claimed <> 0 ORDER BY lane",

@@ -16,6 +16,7 @@ from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
     ABSENT,
     STATES,
+    Asked,
     Averages,
     Fence,
     Kept,
@@ -91,12 +92,16 @@ class SqliteWorkView:
     def _is_due(self, one: Kept, epoch: int) -> bool:
         if one.state == "waiting":
             return one.ready_at <= self._as_of
-        return one.state == "claimed" and (one.until <= self._as_of or (one.fence is not None and one.fence.epoch < epoch))
+        return one.state == "claimed" and (
+            one.until <= self._as_of or (one.fence is not None and one.fence.epoch < epoch)
+        )
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
         """Tuples that are in the space."""
         found = map(kept_from, self._candidates(pattern, after))
-        return [one for one, _ in zip((one for one in found if pattern.matches(fields_of(one))), range(limit), strict=False)]
+        return [
+            one for one, _ in zip((one for one in found if pattern.matches(fields_of(one))), range(limit), strict=False)
+        ]
 
     def _candidates(self, pattern: Pattern, after: int) -> Iterator[Any]:
         wanted = pattern.equal_to("id")
@@ -113,6 +118,13 @@ class SqliteWorkView:
         if isinstance(lane, str):
             return self._rows("in_lane", lane, after)
         return self._rows("everything", after)
+
+    def asked(self, key: str) -> Asked | None:
+        """The tuple that was put under an idempotency key."""
+        row = self._one("asked", key)
+        if row is None:
+            return None
+        return Asked(id=print_id(row[0]), request=row[1], accepted=print_id(row[2]) if row[2] else None)
 
     def waiting(self, lane: str) -> int:
         """How many tuples wait in a lane."""
