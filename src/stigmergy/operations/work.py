@@ -119,8 +119,9 @@ class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     lane: Annotated[str | None, Meta(description="Only this lane's")] = None
     state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
     pattern: Annotated[
-        dict[str, Any], Meta(description="Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}")
-    ] = {}
+        dict[str, Any] | UnsetType,
+        Meta(description="Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}"),
+    ] = UNSET
     timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
 
 
@@ -158,7 +159,7 @@ def _pattern(context: Context, request: TuplePattern) -> Any:
     """The pattern asked for, within what the caller may see."""
     from stigmergy.space.tuples import read_pattern
 
-    asked = dict(request.pattern)
+    asked = {} if request.pattern is UNSET else dict(request.pattern)
     for name in ("lane", "state"):
         if (value := getattr(request, name)) is not None:
             asked[name] = value
@@ -238,7 +239,7 @@ def _observed(view: WorkView, one: Kept) -> Observed:
 
 def _visible(caller: Caller, view: WorkView, tuple_id: str) -> Kept:
     """A tuple of the caller's run; an admin sees all."""
-    one = view.tuple(tuple_id)
+    one = view.find(tuple_id)
     if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
         raise TupleNotFound(field="id", used=tuple_id)
     return one
@@ -279,7 +280,7 @@ def _receipt(context: Context, receipt_id: str) -> Receipt:
     with context.workbench.space.store.read() as view:
         receipt = view.receipt(receipt_id)
         if receipt is not None:
-            one = view.tuple(receipt.tuple_id)
+            one = view.find(receipt.tuple_id)
             if context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id):
                 return receipt
     raise ReceiptNotFound(field="id", used=receipt_id)

@@ -68,7 +68,7 @@ class WorkState:
         self.asked: dict[str, Asked] = {}
         self.reign = Reign()
 
-    def tuple(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
         return self.tuples.get(tuple_id)
 
@@ -227,7 +227,7 @@ class MemoryWorkView:
         """The epoch claims are made in."""
         return self._state.reign
 
-    def tuple(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
         return self._state.tuples.get(tuple_id)
 

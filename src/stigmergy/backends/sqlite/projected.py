@@ -218,9 +218,13 @@ class Projected(ABC, Generic[A, V]):
     def _caught_up(self) -> tuple[apsw.Connection, A]:
         """The writing connection with the index brought up to the journal. The caller holds the lock."""
         known, writer = self._known, self._writer
-        if known is not None and writer is not None and known.place.offset == self._journal.size():
-            if _identity(self._index_name) == self._writer_file:
-                return writer, known
+        if (
+            known is not None
+            and writer is not None
+            and known.place.offset == self._journal.size()
+            and _identity(self._index_name) == self._writer_file
+        ):
+            return writer, known
         for _ in range(3):
             try:
                 writer = self._open_writer()

@@ -68,7 +68,7 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.errors import RunNotFound
     from stigmergy.space.work import is_dead
 
-    with _opened(session, given["modules"]) as (gateway, shop):
+    with _opened(session, given["modules"]) as (_, shop):
         space = shop.space
         with space.store.read() as view:
             runs = [each.run for each in view.runs()]

@@ -654,7 +654,7 @@ class Methods(ABC):
         *,
         lane: str | None = None,
         state: str | None = None,
-        pattern: dict[str, Any] = (),
+        pattern: dict[str, Any] | UnsetType = UNSET,
         timeout: float = 0.0,
     ) -> TupleAnswer:
         """Read the oldest tuple that matches a pattern, and leave it there.
@@ -672,7 +672,7 @@ class Methods(ABC):
         *,
         lane: str | None = None,
         state: str | None = None,
-        pattern: dict[str, Any] = (),
+        pattern: dict[str, Any] | UnsetType = UNSET,
         timeout: float = 0.0,
         idempotency_key: str | None = None,
     ) -> TupleAnswer:

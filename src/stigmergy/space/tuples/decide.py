@@ -99,14 +99,14 @@ def put(
     fresh: set[str] = set()
     depth: dict[str, int] = {}
     for draft in drafts:
-        if draft.named and (draft.id in fresh or view.tuple(draft.id) is not None):
+        if draft.named and (draft.id in fresh or view.find(draft.id) is not None):
             answers.append(Put(id=draft.id, new=False))
             continue
         admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
-        if parent is not None and parent not in fresh and view.tuple(parent) is None:
+        if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
-        while draft.id in fresh or (not draft.named and view.tuple(draft.id) is not None):
+        while draft.id in fresh or (not draft.named and view.find(draft.id) is not None):
             draft = moved_on(draft)
         if lane not in depth:
             depth[lane] = view.waiting(lane)
@@ -135,7 +135,7 @@ def put(
 
 def take(view: WorkView, pattern: Pattern, *, by: str) -> tuple[list[Fact], Kept | None]:
     """Take one waiting tuple out for good."""
-    found = [each for each in view.claimable(pattern, epoch=view.reign().epoch, limit=1)]
+    found = view.claimable(pattern, epoch=view.reign().epoch, limit=1)
     if not found:
         return [], None
     return [TupleTaken(id=found[0].id, by=by)], found[0]
@@ -204,7 +204,7 @@ def renew(
 
 def check_held(view: WorkView, tuple_id: str, fence: Fence) -> Kept:
     """The tuple, if it is still held by whoever has this fence; a lease that has run out is not held any more."""
-    one = view.tuple(tuple_id)
+    one = view.find(tuple_id)
     if one is None:
         raise TupleNotFound(field="id", used=tuple_id)
     reign = view.reign()
@@ -308,13 +308,13 @@ def release(
 
 def let_go(view: WorkView, ids: Iterable[str], *, reason: str) -> tuple[list[Fact], list[str]]:
     """Take tuples from whoever holds them, who is known to be dead; tells which."""
-    found = [one for each in ids if (one := view.tuple(each)) is not None and one.state == "claimed"]
+    found = [one for each in ids if (one := view.find(each)) is not None and one.state == "claimed"]
     return [TupleReleased(id=one.id, reason=reason) for one in found], [one.id for one in found]
 
 
 def cancel(view: WorkView, tuple_id: str) -> tuple[list[Fact], Receipt]:
     """End a tuple that waits or is being worked on; whoever holds it may write no more."""
-    one = view.tuple(tuple_id)
+    one = view.find(tuple_id)
     if one is None or one.state == "taken":
         raise TupleNotFound(field="id", used=tuple_id)
     if one.state in ENDED:
@@ -332,7 +332,7 @@ def put_again(
     admit: Callable[[Checked], None],
 ) -> tuple[list[Fact], list[Put]]:
     """Put a dead letter once more, as a new tuple that says the same."""
-    one = view.tuple(tuple_id)
+    one = view.find(tuple_id)
     if one is None or one.state == "taken":
         raise TupleNotFound(field="id", used=tuple_id)
     if one.state != "dead" or one.again is not None:
@@ -412,7 +412,7 @@ def _alarms(view: WorkView, one: Kept, more: Price, settings: SpaceSettings) -> 
             "priority": 100,
         }
         draft = read_tuple(fields, each.tuple.authority, view.as_of)
-        while view.tuple(draft.id) is not None:
+        while view.find(draft.id) is not None:
             draft = moved_on(draft)
         facts.append(TupleOut(id=draft.id, run=each.run, tuple=msgspec.Raw(draft.body)))
         facts.append(AlarmRaised(id=each.id, alarm=draft.id))

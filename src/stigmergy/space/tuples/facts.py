@@ -11,7 +11,7 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", omit_de
     pass
 
 
-class TupleOut(_Fact, tag="tuple.out"):
+class TupleOut(_Fact, frozen=True, tag="tuple.out"):
     """A tuple came into the space."""
 
     id: str
@@ -28,14 +28,14 @@ class TupleOut(_Fact, tag="tuple.out"):
     """The digest of what was asked then."""
 
 
-class TupleTaken(_Fact, tag="tuple.taken"):
+class TupleTaken(_Fact, frozen=True, tag="tuple.taken"):
     """A tuple was taken out for good."""
 
     id: str
     by: str
 
 
-class TupleClaimed(_Fact, tag="tuple.claimed"):
+class TupleClaimed(_Fact, frozen=True, tag="tuple.claimed"):
     """A worker holds a tuple until a moment."""
 
     id: str
@@ -45,14 +45,14 @@ class TupleClaimed(_Fact, tag="tuple.claimed"):
     until: int
 
 
-class LeaseRenewed(_Fact, tag="lease.renewed"):
+class LeaseRenewed(_Fact, frozen=True, tag="lease.renewed"):
     """The worker goes on holding it."""
 
     id: str
     until: int
 
 
-class TupleReleased(_Fact, tag="tuple.released"):
+class TupleReleased(_Fact, frozen=True, tag="tuple.released"):
     """A worker gave a tuple back."""
 
     id: str
@@ -63,7 +63,7 @@ class TupleReleased(_Fact, tag="tuple.released"):
     reason: str | None = None
 
 
-class StepStarted(_Fact, tag="step.started"):
+class StepStarted(_Fact, frozen=True, tag="step.started"):
     """A step began, with something set aside for it."""
 
     id: str
@@ -72,7 +72,7 @@ class StepStarted(_Fact, tag="step.started"):
     tokens: int = 0
 
 
-class StepCost(_Fact, tag="step.cost"):
+class StepCost(_Fact, frozen=True, tag="step.cost"):
     """A step under way has spent something more."""
 
     id: str
@@ -81,7 +81,7 @@ class StepCost(_Fact, tag="step.cost"):
     tokens: int = 0
 
 
-class StepDone(_Fact, tag="step.done"):
+class StepDone(_Fact, frozen=True, tag="step.done"):
     """A step was executed, with or without success."""
 
     id: str
@@ -93,7 +93,7 @@ class StepDone(_Fact, tag="step.done"):
     tokens: int = 0
 
 
-class StepHit(_Fact, tag="step.hit"):
+class StepHit(_Fact, frozen=True, tag="step.hit"):
     """A step had been executed before, on the same input."""
 
     id: str
@@ -102,7 +102,7 @@ class StepHit(_Fact, tag="step.hit"):
     """The original receipt's id."""
 
 
-class TupleDone(_Fact, tag="tuple.done"):
+class TupleDone(_Fact, frozen=True, tag="tuple.done"):
     """A tuple has come to its end."""
 
     id: str
@@ -112,7 +112,7 @@ class TupleDone(_Fact, tag="tuple.done"):
     receipt: Receipt
 
 
-class AlarmRaised(_Fact, tag="budget.alarm"):
+class AlarmRaised(_Fact, frozen=True, tag="budget.alarm"):
     """A tuple has spent so much of its budget that somebody should know."""
 
     id: str
@@ -120,14 +120,14 @@ class AlarmRaised(_Fact, tag="budget.alarm"):
     """The tuple that says so."""
 
 
-class EpochBegun(_Fact, tag="epoch.begun"):
+class EpochBegun(_Fact, frozen=True, tag="epoch.begun"):
     """The machine was started anew: nobody who held a claim before is alive."""
 
     epoch: int
     boot: str
 
 
-class BodyDamaged(_Fact, tag="body.damaged"):
+class BodyDamaged(_Fact, frozen=True, tag="body.damaged"):
     """A body a receipt names is not what it was; the receipt serves as no hit any more."""
 
     receipt: str

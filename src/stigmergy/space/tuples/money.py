@@ -27,7 +27,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 class Family(Protocol):
     """Whoever can find a tuple by its id."""
 
-    def tuple(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
         ...
 
@@ -46,7 +46,7 @@ def lineage(view: Family, one: Kept) -> Iterator[Kept]:
         if found is None:
             return
         yield found
-        found = view.tuple(found.parent) if found.parent else None
+        found = view.find(found.parent) if found.parent else None
 
 
 def check_affordable(view: Family, one: Kept, price: Price, now: int) -> None:

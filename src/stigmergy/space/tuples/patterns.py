@@ -3,7 +3,7 @@
     {"lane": "build", "map_pos.stack": {"prefix": "dot"}, "priority": {"ge": 5}, "flags.no_cache": {"exists": false}}
 
 A field is named by its path, a step of a list by its position. A plain value means equal. Besides the tuple's own
-fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; anything else does not match.
+fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; nothing else matches.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class WorkView(Protocol):
         """The epoch claims are made in."""
         ...
 
-    def tuple(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id, in whatever state."""
         ...
 

@@ -274,7 +274,7 @@ def authority_of(stamped: Mapping[str, Any]) -> str:
 
 def found(view: WorkView, tuple_id: str) -> Kept:
     """The tuple of that id, if it is in the space."""
-    one = view.tuple(tuple_id)
+    one = view.find(tuple_id)
     if one is None or one.state == "taken":
         raise TupleNotFound(field="id", used=tuple_id[:80])
     return one

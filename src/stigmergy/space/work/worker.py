@@ -205,7 +205,7 @@ class TupleRun:
         space = self._shop.space
         space.spend(self.claim, at, more)
         with space.store.read() as view:
-            one = view.tuple(self.claim.id)
+            one = view.find(self.claim.id)
             if one is not None:
                 # What is set aside counts for nothing here: it was set aside for this.
                 own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)

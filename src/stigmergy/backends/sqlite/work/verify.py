@@ -9,8 +9,8 @@ from stigmergy.backends.sqlite.index import connect, remove_index
 from stigmergy.operations.ports import Finding
 
 COMPARED = {
-    "applied": "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch, boot,"
-    " counter FROM applied",
+    "applied": "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch,"
+    " boot, counter FROM applied",
     "bodies": "SELECT * FROM bodies ORDER BY ordinal",
     "tuples": "SELECT * FROM tuples ORDER BY ordinal",
     "posted": "SELECT * FROM posted ORDER BY path, value, live, rank, ordinal",

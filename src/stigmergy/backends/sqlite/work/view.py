@@ -50,7 +50,7 @@ class SqliteWorkView:
         applied = self._applied
         return Reign(epoch=applied.epoch, boot=applied.boot, counter=applied.counter)
 
-    def tuple(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
         if not is_digest(tuple_id):
             return None
@@ -65,8 +65,7 @@ class SqliteWorkView:
             if value is not ABSENT:
                 rest = pattern.without(path)
                 rows = self._rows("posted_live", path, encode(value).decode())
-                found = (one for one in map(kept_from, rows) if self._is_due(one, epoch))
-                return _first(found, rest, limit)
+                return _first((one for one in map(kept_from, rows) if self._is_due(one, epoch)), rest, limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
         lanes = [lane] if lane is not ABSENT else [row[0] for row in self._rows("busy_lanes")]
