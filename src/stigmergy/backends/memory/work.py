@@ -159,8 +159,6 @@ class WorkState:
         )
 
     def _keep_receipt(self, receipt: Receipt, run: str) -> None:
-        if receipt.id in self.receipts:
-            return
         self.receipts[receipt.id] = receipt
         self.receipt_runs.append((run, receipt.id))
         self.of_tuple.setdefault(receipt.tuple_id, []).append(receipt.id)
@@ -276,6 +274,10 @@ class MemoryWorkView:
     def receipt(self, receipt_id: str) -> Receipt | None:
         """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
+
+    def has_receipt(self, receipt_id: str) -> bool:
+        """Whether there is a receipt of that id."""
+        return receipt_id in self._state.receipts
 
     def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""

@@ -97,6 +97,7 @@ def result_sha(*, yool: str, exit: int, stdout_sha: str, stderr_sha: str, artifa
     return digest_of([yool, exit, stdout_sha, stderr_sha, found])
 
 
+_NO_COST = Cost()
 _NOTHING: dict[tuple[str, int], str] = {}
 
 
@@ -133,12 +134,19 @@ def seal(
         stdout_sha=stdout_sha,
         stderr_sha=stderr_sha,
         artifacts=artifacts,
-        cost=cost or Cost(),
+        cost=_NO_COST if cost is None else _with_floats(cost),
         result_sha=result,
         schema=SCHEMA,
         **more,
     )
     return msgspec.structs.replace(draft, id=receipt_id(draft))
+
+
+def _with_floats(cost: Cost) -> Cost:
+    """The cost as it is read back: 1 and 1.0 are equal, and print and hash differently."""
+    if type(cost.usd) is float and type(cost.disk_mb) is float:
+        return cost
+    return msgspec.structs.replace(cost, usd=float(cost.usd), disk_mb=float(cost.disk_mb))
 
 
 def receipt_id(receipt: Receipt) -> str:

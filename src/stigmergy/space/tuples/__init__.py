@@ -17,7 +17,7 @@ from stigmergy.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
-from stigmergy.space.tuples.keep import after_claim, after_end, after_release, fields_of, kept_of, posted, shown
+from stigmergy.space.tuples.keep import after_claim, after_end, after_release, fields_of, kept_of, posted, posting, shown
 from stigmergy.space.tuples.money import Price, check_affordable, lineage, projected
 from stigmergy.space.tuples.patterns import ABSENT, Pattern, read_pattern
 from stigmergy.space.tuples.ports import (
@@ -108,6 +108,7 @@ __all__ = [
     "kept_of",
     "lineage",
     "posted",
+    "posting",
     "projected",
     "read_limits",
     "read_pattern",

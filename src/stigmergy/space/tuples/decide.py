@@ -255,9 +255,11 @@ def _settled(view: WorkView, result: Settled, settings: SpaceSettings) -> list[F
     one = check_held(view, result.id, result.fence)
     facts: list[Fact] = []
     spent_micros = spent_tokens = 0
-    for receipt in result.receipts:
+    for receipt in {each.id: each for each in result.receipts}.values():
         if receipt.tuple_id != one.id or receipt.step is None:
             raise ReceiptForeign(field="receipt", used=receipt.id)
+        if view.has_receipt(receipt.id):  # told twice
+            continue
         before = view.running(one.id, receipt.step)
         micros, tokens = receipt.cost.micros, receipt.cost.tokens
         if before is not None:
@@ -384,7 +386,7 @@ def whole(
         tokens_in=sum(each.cost.tokens_in for each in own),
         tokens_out=sum(each.cost.tokens_out for each in own),
         wall_ms=sum(each.cost.wall_ms for each in own),
-        disk_mb=sum(each.cost.disk_mb for each in own),
+        disk_mb=round(sum(each.cost.disk_mb for each in own), 6),
     )
     return seal(
         yool=WHOLE,

@@ -98,8 +98,17 @@ def posted(body: bytes, indexed: tuple[str, ...]) -> list[tuple[str, str]]:
     if not indexed:
         return []
     fields = msgspec.json.decode(body)
-    found = ((path, look_up(fields, path)) for path in indexed)
-    return [(path, _encode(value).decode()) for path, value in found if value is not ABSENT]
+    found = ((path, posting(look_up(fields, path))) for path in indexed)
+    return [(path, value) for path, value in found if value is not None]
+
+
+def posting(value: Any) -> str | None:
+    """A value as tuples are posted by it: equal values have equal ones; none for what is not a single value."""
+    if value is ABSENT or isinstance(value, dict | list):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return _encode(value).decode()
 
 
 def shown(one: Kept, receipts: list[str]) -> dict[str, Any]:

@@ -125,6 +125,10 @@ class WorkView(Protocol):
         """The receipt of that id."""
         ...
 
+    def has_receipt(self, receipt_id: str) -> bool:
+        """Whether there is a receipt of that id."""
+        ...
+
     def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run in the order they came, each with its number, behind a number."""
         ...

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, encode, print_id, raw_id
+from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, print_id, raw_id
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
@@ -26,6 +26,7 @@ from stigmergy.space.tuples import (
     RunFigures,
     Running,
     fields_of,
+    posting,
 )
 
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
@@ -61,10 +62,10 @@ class SqliteWorkView:
         """Tuples that wait and are due, or whose claim has ended."""
         lane = pattern.equal_to("lane")
         for path in self._applied.indexed:
-            value = pattern.equal_to(path)
-            if value is not ABSENT:
+            value = posting(pattern.equal_to(path))
+            if value is not None:
                 rest = pattern.without(path)
-                rows = self._rows("posted_live", path, encode(value).decode())
+                rows = self._rows("posted_live", path, value)
                 return _first((one for one in map(kept_from, rows) if self._is_due(one, epoch)), rest, limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
@@ -108,9 +109,9 @@ class SqliteWorkView:
             row = self._one("tuple", raw_id(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
             return iter([row] if row and row[0] > after and row[2] != "taken" else [])
         for path in self._applied.indexed:
-            value = pattern.equal_to(path)
-            if value is not ABSENT:
-                return self._rows("posted_all", path, encode(value).decode(), after)
+            value = posting(pattern.equal_to(path))
+            if value is not None:
+                return self._rows("posted_all", path, value, after)
         if pattern.equal_to("state") == "dead":
             return self._rows("dead", after)
         lane = pattern.equal_to("lane")
@@ -154,6 +155,10 @@ class SqliteWorkView:
         """The receipt of that id."""
         row = self._one("receipt", raw_id(receipt_id)) if is_digest(receipt_id) else None
         return _decode_receipt(row[0]) if row else None
+
+    def has_receipt(self, receipt_id: str) -> bool:
+        """Whether there is a receipt of that id."""
+        return self._one("receipt_known", raw_id(receipt_id)) is not None
 
     def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
