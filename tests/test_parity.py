@@ -31,7 +31,7 @@ BESIDE_OPERATIONS = {
     "catalog diff",
 }
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-STREAMS = {"events"}
+STREAMS = {"events", "tuple_events"}
 """What HTTP offers beside the operations, in its document too: a stream has no answer that ends, so it is none."""
 
 

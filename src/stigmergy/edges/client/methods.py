@@ -25,16 +25,7 @@ from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageA
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
-from stigmergy.operations.work import (
-    Cancelled,
-    DeadLetters,
-    Dispatched,
-    Observed,
-    ReceiptAnswer,
-    ReceiptVerified,
-    RunsAnswer,
-    TupleAnswer,
-)
+from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, RunsAnswer, TupleAnswer
 
 T = TypeVar("T")
 

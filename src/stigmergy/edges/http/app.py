@@ -17,6 +17,7 @@ from stigmergy.edges.http.events import EVENTS, EventStreams
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.sessions import Codes, session_operations
+from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
 from stigmergy.version import __version__
@@ -59,6 +60,7 @@ def create_app(
         methods[path] = {"GET": file}
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
+    methods["/tuple/{id}/events"] = {"GET": TupleStreams(gateway)}
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
     paths = sorted(methods, key=lambda path: (path.count("{"), path))
     app = Starlette(
@@ -72,7 +74,8 @@ def create_app(
 
 
 def _files(operations: list[Operation[Any, Any]], public: frozenset[str]) -> dict[str, File]:
-    files = {"/openapi.json": File(openapi(operations, public, {"/events": {"get": EVENTS}}), "application/json")}
+    streams = {"/events": {"get": EVENTS}, "/tuple/{id}/events": {"get": TUPLE_EVENTS}}
+    files = {"/openapi.json": File(openapi(operations, public, streams), "application/json")}
     for name in schema_names():
         files[f"/schemas/{name}"] = File(schema_bytes(name), "application/schema+json")
     for path, (name, content_type) in _PAGE.items():

@@ -16,10 +16,26 @@ _NOT_SHOWN = {
     "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys"}),
     "query_engrams": frozenset({"scope", "cursor"}),
     "catalog_list_by_lane": frozenset({"cursor"}),
+    "tuple_dispatch": frozenset(
+        {
+            "map_pos",
+            "agent_terms",
+            "src_ptr",
+            "parent_id",
+            "flags",
+            "priority",
+            "schema",
+            "id",
+            "authority",
+            "receipts",
+            "created_at",
+        }
+    ),
+    "receipt_get": frozenset({"intoto"}),
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
-_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "name", "lane", SPEAK_AS})
+_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "name", "lane", "id", SPEAK_AS})
 """Fields whose names say what an agent has to know; `as` is explained once, in the server's instructions."""
 
 _SAYS_LITTLE = frozenset(

@@ -17,7 +17,16 @@ from stigmergy.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
-from stigmergy.space.tuples.keep import after_claim, after_end, after_release, fields_of, kept_of, posted, posting, shown
+from stigmergy.space.tuples.keep import (
+    after_claim,
+    after_end,
+    after_release,
+    fields_of,
+    kept_of,
+    posted,
+    posting,
+    shown,
+)
 from stigmergy.space.tuples.money import Price, check_affordable, lineage, projected
 from stigmergy.space.tuples.patterns import ABSENT, Pattern, read_pattern
 from stigmergy.space.tuples.ports import (

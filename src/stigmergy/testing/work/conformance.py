@@ -130,9 +130,7 @@ class Linda:
     def test_whoever_waits_is_woken(self, harness: WorkHarness) -> None:
         """A blocked `in` gets the tuple that comes, without asking again and again."""
         got: list[Any] = []
-        waiter = threading.Thread(
-            target=lambda: got.append(harness.space.in_({"lane": "late"}, by="me", timeout=30.0))
-        )
+        waiter = threading.Thread(target=lambda: got.append(harness.space.in_({"lane": "late"}, by="me", timeout=30.0)))
         waiter.start()
         (one,) = put(harness, draft("late"))
         waiter.join(20)
@@ -153,9 +151,7 @@ class Linda:
         first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
-        refused(
-            IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2")
-        )
+        refused(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
 
     def test_a_full_lane_refuses_or_is_waited_for(self, harness: WorkHarness) -> None:
         """Backpressure by the depth of the queue. # YT-06"""

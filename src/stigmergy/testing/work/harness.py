@@ -85,9 +85,7 @@ class MemoryWorkHarness:
 class SqliteWorkHarness:
     """The work on disk, in a folder of its own."""
 
-    def __init__(
-        self, folder: Path, clock: TurningClock | None = None, settings: SpaceSettings | None = None
-    ) -> None:
+    def __init__(self, folder: Path, clock: TurningClock | None = None, settings: SpaceSettings | None = None) -> None:
         self.folder = folder
         self.clock = clock or TurningClock()
         self._settings = settings

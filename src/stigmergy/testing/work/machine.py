@@ -117,9 +117,7 @@ class WorkAgrees(RuleBasedStateMachine):
     @rule(one=tuples)
     def out_again_with_its_id(self, one: str) -> None:
         """Put what is there already."""
-        self.both(
-            lambda space: space.out({**space.shown(one), "receipts": []}, authority=PERSON, run=RUN)
-        )
+        self.both(lambda space: space.out({**space.shown(one), "receipts": []}, authority=PERSON, run=RUN))
 
     @rule(target=tuples, key=st.sampled_from(("k1", "k2")), request=st.sampled_from(("r1", "r2")))
     def dispatch(self, key: str, request: str) -> Any:
