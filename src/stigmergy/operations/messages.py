@@ -325,9 +325,8 @@ def _read(context: Context, text: str, kind: MessageKind) -> Reading:
     """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
     reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
-    if reading.message is not None:
-        check_no_secrets(message_object(_kept(reading.message)))  # by its sections, escapes undone
-    check_no_secrets({"text": text})
+    sections = message_object(_kept(reading.message)) if reading.message is not None else {}
+    check_no_secrets({**sections, "text": text})  # by its sections first, escapes undone
     return reading
 
 
