@@ -97,6 +97,9 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
+    context.evidence.look_ahead(
+        pair for checked in message.engrams for pair in zip(checked.pointers, checked.addresses, strict=True)
+    )
     prepared = []
     for position, checked in enumerate(message.engrams):
         with naming(f"ENGRAMS[{position}]"):

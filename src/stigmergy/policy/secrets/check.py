@@ -77,8 +77,9 @@ def _search(value: object, field: str) -> Iterator[tuple[str, str]]:
         if not quiet and len(text) >= SHORTEST:
             for secret in find_secrets(text):
                 yield where, secret.kind
-        if name and (kind := named(name, text)):
-            yield where, kind
+        told = named(name, text) if name else None
+        if told is not None:
+            yield where, told
 
 
 def _walk(value: object, field: str) -> Iterator[tuple[str, str | None, str]]:
