@@ -207,8 +207,9 @@ def put_or_confirm(
     `beside` are those put in the same commit; to say again what one of them says is no fact.
     """
     fact = _fact(context, view, prepared, found_in, beside)
+    refs = {pointer.ref for pointer in fact.engram.pointers}
     for put in beside.values() if not prepared.checked.id else ():
-        same_place = place_key(put.engram.pointers) == place_key(fact.engram.pointers)
+        same_place = {pointer.ref for pointer in put.engram.pointers} == refs
         if same_place and put.engram.scope == fact.engram.scope and alike(fact.engram, put.engram):
             return None, put.engram
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)

@@ -81,6 +81,11 @@ class Index:
         """How many blobs of all that were ever read hold a line."""
         return self._cache.count(hash_line(line), RARE)
 
+    def known(self, lines: Iterable[str]) -> set[str]:
+        """Those of the lines that any blob holds of all that were ever read."""
+        hashes = {hash_line(line): line for line in lines}
+        return {hashes[found] for found in self._cache.known(list(hashes))}
+
     def holders(self, commit: Commit, line: str) -> list[str]:
         """The paths of a commit whose files hold a line, sorted."""
         found = (commit.paths.get(blob, ()) for blob in self._cache.blobs(hash_line(line)))

@@ -207,6 +207,8 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
 }
 _LITERALS: Final = frozenset(literal for literals in NEEDED.values() for literal in literals)
 _CHARACTERS: Final = frozenset(literal for literal in _LITERALS if len(literal) == 1)
+_Counted = tuple[str, re.Pattern[str], int]
+_Placed = tuple[str, re.Pattern[str]]
 _LONGER: Final = tuple(sorted(_LITERALS - _CHARACTERS))
 
 
@@ -354,9 +356,7 @@ def _held(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _worth_trying(
-    held: frozenset[str],
-) -> tuple[list[tuple[str, re.Pattern[str], int]], list[tuple[str, re.Pattern[str]]], list[tuple[str, re.Pattern[str]]]]:
+def _worth_trying(held: frozenset[str]) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
     """The patterns that can find anything in a line that holds just these literals."""
 
     def possible(name: str) -> bool:
