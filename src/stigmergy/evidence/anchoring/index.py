@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from stigmergy.core import is_hex
+from stigmergy.core import Memo, is_hex
 from stigmergy.evidence.anchoring.cache import CacheLost, LineCache
 from stigmergy.evidence.anchoring.lines import Text, hash_line, hash_lines
 from stigmergy.evidence.pointers import GitRepository
-from stigmergy.evidence.pointers.memo import Memo
 
 MAX_BLOB = 1024 * 1024
 """Larger files are not looked into."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.core import is_hex
+from stigmergy.core import Memo, is_hex
 from stigmergy.errors import (
     FileNotFound,
     GitTrouble,
@@ -26,7 +26,6 @@ from stigmergy.errors import (
     StigmergyError,
 )
 from stigmergy.evidence.pointers.batch import Batch, GitObject
-from stigmergy.evidence.pointers.memo import Memo
 from stigmergy.evidence.pointers.process import Done, git_command, git_environment, run_git
 from stigmergy.evidence.pointers.snapshot import take_snapshot
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from stigmergy.core import digest, is_hex
+from stigmergy.core import Memo, digest, is_hex
 from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
@@ -19,7 +19,6 @@ from stigmergy.evidence.pointers.addresses import (
     UrlAddress,
 )
 from stigmergy.evidence.pointers.grammar import check
-from stigmergy.evidence.pointers.memo import Memo
 
 A = TypeVar("A", contravariant=True)
 
