@@ -69,12 +69,12 @@ COMMANDS: dict[str, Entry] = {
     "grant issue": Entry(
         TEAM,
         "Let a child read more than its turn allows.",
-        "stig grant issue coder repo:src/refunds.py#L1-L200@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --cap-tokens 500",
+        "stig grant issue coder src/refunds.py:1-200 --cap-tokens 500",
     ),
     "grant ask": Entry(
         TEAM,
         "Ask your parent to let you read more.",
-        'stig grant ask repo:src/refunds.py@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --reason "To check the limit"',
+        'stig grant ask src/refunds.py --reason "To check the limit"',
     ),
     "grant check": Entry(
         TEAM,
