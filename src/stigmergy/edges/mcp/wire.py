@@ -14,14 +14,13 @@ import anyio
 import msgspec
 from anyio import from_thread, lowlevel
 from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
+from mcp.types import PARSE_ERROR, JSONRPCError, JSONRPCResponse
 
 from stigmergy.core import read_json
 from stigmergy.errors import BodyTooLarge, StigmergyError
 
 MAX_LINE = 1024 * 1024
 
-_PARSE_ERROR = -32700
 _TOOL_CALL = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,80}")\s*,\s*"method"\s*:\s*"tools/call"'
 )
@@ -36,15 +35,16 @@ def take_stdin() -> BinaryIO:
     return os.fdopen(ours, "rb")
 
 
-def tell(value: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
-    """The result of a tool call: the same object as structure, and as text for clients that know only that."""
-    text = msgspec.json.encode(value).decode()
-    return {
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": value,
-        "isError": is_error,
-        "resultType": "complete",
-    }
+def tell(value: dict[str, Any] | str, *, is_error: bool = False) -> dict[str, Any]:
+    """The result of a tool call: an object as structure, and as text for clients that know only that; prose as text.
+
+    Clients that know structure show a model nothing else, so prose must come without any.
+    """
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    told: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": is_error, "resultType": "complete"}
+    if not isinstance(value, str):
+        told["structuredContent"] = value
+    return told
 
 
 class Lines:
@@ -104,15 +104,22 @@ class Lines:
 
     async def _refuse(self, line: bytes, refusal: StigmergyError) -> None:
         await self._has_out.wait()
-        problem = refusal.problem()
-        call = _call_id(line)
-        answer: JSONRPCResponse | JSONRPCError
-        if call is not None:
-            answer = JSONRPCResponse(jsonrpc="2.0", id=call, result=tell(problem, is_error=True))
-        else:
-            error = ErrorData(code=_PARSE_ERROR, message=refusal.title, data=problem)
-            answer = JSONRPCError(jsonrpc="2.0", id=None, error=error)
-        await self._out.send(SessionMessage(answer))
+        answer, is_call = refused(line, refusal)
+        model = JSONRPCResponse if is_call else JSONRPCError
+        await self._out.send(SessionMessage(model.model_validate(answer)))
+
+
+def refused(text: bytes, refusal: StigmergyError) -> tuple[dict[str, Any], bool]:
+    """What is answered to something the protocol is not shown, and whether that was a tool call, as far as one can tell.
+
+    A call is answered with the problem as its result, which is what a model reads.
+    """
+    problem = refusal.problem()
+    call = _call_id(text)
+    if call is not None:
+        return {"jsonrpc": "2.0", "id": call, "result": tell(problem, is_error=True)}, True
+    error = {"code": PARSE_ERROR, "message": refusal.title, "data": problem}
+    return {"jsonrpc": "2.0", "id": None, "error": error}, False
 
 
 def _call_id(line: bytes) -> int | str | None:
