@@ -17,7 +17,9 @@ from tests.projects import Repository
 pytestmark = [pytest.mark.parametrize("way", WAYS), pytest.mark.parametrize("mode", GENERATIONS)]
 
 
-def test_an_agent_puts_finds_and_reads(repository: Repository, settings: Settings, way: str, mode: str) -> None:  # EB-29
+def test_an_agent_puts_finds_and_reads(
+    repository: Repository, settings: Settings, way: str, mode: str
+) -> None:  # EB-29
     async def talk(client: Client) -> None:
         put = await client.call_tool(
             "less_put_engram", {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-12"], "kind": "risk"}
@@ -76,7 +78,10 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
         brief = await client.read_resource("stig://brief")
         assert "[fact] A fact." in brief.contents[0].text  # type: ignore[union-attr]
         if mode != "legacy":
-            assert [(each.ttl_ms, each.cache_scope) for each in (kept, brief)] == [(60_000, "private"), (5000, "private")]
+            assert [(each.ttl_ms, each.cache_scope) for each in (kept, brief)] == [
+                (60_000, "private"),
+                (5000, "private"),
+            ]
         for uri, code in (
             ("stig://engram/01K7Z3V5QX0000000000000000", "ENGRAM_NOT_FOUND"),
             ("stig://engram/", "FIELD_VALUE"),

@@ -18,6 +18,7 @@ from stigmergy.settings import Settings
 from tests.mcp.ways import GENERATIONS, command, over_pipes, problem_of
 from tests.projects import Repository, make_gateway
 
+
 @pytest.mark.parametrize("mode", GENERATIONS)
 def test_before_there_is_a_project_every_tool_says_what_to_do(
     repository: Repository, settings: Settings, mode: str

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stigmergy.edges.http.answers import File, Headers, send_json
 from stigmergy.edges.http.calls import Endpoint, route_of
-from stigmergy.edges.http.events import EVENTS, EventStreams
+from stigmergy.edges.http.events import EventStreams
+from stigmergy.edges.http.events_entry import EVENTS
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
 from stigmergy.edges.http.mcp import METHODS, McpEndpoint
 from stigmergy.edges.http.openapi import openapi

@@ -110,7 +110,7 @@ class Lines:
 
 
 def refused(text: bytes, refusal: StigmergyError) -> tuple[dict[str, Any], bool]:
-    """What is answered to something the protocol is not shown, and whether that was a tool call, as far as one can tell.
+    """What is answered to something the protocol is not shown, and whether it was a tool call, if one can tell.
 
     A call is answered with the problem as its result, which is what a model reads.
     """
