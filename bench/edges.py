@@ -91,12 +91,14 @@ def _cold(command: list[str], env: dict[str, str]) -> float:
     return statistics.median(times)
 
 
-def at_a_steady_rate(calls: Sequence[Callable[[], object]], seconds: int = PACED_SECONDS) -> list[float]:
+def at_a_steady_rate(
+    calls: Sequence[Callable[[], object]], seconds: int = PACED_SECONDS, rate: int = PACED_RATE
+) -> list[float]:
     """How long each call took from the moment it was due, in microseconds, sorted."""
     times = []
     start = time.perf_counter()
-    for number in range(PACED_RATE * seconds):
-        due = start + number / PACED_RATE
+    for number in range(rate * seconds):
+        due = start + number / rate
         wait = due - time.perf_counter()
         if wait > 0:
             time.sleep(wait)
