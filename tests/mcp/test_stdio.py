@@ -184,3 +184,20 @@ def test_it_ends_when_interrupted_although_its_input_stays_open(repository: Repo
         assert process.wait(timeout=10) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_it_ends_quietly_when_its_client_dies(repository: Repository, settings: Settings) -> None:
+    init_project(repository.path, settings)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, *command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"no json\n")
+        process.stdin.flush()
+        assert b"BAD_JSON" in process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b"no json\n" * 20)
+        process.stdin.flush()
+        assert process.wait(timeout=20) == 0
+        assert b"Traceback" not in process.stderr.read()

@@ -131,13 +131,16 @@ def serve_stdio(open_bus: Callable[[], Bus], credential: Credential) -> None:
         bus = open_bus()
         return bus if name is None else StartedAs(bus, opener, name)
 
-    with suppress(KeyboardInterrupt):
-        anyio.run(_serve, make_server(open_as, lambda context: opener))
+    try:
+        with suppress(KeyboardInterrupt):
+            anyio.run(_serve, make_server(open_as, lambda context: opener))
+    except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # the client is gone, and what it was not told it can ask again
 
 
 async def _serve(server: Server[Any]) -> None:
-    lines = Lines(take_stdin())
-    # The SDK only iterates over what it is given for standard input.
-    async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
-        lines.answer_to(write)
-        await server.run(read, write, server.create_initialization_options())
+    async with Lines(take_stdin()) as lines:
+        # The SDK only iterates over what it is given for standard input.
+        async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
+            lines.answer_to(write)
+            await server.run(read, write, server.create_initialization_options())

@@ -62,6 +62,15 @@ class Lines:
         self._out = out
         self._has_out.set()
 
+    async def __aenter__(self) -> Lines:
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        """Take no more lines; the thread that reads them is told before the loop it speaks to is gone."""
+        self._receiver.close()
+        with anyio.CancelScope(shield=True):
+            await lowlevel.checkpoint()
+
     def __aiter__(self) -> Lines:
         return self
 
