@@ -17,6 +17,7 @@ from bench.evidence import deref_rows
 from bench.grants import grant_rows
 from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
 from bench.law import message_rows
+from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
@@ -75,6 +76,9 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
         rows += http_rows(gateway, project, environment, questions)
+        rows += tool_rows(project, environment, questions)
+        progress.update(task, description=f"followers at {held:,}")
+        rows += watched_rows(gateway, project, environment, corpus, questions, seconds=60 if peers else 10)
         show(recall_rows(recalls) + rows)
         if peers:
             ours = percentile(recalls[PEER_SIZE][0], 0.95)

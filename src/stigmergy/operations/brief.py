@@ -25,7 +25,7 @@ class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose brief, and since when."""
 
     role: Annotated[Role | None, Meta(description="Another role's brief; your own unless said")] = None
-    since: Annotated[int, Meta(ge=1, description="Show what changed after this version")] | None = None
+    since: Annotated[int, Meta(ge=1, description="Only what changed after this version")] | None = None
     max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
 
 

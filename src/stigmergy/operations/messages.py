@@ -48,7 +48,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its 
 class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a child reports."""
 
-    text: Text
+    text: Annotated[str, Meta(max_length=MAX_TEXT, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
     budget_token: Annotated[str, Meta(max_length=8192, description="A grant that allows inline code")] | None = None
 
 

@@ -32,11 +32,11 @@ COMMANDS: dict[str, Entry] = {
         'stig put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
     ),
     "query": Entry(
-        KNOW, "Find what the team knows: by words, by keys, or the newest.", "stig query refund approval --kind risk"
+        KNOW, "Find what the team knows: by words, or the newest.", "stig query refund approval --kind risk"
     ),
     "deref": Entry(
         KNOW,
-        "Pull the lines behind a pointer, within a budget, with the digest that proves them.",
+        "Read what a pointer points at, within a budget.",
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
