@@ -38,6 +38,7 @@ from stigmergy.operations.work import (
 )
 from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Place, Workplace, split_place
+from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
@@ -69,6 +70,7 @@ __all__ = [
     "forget_engram",
     "get_engram",
     "inbox",
+    "is_ref",
     "issue_grant",
     "link_pointer",
     "list_agents",
