@@ -37,7 +37,6 @@ from stigmergy.operations.work import (
     tuple_rd,
 )
 from stigmergy.operations.workbench import Workbench
-from stigmergy.operations.workplace import Place, Workplace, split_place
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [

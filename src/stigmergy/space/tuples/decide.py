@@ -187,14 +187,14 @@ def _judged(view: WorkView, one: Kept, now: int, settings: SpaceSettings) -> Tup
 
 
 def renew(
-    view: WorkView, held: Iterable[tuple[str, Fence]], *, settings: SpaceSettings
+    view: WorkView, held: Iterable[tuple[str, Fence]], *, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[str]]:
     """Go on holding tuples; tells which are not held any more."""
     facts: list[Fact] = []
     lost: list[str] = []
     for tuple_id, fence in held:
         try:
-            check_held(view, tuple_id, fence)
+            check_held(view, tuple_id, fence, boot)
         except StaleFence:
             lost.append(tuple_id)
         else:
@@ -202,13 +202,18 @@ def renew(
     return facts, lost
 
 
-def check_held(view: WorkView, tuple_id: str, fence: Fence) -> Kept:
-    """The tuple, if it is still held by whoever has this fence; a lease that has run out is not held any more."""
+def check_held(view: WorkView, tuple_id: str, fence: Fence, boot: str) -> Kept:
+    """The tuple, if it is still held by whoever has this fence.
+
+    A lease that has run out is not held any more, even if nobody has taken the tuple since; nor is anything that was
+    held before the machine was started anew.
+    """
     one = view.find(tuple_id)
     if one is None:
         raise TupleNotFound(field="id", used=tuple_id)
     reign = view.reign()
-    if one.state != "claimed" or one.fence != fence or one.until <= view.as_of or fence.epoch != reign.epoch:
+    over = one.until <= view.as_of or fence.epoch != reign.epoch or reign.boot != boot
+    if one.state != "claimed" or one.fence != fence or over:
         held = f"{one.fence}" if one.fence is not None else "nobody"
         raise StaleFence(
             f"The tuple is {one.state}, held by {held} until {print_time(one.until)}.",
@@ -219,31 +224,33 @@ def check_held(view: WorkView, tuple_id: str, fence: Fence) -> Kept:
     return one
 
 
-def start_step(view: WorkView, tuple_id: str, fence: Fence, step: int, price: Price) -> tuple[list[Fact], None]:
+def start_step(
+    view: WorkView, tuple_id: str, fence: Fence, step: int, price: Price, *, boot: str
+) -> tuple[list[Fact], None]:
     """Begin a step, with its probable cost set aside; refused when that is not left."""
-    one = check_held(view, tuple_id, fence)
+    one = check_held(view, tuple_id, fence, boot)
     check_affordable(view, one, price, view.as_of)
     return [StepStarted(id=tuple_id, step=step, micros=price.micros, tokens=price.tokens)], None
 
 
 def spend(
-    view: WorkView, tuple_id: str, fence: Fence, step: int, more: Price, *, settings: SpaceSettings
+    view: WorkView, tuple_id: str, fence: Fence, step: int, more: Price, *, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], Kept]:
     """Write down what a step under way has spent beyond what was written before."""
-    one = check_held(view, tuple_id, fence)
+    one = check_held(view, tuple_id, fence, boot)
     facts: list[Fact] = [StepCost(id=tuple_id, step=step, micros=more.micros, tokens=more.tokens)]
     return [*facts, *_alarms(view, one, more, settings)], one
 
 
 def settle(
-    view: WorkView, results: Sequence[Settled], *, settings: SpaceSettings
+    view: WorkView, results: Sequence[Settled], *, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[str | None]]:
     """Write down what workers did; for each result the code of the refusal when it comes too late."""
     facts: list[Fact] = []
     answers: list[str | None] = []
     for result in results:
         try:
-            facts += _settled(view, result, settings)
+            facts += _settled(view, result, settings, boot)
         except (StaleFence, TupleNotFound, ReceiptForeign) as refusal:
             answers.append(refusal.code)
         else:
@@ -251,8 +258,8 @@ def settle(
     return facts, answers
 
 
-def _settled(view: WorkView, result: Settled, settings: SpaceSettings) -> list[Fact]:
-    one = check_held(view, result.id, result.fence)
+def _settled(view: WorkView, result: Settled, settings: SpaceSettings, boot: str) -> list[Fact]:
+    one = check_held(view, result.id, result.fence, boot)
     facts: list[Fact] = []
     spent_micros = spent_tokens = 0
     for receipt in {each.id: each for each in result.receipts}.values():
@@ -295,13 +302,13 @@ _NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN"})
 
 
 def release(
-    view: WorkView, held: Iterable[tuple[str, Fence]], *, counts: bool, reason: str
+    view: WorkView, held: Iterable[tuple[str, Fence]], *, counts: bool, reason: str, boot: str
 ) -> tuple[list[Fact], list[str]]:
     """Give tuples back at once; tells which were given back."""
     given: list[str] = []
     for tuple_id, fence in held:
         try:
-            check_held(view, tuple_id, fence)
+            check_held(view, tuple_id, fence, boot)
         except (StaleFence, TupleNotFound):
             continue
         given.append(tuple_id)

@@ -142,16 +142,13 @@ class TupleSpace:
         wanted = (_read(more[0]), more[1], more[2]) if more is not None else None
 
         def write(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
-            facts, answers = decide.settle(view, results, settings=self.settings)
+            facts, answers = decide.settle(view, results, settings=self.settings, boot=self._boot)
             if wanted is None:
                 return facts, (answers, [])
             pattern, worker, limit = wanted
-            settled = {result.id for result in results}
             claimed, claims = decide.claim(
                 view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             )
-            if any(claim.id in settled for claim in claims):  # it was judged by what it was before this commit
-                return facts, (answers, [])
             return [*facts, *claimed], (answers, claims)
 
         return self.store.commit(write)
@@ -159,12 +156,14 @@ class TupleSpace:
     def renew(self, held: Iterable[tuple[str, Fence]]) -> list[str]:
         """Go on holding tuples; tells which are not held any more."""
         kept = list(held)
-        return self.store.commit(lambda view: decide.renew(view, kept, settings=self.settings), synced=False)
+        return self.store.commit(
+            lambda view: decide.renew(view, kept, settings=self.settings, boot=self._boot), synced=False
+        )
 
     def release(self, held: Iterable[tuple[str, Fence]], *, counts: bool = False, reason: str = "stopped") -> list[str]:
         """Give tuples back; the attempt does not count unless said."""
         kept = list(held)
-        return self.store.commit(lambda view: decide.release(view, kept, counts=counts, reason=reason))
+        return self.store.commit(lambda view: decide.release(view, kept, counts=counts, reason=reason, boot=self._boot))
 
     def let_go(self, ids: Iterable[str], *, reason: str) -> list[str]:
         """Take tuples from holders who are known to be dead."""
@@ -173,12 +172,15 @@ class TupleSpace:
 
     def start_step(self, claim: Claim, step: int, price: Price) -> None:
         """Begin a step, with its probable cost set aside; refused when that is not left."""
-        self.store.commit(lambda view: decide.start_step(view, claim.id, claim.fence, step, price), synced=False)
+        self.store.commit(
+            lambda view: decide.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
+        )
 
     def spend(self, claim: Claim, step: int, more: Price) -> Kept:
         """Write down what a step under way has spent beyond what was written before; gives the tuple as it was."""
         return self.store.commit(
-            lambda view: decide.spend(view, claim.id, claim.fence, step, more, settings=self.settings), synced=False
+            lambda view: decide.spend(view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot),
+            synced=False,
         )
 
     # Looking after it
