@@ -121,12 +121,15 @@ def open_workshop(
     """What workers of a project work with: the code in these modules, run in processes of their own."""
     from importlib import import_module
 
+    from stigmergy.policy.guardrails import Quotas
     from stigmergy.space.catalog import REGISTRY
     from stigmergy.space.work import ProcessRunner, Workshop
 
     for module in modules:
         import_module(module)
     clock = clock or SystemClock()
+    with gateway.store.read() as view:
+        said = view.policy().guardrails.quotas
     root = gateway.workplace.root
     bodies = gateway.workbench.bodies
     return Workshop(
@@ -138,6 +141,7 @@ def open_workshop(
         clock=clock,
         root=root,
         environment=settings.environment,
+        quotas=(Quotas(cpu_quota_pct=settings.space().cpu_quota_pct), said),
     )
 
 

@@ -75,6 +75,9 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── PatternOperator       PATTERN_OPERATOR
 │   │   └── PatternValue          PATTERN_VALUE
 │   ├── ArtifactPath              ARTIFACT_PATH
+│   ├── QuotaRefusal              a step took more than it may, and was stopped
+│   │   ├── MemoryQuota           MEMORY_QUOTA
+│   │   └── DiskQuota             DISK_QUOTA
 │   ├── CatalogRefusal            a yool, or a file that declares yools, is not as it should be
 │   │   ├── YoolName              YOOL_NAME
 │   │   ├── YoolReserved          YOOL_RESERVED
@@ -672,6 +675,24 @@ class ArtifactPath(Refusal):
     """The artifact's path leads out of its folder."""
 
     code = "ARTIFACT_PATH"
+
+
+class QuotaRefusal(Refusal):
+    """A step took more of the machine than it may, and was stopped."""
+
+    code = "QUOTA_REFUSED"
+
+
+class MemoryQuota(QuotaRefusal):
+    """The step's processes held more memory than they may."""
+
+    code = "MEMORY_QUOTA"
+
+
+class DiskQuota(QuotaRefusal):
+    """The step wrote more than it may."""
+
+    code = "DISK_QUOTA"
 
 
 class CatalogRefusal(Refusal):

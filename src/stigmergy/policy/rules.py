@@ -8,6 +8,7 @@ import msgspec
 
 from stigmergy.core import parse_duration
 from stigmergy.errors import PolicyInvalid, StigmergyError
+from stigmergy.policy.guardrails import Guardrails, check_guardrails
 from stigmergy.policy.identity import ROLES
 from stigmergy.policy.inline import InlineBudget
 from stigmergy.policy.turns import DerefBudget
@@ -43,6 +44,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many engrams an agent may put in one minute."""
     deref: DerefBudget = DerefBudget()
     """What an agent may dereference in one turn."""
+    guardrails: Guardrails = Guardrails()
+    """The most a step may take of the machine, and how long what it left is kept."""
 
     def floor(self, scope: str) -> float:
         """The confidence an engram needs to be promoted into a scope."""
@@ -81,6 +84,7 @@ def read_policy(value: Any) -> Policy:
         for field in budget.__struct_fields__:
             if getattr(budget, field) < 0:
                 raise PolicyInvalid("A budget is not negative.", field=f"{name}.{field}", limit=0)
+    check_guardrails(policy.guardrails)
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

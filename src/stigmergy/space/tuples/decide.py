@@ -297,7 +297,7 @@ def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings)
     return TupleReleased(id=one.id, ready_at=view.as_of + waits, reason=reason)
 
 
-_NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN"})
+_NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
 """Refusals that another attempt would only meet again."""
 
 

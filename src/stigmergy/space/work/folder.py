@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -40,6 +41,9 @@ class StepFolder:
         self.path = Path(tempfile.mkdtemp(dir=beside))
         self.artifacts = self.path / "artifacts"
         self.artifacts.mkdir()
+        self.temporary = self.path / "tmp"
+        """Where the step puts what it needs for a while; it counts, and goes with the folder."""
+        self.temporary.mkdir()
         self.cost = self.path / "cost.jsonl"
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
         self.micros = self.tokens_in = self.tokens_out = 0
@@ -73,6 +77,22 @@ class StepFolder:
         self.tokens_out += tokens_out
         if micros or tokens_in or tokens_out:
             told(Price(micros=micros, tokens=tokens_in + tokens_out))
+
+    def say(self, line: str) -> None:
+        """Add a line to what the step said on its standard error."""
+        with self.stderr.open("ab") as file:
+            file.write(line.encode() + b"\n")
+
+    def size(self, enough: int) -> int:
+        """Bytes in the folder; counted no further than a bound."""
+        total = 0
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with suppress(OSError):
+                    total += Path(folder, name).lstat().st_size
+                if total > enough:
+                    return total
+        return total
 
     def keep(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
         """Keep everything the step left; what escapes its folder makes it fail."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import select
 import subprocess
 import sys
@@ -11,22 +12,28 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from stigmergy.core import Clock
-from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, end_group, look
+from stigmergy.policy.guardrails import niceness
+from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, end_group, look, mark_of
 from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.ports import StepRequest, Told
 
 GONE = 137
+_MARK = "STIGMERGY_PROCESS"
 
 
 class WarmProcess:
     """One process that runs callables."""
 
     def __init__(self, env: Mapping[str, str], root: str) -> None:
+        name = secrets.token_hex(16)
+        self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "stigmergy.space.work.pool_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**env, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},  # it finds what we find
+            # It finds what we find.
+            env={**env, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each), _MARK: name},
             cwd=root,
             start_new_session=True,
         )
@@ -46,6 +53,7 @@ class WarmProcess:
             "stderr": str(folder.stderr),
             "artifacts": str(folder.artifacts),
             "cost": str(folder.cost),
+            "temporary": str(folder.temporary),
         }
         stdin = self._process.stdin
         if stdin is None:
@@ -75,8 +83,9 @@ class WarmProcess:
 class WarmPool:
     """Processes for callables, one step in each at a time. Those of one environment serve only steps that see it."""
 
-    def __init__(self, modules: Iterable[str], clock: Clock) -> None:
+    def __init__(self, modules: Iterable[str], clock: Clock, warden: Warden) -> None:
         self._modules = tuple(modules)
+        self._warden = warden
         self._clock = clock
         self._idle: dict[tuple[tuple[str, str], ...], list[WarmProcess]] = {}
         self._all: set[WarmProcess] = set()
@@ -87,21 +96,22 @@ class WarmPool:
     ) -> tuple[int, str | None]:
         """Run a callable to its end; its exit, and why it was stopped."""
         process = self._take(request)
+        watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
         try:
             process.begin(request, folder, self._modules_of(request))
         except BrokenPipeError:
             self._drop(process)
+            watch.end()
             return GONE, "the process was gone"
         while True:
             code = process.answer(LOOK_SECONDS)
-            error = look(request, folder, told, stop, self._clock)
-            if error is not None:
+            error = look(request, folder, told, stop, self._clock, watch)
+            if error is not None or code == GONE:
                 self._drop(process)
-                return STOPPED, error
-            if code == GONE:
-                self._drop(process)
-                return GONE, "the process died"
+                watch.end()
+                return (STOPPED, error) if error is not None else (GONE, "the process died")
             if code is not None:
+                watch.end(keep=True)
                 self._give_back(request, process)
                 return code, f"exit {code}" if code else None
 
@@ -138,4 +148,5 @@ class WarmPool:
 
 
 def _seen(request: StepRequest) -> tuple[tuple[str, str], ...]:
-    return (*sorted(request.env.items()), ("", str(request.root)))
+    # A process that stood back for others stands back for good: only steps that stand back as far share it.
+    return (*sorted(request.env.items()), ("", str(request.root)), (" nice", str(niceness(request.limits.cores))))

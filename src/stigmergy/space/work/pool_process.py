@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import sys
+import tempfile
 import traceback
 from typing import Any
 
@@ -35,6 +36,7 @@ def main() -> None:
 def _run(job: dict[str, Any]) -> int:
     with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
         here.enter(job["artifacts"], job["cost"])
+        tempfile.tempdir = job["temporary"]
         try:
             for module in job["modules"]:
                 importlib.import_module(module)

@@ -10,7 +10,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from stigmergy.evidence.receipts import Artifact
-from stigmergy.space.catalog import Terms, Yool
+from stigmergy.policy.guardrails import NO_LIMITS, StepLimits
+from stigmergy.space.catalog import Yool
 from stigmergy.space.tuples import Price
 
 
@@ -25,9 +26,9 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The project's folder, where it is run."""
     env: Mapping[str, str]
     """All it sees of the environment."""
-    terms: Terms
-    """What it may spend: the tuple's terms, and where those say nothing the yool's."""
-    deadline: int | None
+    limits: StepLimits = NO_LIMITS
+    """What it may take of the machine, and what it may spend itself."""
+    deadline: int | None = None
     """The moment at which it is stopped."""
 
 
@@ -56,6 +57,10 @@ class StepRunner(Protocol):
 
     def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
         """Run one step to its end, or until it is told to stop; its output is kept before this returns."""
+        ...
+
+    def note(self) -> str:
+        """How it holds steps to their quotas, in a few words for people."""
         ...
 
     def close(self) -> None:

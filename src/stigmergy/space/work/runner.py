@@ -1,4 +1,4 @@
-"""Runs steps as they come: commands in process groups of their own, callables in warm processes."""
+"""Runs steps as they come: commands in process groups of their own, callables in warm processes, all under guard."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from stigmergy.core import Clock
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.receipts import BodyStore
-from stigmergy.space.work.commands import look_after, start_command
+from stigmergy.space.work.commands import look_after, mark_of_step, start_command
 from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
 
@@ -18,13 +19,14 @@ NOT_STARTED = 127
 
 
 class ProcessRunner:
-    """The plain runner: processes, output streamed to the bodies, nothing limited but the time."""
+    """Processes under guard; their output goes to files, and from there, piece by piece, to the bodies."""
 
     def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
         self._bodies = bodies
         self._scratch = scratch
         self._clock = clock
-        self._pool = WarmPool(modules, clock)
+        self._warden = Warden()
+        self._pool = WarmPool(modules, clock, self._warden)
 
     def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
         """Run one step; everything it printed and left is kept before this returns."""
@@ -38,10 +40,16 @@ class ProcessRunner:
     def close(self) -> None:
         """Let go of every process."""
         self._pool.close()
+        self._warden.close()
+
+    def note(self) -> str:
+        """How quotas are held on this machine."""
+        return self._warden.note()
 
     def _command(
         self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
     ) -> tuple[int, str | None]:
+        self._warden.expect(mark_of_step(folder))
         try:
             process = start_command(request, folder)
         except StigmergyError as refusal:
@@ -49,4 +57,4 @@ class ProcessRunner:
         except OSError as problem:
             folder.stderr.write_text(f"{problem.strerror}: {problem.filename}\n", "utf-8")
             return NOT_STARTED, "the command could not be started"
-        return look_after(process, request, folder, told, stop, self._clock)
+        return look_after(process, request, folder, told, stop, self._clock, self._warden)

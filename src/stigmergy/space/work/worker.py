@@ -14,6 +14,7 @@ import msgspec
 from stigmergy.core import SECOND, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
 from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, seal
+from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Terms, Yool
 from stigmergy.space.tuples import (
     Claim,
@@ -53,6 +54,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """The project's folder."""
     environment: Mapping[str, str]
     """What steps may be given of it."""
+    quotas: tuple[Quotas, ...] = ()
+    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say."""
 
     def entry(self, yool: Yool) -> CatalogEntry:
         """What the project says of a yool, or else its code."""
@@ -181,7 +184,7 @@ class TupleRun:
                 step=at,
                 root=self._shop.root,
                 env=env,
-                terms=merged(self._limits.terms, entry.terms),
+                limits=step_limits(*self._shop.quotas, *quotas_of(self._limits.terms, entry.terms)),
                 deadline=self._limits.deadline,
             )
             outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
@@ -299,16 +302,15 @@ class TupleRun:
         self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))
 
 
-def merged(own: Terms, default: Terms) -> Terms:
-    """A tuple's terms, and where they say nothing the yool's; a quota is never raised by either."""
-    both = {
-        name: getattr(own, name) if getattr(own, name) is not None else getattr(default, name)
-        for name in Terms.__struct_fields__
-    }
-    for name in ("cpu_quota_pct", "disk_quota_mb", "memory_mb"):
-        said = [each for each in (getattr(own, name), getattr(default, name)) if each is not None]
-        both[name] = min(said, default=None)
-    return Terms(**both)
+def quotas_of(own: Terms, default: Terms) -> tuple[Quotas, Quotas]:
+    """What a tuple's terms and its yool's say about one step; where the tuple names a budget, the yool's is none."""
+    tokens = own.budget_tokens if own.budget_tokens is not None else default.budget_tokens
+    micros = own.budget_micros if own.budget_micros is not None else default.budget_micros
+    said = [
+        Quotas(cpu_quota_pct=each.cpu_quota_pct, memory_mb=each.memory_mb, disk_quota_mb=each.disk_quota_mb)
+        for each in (own, default)
+    ]
+    return msgspec.structs.replace(said[0], budget_tokens=tokens, budget_micros=micros), said[1]
 
 
 class LaneWorkerPool:

@@ -1,0 +1,115 @@
+"""Yools that take more than they may: callables, and commands that do the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+from stigmergy.space.catalog import yool
+from stigmergy.space.work import here
+
+BURN = "import time\nends = time.monotonic() + 2\nwhile time.monotonic() < ends: pass"
+FAMILY = (
+    "import os\n"
+    "for _ in range(4):\n"
+    "  if os.fork() == 0:\n"
+    f"    exec({BURN!r})\n"
+    "    os._exit(0)\n"
+    "for _ in range(4): os.wait()\n"
+)
+FIXED = "import time\nwhile time.process_time() < 1.0: pass"
+RUNAWAY = "while True: pass"
+GROWING = "import os, time\nheld = []\nwhile True:\n  held.append(os.urandom(1_000_000))\n  time.sleep(0.002)"
+WRITING = (
+    "import os, time\n"
+    "with open('grown.bin', 'wb') as file:\n"
+    "  while True:\n"
+    "    file.write(os.urandom(1_000_000)); file.flush(); os.fsync(file.fileno()); time.sleep(0.005)"
+)
+PRINTING = "import os\nfor _ in range(400): os.write(1, (b'x' * 99 + b'\\n') * 10_000)"
+DAEMON = (
+    "import os, sys, time\n"
+    "if os.fork() == 0:\n"
+    "  os.setsid()\n"
+    "  if os.fork() == 0:\n"
+    "    open(sys.argv[1], 'w').write(str(os.getpid()))\n"
+    "    os.close(1); os.close(2)\n"
+    "    time.sleep(60)\n"
+    "  os._exit(0)\n"
+    "os.wait()\n"
+    "while not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+)
+
+SCRIPTS = {
+    "agent.burn.alone": BURN,
+    "agent.burn.family": FAMILY,
+    "agent.burn.fixed": FIXED,
+    "agent.burn.ever": RUNAWAY,
+    "agent.hold.memory": GROWING,
+    "agent.write.much": WRITING,
+    "agent.print.much": PRINTING,
+}
+for name, script in SCRIPTS.items():
+    yool(name, lane="guard", cached=False)([sys.executable, "-S", "-c", script])
+yool("agent.leave.daemon", lane="guard", cached=False)([sys.executable, "-S", "-c", DAEMON, "${file}"])
+
+
+@yool("agent.burn.called", lane="guard", cached=False)
+def burn_called(children: int) -> dict[str, float]:
+    """Burn for two seconds here, or in children; tells how much CPU it was."""
+    before, children_before = time.process_time(), _children()
+    started = [subprocess.Popen([sys.executable, "-S", "-c", BURN]) for _ in range(children)]
+    if not started:
+        exec(BURN, {})
+    for each in started:
+        each.wait()
+    return {"cpu": time.process_time() - before + _children() - children_before}
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@yool("agent.hold.called", lane="guard", cached=False)
+def hold_called() -> None:
+    """Take memory little by little, and keep it."""
+    exec(GROWING, {})
+
+
+@yool("agent.write.called", lane="guard", cached=False)
+def write_called(megabytes: int) -> None:
+    """Leave a large artifact."""
+    with (here.artifacts() / "large.bin").open("wb") as file:
+        for _ in range(megabytes):
+            file.write(os.urandom(1_000_000))
+            file.flush()
+            time.sleep(0.01)
+    time.sleep(60)
+
+
+@yool("agent.spend.called", lane="guard", cached=False)
+def spend_called(each: int, times: int) -> None:
+    """Spend tokens, and go on until stopped."""
+    for _ in range(times):
+        here.spend(tokens_in=each)
+        time.sleep(0.02)
+    time.sleep(60)
+
+
+@yool("agent.echo.later", lane="guard", cached=False)
+async def echo_later(value: Any) -> Any:
+    """Answer after a while, without blocking."""
+    await asyncio.sleep(0.01)
+    return {"said": value}
+
+
+@yool("agent.leave.child", lane="guard", cached=False)
+def leave_child() -> int:
+    """Start something and go."""
+    return subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True).pid
