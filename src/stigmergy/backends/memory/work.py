@@ -279,10 +279,10 @@ class MemoryWorkView:
         """Whether there is a receipt of that id."""
         return receipt_id in self._state.receipts
 
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
         numbered = enumerate(self._state.receipt_runs, 1)
-        found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if of == run]
+        found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if run in (None, of)]
         return [each for each in found if each[0] > after][:limit]
 
     def cached(self, key: str) -> Receipt | None:

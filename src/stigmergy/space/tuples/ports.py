@@ -129,8 +129,8 @@ class WorkView(Protocol):
         """Whether there is a receipt of that id."""
         ...
 
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """The receipts of a run in the order they came, each with its number, behind a number."""
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """The receipts of a run, or of all, in the order they came, each with its number, behind a number."""
         ...
 
     def cached(self, key: str) -> Receipt | None:

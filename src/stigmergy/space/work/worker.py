@@ -13,7 +13,7 @@ import msgspec
 
 from stigmergy.core import SECOND, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, seal
+from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Terms, Yool
 from stigmergy.space.tuples import (
     Claim,
@@ -48,6 +48,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """What the project declares; its terms and authority come before the code's."""
     runner: StepRunner
     bodies: BodyStore
+    receipts: ReceiptFolder
+    """Where receipts lie as files."""
     clock: Clock
     root: Path
     """The project's folder."""
@@ -299,6 +301,31 @@ class TupleRun:
         self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))
 
 
+def eval_(
+    shop: Workshop,
+    draft: Mapping[str, Any],
+    *,
+    authority: Mapping[str, Any],
+    run: str,
+    told: Callable[[Progress], None] = lambda progress: None,
+) -> threading.Thread:
+    """Linda's `eval`: an active tuple that computes itself, here and now, and is a passive one when it has ended.
+
+    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended.
+    """
+    worker = worker_name()
+    (put,) = shop.space.out(draft, authority=authority, run=run)
+    claims = shop.space.claim({"id": put.id}, worker=worker)
+
+    def compute() -> None:
+        for claim in claims:
+            TupleRun(shop, claim, threading.Semaphore(), told).run()
+
+    thread = threading.Thread(target=compute, name=put.id, daemon=True)
+    thread.start()
+    return thread
+
+
 def merged(own: Terms, default: Terms) -> Terms:
     """A tuple's terms, and where they say nothing the yool's; a quota is never raised by either."""
     both = {
@@ -356,6 +383,7 @@ class LaneWorkerPool:
             finally:
                 self._stopping.set()
                 wait(under_way)
+        self._shop.space.write_receipts(self._shop.receipts)
         for each in under_way:
             each.result()
 
@@ -407,7 +435,10 @@ class LaneWorkerPool:
                 held = [(run.claim.id, run.claim.fence) for run in self._held.values() if not run.stop.is_set()]
             if self._stopping.is_set() and not held:
                 return
-            if not held or not self._beat_due(every):
+            if not self._beat_due(every):
+                continue
+            self._shop.space.write_receipts(self._shop.receipts)
+            if not held:
                 continue
             try:
                 lost = self._shop.space.renew(held)

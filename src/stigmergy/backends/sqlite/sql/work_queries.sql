@@ -208,6 +208,9 @@ SELECT receipt FROM links WHERE ordinal = (SELECT ordinal FROM tuples WHERE id =
 -- name: receipt
 SELECT body FROM receipts WHERE id = ?;
 
+-- name: receipts
+SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
+
 -- name: receipts_in
 SELECT number, body FROM receipts
 WHERE run = (SELECT number FROM runs WHERE run = ?) AND number > ?

@@ -78,6 +78,8 @@ class Projection:
         self._counts: dict[int, dict[str, int]] = {}
         self._averages: dict[str, list[int]] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._last: dict[int, int] = {}
+        """What was gathered last of each tuple, by its place in the order of writing."""
         self._steps_run: bool | None = None
         """Whether any step of any tuple is under way; not known before it is asked."""
 
@@ -88,22 +90,22 @@ class Projection:
                 self._came(fact)
             case TupleClaimed():
                 ordinal = self._move(fact.id, "claimed")
-                self._gather("claim", fact.epoch, fact.counter, fact.worker, fact.until, ordinal)
+                self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
                 self.applied.counter = fact.counter
             case StepDone():
                 self._executed(fact)
             case TupleDone():
                 ordinal = self._move(fact.id, fact.state)
                 self._keep_receipt(fact.receipt, fact.run, ordinal)
-                self._gather("end", fact.state, ordinal)
+                self._change("end", ordinal, fact.state)
             case LeaseRenewed():
-                self._gather("renew", fact.until, self._find(fact.id)[0])
+                self._change("renew", self._find(fact.id)[0], fact.until)
             case TupleReleased():
                 ordinal = self._move(fact.id, "waiting")
-                self._gather("release", 0 if fact.counts else 1, fact.ready_at, ordinal)
+                self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
             case TupleTaken():
                 ordinal = self._move(fact.id, "taken")
-                self._gather("end", "taken", ordinal)
+                self._change("end", ordinal, "taken")
             case StepHit():
                 ordinal, _, _, _, run = self._find(fact.id)
                 self._link(ordinal, raw_id(fact.receipt), fact.step)
@@ -127,6 +129,7 @@ class Projection:
     def flush(self) -> None:
         """Write everything gathered so far."""
         rows, self._rows = self._rows, {}
+        self._last.clear()
         for name in _ORDER:
             if name in rows:
                 self._connection.executemany(self._sql[name], rows[name])
@@ -300,6 +303,14 @@ class Projection:
                 row = (self.applied.runs,)
             number = self._runs[run] = row[0]
         return number
+
+    def _change(self, name: str, ordinal: int, *values: object) -> None:
+        """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
+        place = _ORDER.index(name)
+        if self._last.get(ordinal, -1) > place:
+            self.flush()
+        self._last[ordinal] = place
+        self._gather(name, *values, ordinal)
 
     def _gather(self, name: str, *values: object) -> None:
         self._rows.setdefault(name, []).append(values)

@@ -60,7 +60,10 @@ class SqliteWorkView:
 
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
-        lane = pattern.equal_to("lane")
+        lane, wanted = pattern.equal_to("lane"), pattern.equal_to("id")
+        if isinstance(wanted, str):
+            one = self.find(wanted)
+            return _first(iter([one] if one is not None and self._is_due(one, epoch) else []), pattern, limit)
         for path in self._applied.indexed:
             value = posting(pattern.equal_to(path))
             if value is not None:
@@ -160,9 +163,10 @@ class SqliteWorkView:
         """Whether there is a receipt of that id."""
         return self._one("receipt_known", raw_id(receipt_id)) is not None
 
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
-        return [(number, _decode_receipt(body)) for number, body in self._rows("receipts_in", run, after, limit)]
+        rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
+        return [(number, _decode_receipt(body)) for number, body in rows]
 
     def cached(self, key: str) -> Receipt | None:
         """The newest receipt that may stand for another execution."""
