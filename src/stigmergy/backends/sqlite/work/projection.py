@@ -39,6 +39,10 @@ encode = msgspec.json.Encoder(order="sorted").encode
 _COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
 
 
+Brief = tuple[int, str, str, int, int]
+"""A tuple's ordinal, state, lane, rank and the number of its run."""
+
+
 class Applied(msgspec.Struct, kw_only=True):
     """How far an index has come; changed as facts are applied."""
 
@@ -72,7 +76,8 @@ class Projection:
         self._connection = connection
         self._sql = queries(QUERIES)
         self.applied = applied
-        self._known: dict[str, tuple[int, str, str, int, int]] = {}
+        self.seen: dict[str, Brief] = {}
+        """What was read or written of tuples so far, in short; good until another transaction."""
         self._runs: dict[str, int] = {}
         self._lanes: dict[str, list[int]] = {}
         self._counts: dict[int, dict[str, int]] = {}
@@ -166,7 +171,7 @@ class Projection:
             one.budget_tokens,
             raw_id(one.parent) if one.parent else None,
         )
-        self._known[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
+        self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
         for path, value in posted(one.body, self.applied.indexed):
@@ -193,7 +198,7 @@ class Projection:
             self._count(run, state, 1)
             if self.applied.indexed and state not in LIVE:
                 self._unlive(ordinal, rank, state)
-            self._known[tuple_id] = (ordinal, state, lane, rank, run)
+            self.seen[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
 
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
@@ -204,11 +209,11 @@ class Projection:
             if state != "taken":
                 self._run("post", path, value, 0, -rank, ordinal)
 
-    def _find(self, tuple_id: str) -> tuple[int, str, str, int, int]:
-        found = self._known.get(tuple_id)
+    def _find(self, tuple_id: str) -> Brief:
+        found = self.seen.get(tuple_id)
         if found is None:
             row: Any = self._connection.execute(self._sql["brief"], (raw_id(tuple_id),)).fetchone()
-            found = self._known[tuple_id] = row
+            found = self.seen[tuple_id] = row
         return found
 
     def _executed(self, fact: StepDone) -> None:
