@@ -28,7 +28,7 @@ from stigmergy.evidence.pointers import (
     UrlResolver,
     UrlSettings,
 )
-from stigmergy.evidence.receipts import BodyStore
+from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
 from stigmergy.operations import Gateway, SharedStores, Store, Workbench, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
@@ -136,8 +136,9 @@ def open_workshop(
         space=gateway.workbench.space,
         registry=REGISTRY,
         catalog=gateway.workplace.catalog(),
-        runner=ProcessRunner(bodies, gateway.workplace.scratch, clock, modules),
+        runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
         bodies=bodies,
+        receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
         clock=clock,
         root=root,
         environment=settings.environment,

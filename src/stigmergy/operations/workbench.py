@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stigmergy.errors import NoWorkbench
+from stigmergy.operations.ports import Finding
 
 if TYPE_CHECKING:
     from stigmergy.evidence.receipts import BodyStore
@@ -42,6 +43,10 @@ class Workbench:
         if self._bodies is None:
             raise NoWorkbench
         return self._bodies
+
+    def verify(self) -> list[Finding]:
+        """What is wrong with the journal of work and its index; nothing where no work is kept."""
+        return list(self.space.store.verify()) if self._open_space is not None else []
 
     def close(self) -> None:
         """Let go of every file."""

@@ -229,6 +229,10 @@ class MemoryWorkView:
         """The tuple of that id."""
         return self._state.tuples.get(tuple_id)
 
+    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+        """Those of these tuples that are there."""
+        return {each: self._state.tuples[each] for each in ids if each in self._state.tuples}
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
         due = [
@@ -275,14 +279,14 @@ class MemoryWorkView:
         """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
 
-    def has_receipt(self, receipt_id: str) -> bool:
-        """Whether there is a receipt of that id."""
-        return receipt_id in self._state.receipts
+    def known_receipts(self, ids: Sequence[str]) -> set[str]:
+        """Those of these ids that receipts have."""
+        return {each for each in ids if each in self._state.receipts}
 
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
         numbered = enumerate(self._state.receipt_runs, 1)
-        found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if of == run]
+        found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if run in (None, of)]
         return [each for each in found if each[0] > after][:limit]
 
     def cached(self, key: str) -> Receipt | None:

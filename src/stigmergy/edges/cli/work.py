@@ -16,6 +16,7 @@ from stigmergy.edges.cli.table import Entry
 from stigmergy.operations import OPERATIONS
 
 _CONDITION = re.compile(r"(?P<path>[^=<>^?]+?)\s*(?P<sign>\^=|<=|>=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
+MAX_FILE = 2 * 1024 * 1024
 _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "=": "eq", "<": "lt", ">": "gt"}
 
 
@@ -129,7 +130,7 @@ def _read_tuple(file: str) -> dict[str, Any]:
     from stigmergy.edges.cli.bulk import read_text_file
     from stigmergy.errors import FieldType
 
-    text = read_text_file(file)
+    text = read_text_file(file, "FILE", MAX_FILE)
     value = read_json(text.encode()) if text.lstrip().startswith("{") else read_yaml(text)
     if not isinstance(value, dict):
         raise FieldType("The file does not hold a tuple.", limit="object")

@@ -98,16 +98,19 @@ def put(
     answers: list[Put] = []
     fresh: set[str] = set()
     depth: dict[str, int] = {}
+    there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
-        if draft.named and (draft.id in fresh or view.find(draft.id) is not None):
+        if draft.named and (draft.id in fresh or draft.id in there):
             answers.append(Put(id=draft.id, new=False))
             continue
         admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
         if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
-        while draft.id in fresh or (not draft.named and view.find(draft.id) is not None):
+        if draft.id in fresh or draft.id in there:
             draft = moved_on(draft)
+            while draft.id in fresh or view.find(draft.id) is not None:
+                draft = moved_on(draft)
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
@@ -208,7 +211,10 @@ def check_held(view: WorkView, tuple_id: str, fence: Fence, boot: str) -> Kept:
     A lease that has run out is not held any more, even if nobody has taken the tuple since; nor is anything that was
     held before the machine was started anew.
     """
-    one = view.find(tuple_id)
+    return _still_held(view, view.find(tuple_id), tuple_id, fence, boot)
+
+
+def _still_held(view: WorkView, one: Kept | None, tuple_id: str, fence: Fence, boot: str) -> Kept:
     if one is None:
         raise TupleNotFound(field="id", used=tuple_id)
     reign = view.reign()
@@ -248,9 +254,17 @@ def settle(
     """Write down what workers did; for each result the code of the refusal when it comes too late."""
     facts: list[Fact] = []
     answers: list[str | None] = []
+    held = view.find_all([result.id for result in results])
+    told = view.known_receipts([receipt.id for result in results for receipt in result.receipts])
+    ended: set[str] = set()
     for result in results:
         try:
-            facts += _settled(view, result, settings, boot)
+            if result.id in ended:  # by what came before it here
+                raise StaleFence(field="fence", used=str(result.fence))
+            facts += _settled(view, result, held.get(result.id), told, settings, boot)
+            told.update(receipt.id for receipt in result.receipts)
+            if result.last is not None or result.failed is not None:
+                ended.add(result.id)
         except (StaleFence, TupleNotFound, ReceiptForeign) as refusal:
             answers.append(refusal.code)
         else:
@@ -258,14 +272,16 @@ def settle(
     return facts, answers
 
 
-def _settled(view: WorkView, result: Settled, settings: SpaceSettings, boot: str) -> list[Fact]:
-    one = check_held(view, result.id, result.fence, boot)
+def _settled(
+    view: WorkView, result: Settled, kept: Kept | None, told: set[str], settings: SpaceSettings, boot: str
+) -> list[Fact]:
+    one = _still_held(view, kept, result.id, result.fence, boot)
     facts: list[Fact] = []
     spent_micros = spent_tokens = 0
     for receipt in {each.id: each for each in result.receipts}.values():
         if receipt.tuple_id != one.id or receipt.step is None:
             raise ReceiptForeign(field="receipt", used=receipt.id)
-        if view.has_receipt(receipt.id):  # told twice
+        if receipt.id in told:  # told twice
             continue
         before = view.running(one.id, receipt.step)
         micros, tokens = receipt.cost.micros, receipt.cost.tokens

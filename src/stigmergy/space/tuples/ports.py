@@ -93,6 +93,10 @@ class WorkView(Protocol):
         """The tuple of that id, in whatever state."""
         ...
 
+    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+        """Those of these tuples that are there."""
+        ...
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended: the highest rank first, then the oldest."""
         ...
@@ -125,12 +129,12 @@ class WorkView(Protocol):
         """The receipt of that id."""
         ...
 
-    def has_receipt(self, receipt_id: str) -> bool:
-        """Whether there is a receipt of that id."""
+    def known_receipts(self, ids: Sequence[str]) -> set[str]:
+        """Those of these ids that receipts have."""
         ...
 
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """The receipts of a run in the order they came, each with its number, behind a number."""
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """The receipts of a run, or of all, in the order they came, each with its number, behind a number."""
         ...
 
     def cached(self, key: str) -> Receipt | None:

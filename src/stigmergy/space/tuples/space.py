@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from stigmergy.core import SECOND
 from stigmergy.core.boot import boot_id
 from stigmergy.errors import LaneFull, ReceiptNotFound, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import Receipt
+from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import decide
 from stigmergy.space.tuples.facts import BodyDamaged
@@ -218,6 +218,15 @@ class TupleSpace:
         if receipt is None:
             raise ReceiptNotFound(field="id", used=receipt_id[:80])
         return receipt
+
+    def write_receipts(self, folder: ReceiptFolder) -> int:
+        """Have every receipt lie in a folder as a file; tells how many were written."""
+
+        def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
+            with self.store.read() as view:
+                return view.receipts_in(None, limit=limit, after=after)
+
+        return folder.catch_up(numbered)
 
     def close(self) -> None:
         """Let go of every file."""

@@ -4,7 +4,7 @@ from stigmergy.space.work.cache import damaged_body, step_key
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
 from stigmergy.space.work.runner import ProcessRunner
-from stigmergy.space.work.worker import LaneWorkerPool, TupleRun, Workshop
+from stigmergy.space.work.worker import LaneWorkerPool, TupleRun, Workshop, eval_
 
 __all__ = [
     "LaneWorkerPool",
@@ -17,6 +17,7 @@ __all__ = [
     "TupleRun",
     "Workshop",
     "damaged_body",
+    "eval_",
     "is_dead",
     "step_key",
     "worker_name",

@@ -13,9 +13,9 @@ import msgspec
 
 from stigmergy.core import SECOND, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, seal
+from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
-from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Terms, Yool
+from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool
 from stigmergy.space.tuples import (
     Claim,
     Pattern,
@@ -32,6 +32,7 @@ from stigmergy.space.tuples import (
 from stigmergy.space.work.cache import damaged_body, step_key
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
+from stigmergy.space.work.terms import quotas_of
 
 IDLE_SECONDS = 5.0
 """How long a worker waits for work before it looks whether it should stop."""
@@ -49,6 +50,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """What the project declares; its terms and authority come before the code's."""
     runner: StepRunner
     bodies: BodyStore
+    receipts: ReceiptFolder
+    """Where receipts lie as files."""
     clock: Clock
     root: Path
     """The project's folder."""
@@ -302,15 +305,29 @@ class TupleRun:
         self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))
 
 
-def quotas_of(own: Terms, default: Terms) -> tuple[Quotas, Quotas]:
-    """What a tuple's terms and its yool's say about one step; where the tuple names a budget, the yool's is none."""
-    tokens = own.budget_tokens if own.budget_tokens is not None else default.budget_tokens
-    micros = own.budget_micros if own.budget_micros is not None else default.budget_micros
-    said = [
-        Quotas(cpu_quota_pct=each.cpu_quota_pct, memory_mb=each.memory_mb, disk_quota_mb=each.disk_quota_mb)
-        for each in (own, default)
-    ]
-    return msgspec.structs.replace(said[0], budget_tokens=tokens, budget_micros=micros), said[1]
+def eval_(
+    shop: Workshop,
+    draft: Mapping[str, Any],
+    *,
+    authority: Mapping[str, Any],
+    run: str,
+    told: Callable[[Progress], None] = lambda progress: None,
+) -> threading.Thread:
+    """Linda's `eval`: an active tuple that computes itself, here and now, and is a passive one when it has ended.
+
+    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended.
+    """
+    worker = worker_name()
+    (put,) = shop.space.out(draft, authority=authority, run=run)
+    claims = shop.space.claim({"id": put.id}, worker=worker)
+
+    def compute() -> None:
+        for claim in claims:
+            TupleRun(shop, claim, threading.Semaphore(), told).run()
+
+    thread = threading.Thread(target=compute, name=put.id, daemon=True)
+    thread.start()
+    return thread
 
 
 class LaneWorkerPool:
@@ -358,6 +375,7 @@ class LaneWorkerPool:
             finally:
                 self._stopping.set()
                 wait(under_way)
+        self._shop.space.write_receipts(self._shop.receipts)
         for each in under_way:
             each.result()
 
@@ -409,7 +427,10 @@ class LaneWorkerPool:
                 held = [(run.claim.id, run.claim.fence) for run in self._held.values() if not run.stop.is_set()]
             if self._stopping.is_set() and not held:
                 return
-            if not held or not self._beat_due(every):
+            if not self._beat_due(every):
+                continue
+            self._shop.space.write_receipts(self._shop.receipts)
+            if not held:
                 continue
             try:
                 lost = self._shop.space.renew(held)

@@ -1,7 +1,7 @@
 -- name: row
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, b.body;
+    t.alarmed, t.parent, t.again, b.body, t.run;
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -64,8 +64,8 @@ SELECT ordinal, state, lane, rank, run FROM tuples WHERE id = ?;
 -- name: keep_receipt
 INSERT INTO receipts VALUES (?, ?, ?, ?);
 
--- name: receipt_known
-SELECT 1 FROM receipts WHERE id = ?;
+-- name: receipts_known
+SELECT id FROM receipts WHERE id IN (?);
 
 -- name: link
 INSERT INTO links VALUES (?, ?, ?, ?);
@@ -122,6 +122,20 @@ WHERE number = ?;
 SELECT {row}
 FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
 WHERE t.id = ?;
+
+-- name: tuples
+SELECT {row}
+FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
+WHERE t.id IN (?);
+
+-- name: any_late
+SELECT EXISTS (
+        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at <= ?
+    ) OR EXISTS (
+        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
+    ) OR EXISTS (
+        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
+    );
 
 -- name: waiting
 SELECT {row}
@@ -207,6 +221,9 @@ SELECT receipt FROM links WHERE ordinal = (SELECT ordinal FROM tuples WHERE id =
 
 -- name: receipt
 SELECT body FROM receipts WHERE id = ?;
+
+-- name: receipts
+SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
 
 -- name: receipts_in
 SELECT number, body FROM receipts

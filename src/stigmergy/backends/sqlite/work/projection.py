@@ -39,6 +39,10 @@ encode = msgspec.json.Encoder(order="sorted").encode
 _COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
 
 
+Brief = tuple[int, str, str, int, int]
+"""A tuple's ordinal, state, lane, rank and the number of its run."""
+
+
 class Applied(msgspec.Struct, kw_only=True):
     """How far an index has come; changed as facts are applied."""
 
@@ -72,12 +76,15 @@ class Projection:
         self._connection = connection
         self._sql = queries(QUERIES)
         self.applied = applied
-        self._known: dict[str, tuple[int, str, str, int, int]] = {}
+        self.seen: dict[str, Brief] = {}
+        """What was read or written of tuples so far, in short; good until another transaction."""
         self._runs: dict[str, int] = {}
         self._lanes: dict[str, list[int]] = {}
         self._counts: dict[int, dict[str, int]] = {}
         self._averages: dict[str, list[int]] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._last: dict[int, int] = {}
+        """What was gathered last of each tuple, by its place in the order of writing."""
         self._steps_run: bool | None = None
         """Whether any step of any tuple is under way; not known before it is asked."""
 
@@ -88,22 +95,22 @@ class Projection:
                 self._came(fact)
             case TupleClaimed():
                 ordinal = self._move(fact.id, "claimed")
-                self._gather("claim", fact.epoch, fact.counter, fact.worker, fact.until, ordinal)
+                self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
                 self.applied.counter = fact.counter
             case StepDone():
                 self._executed(fact)
             case TupleDone():
                 ordinal = self._move(fact.id, fact.state)
                 self._keep_receipt(fact.receipt, fact.run, ordinal)
-                self._gather("end", fact.state, ordinal)
+                self._change("end", ordinal, fact.state)
             case LeaseRenewed():
-                self._gather("renew", fact.until, self._find(fact.id)[0])
+                self._change("renew", self._find(fact.id)[0], fact.until)
             case TupleReleased():
                 ordinal = self._move(fact.id, "waiting")
-                self._gather("release", 0 if fact.counts else 1, fact.ready_at, ordinal)
+                self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
             case TupleTaken():
                 ordinal = self._move(fact.id, "taken")
-                self._gather("end", "taken", ordinal)
+                self._change("end", ordinal, "taken")
             case StepHit():
                 ordinal, _, _, _, run = self._find(fact.id)
                 self._link(ordinal, raw_id(fact.receipt), fact.step)
@@ -127,6 +134,7 @@ class Projection:
     def flush(self) -> None:
         """Write everything gathered so far."""
         rows, self._rows = self._rows, {}
+        self._last.clear()
         for name in _ORDER:
             if name in rows:
                 self._connection.executemany(self._sql[name], rows[name])
@@ -163,7 +171,7 @@ class Projection:
             one.budget_tokens,
             raw_id(one.parent) if one.parent else None,
         )
-        self._known[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
+        self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
         for path, value in posted(one.body, self.applied.indexed):
@@ -190,7 +198,7 @@ class Projection:
             self._count(run, state, 1)
             if self.applied.indexed and state not in LIVE:
                 self._unlive(ordinal, rank, state)
-            self._known[tuple_id] = (ordinal, state, lane, rank, run)
+            self.seen[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
 
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
@@ -201,11 +209,11 @@ class Projection:
             if state != "taken":
                 self._run("post", path, value, 0, -rank, ordinal)
 
-    def _find(self, tuple_id: str) -> tuple[int, str, str, int, int]:
-        found = self._known.get(tuple_id)
+    def _find(self, tuple_id: str) -> Brief:
+        found = self.seen.get(tuple_id)
         if found is None:
             row: Any = self._connection.execute(self._sql["brief"], (raw_id(tuple_id),)).fetchone()
-            found = self._known[tuple_id] = row
+            found = self.seen[tuple_id] = row
         return found
 
     def _executed(self, fact: StepDone) -> None:
@@ -300,6 +308,14 @@ class Projection:
                 row = (self.applied.runs,)
             number = self._runs[run] = row[0]
         return number
+
+    def _change(self, name: str, ordinal: int, *values: object) -> None:
+        """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
+        place = _ORDER.index(name)
+        if self._last.get(ordinal, -1) > place:
+            self.flush()
+        self._last[ordinal] = place
+        self._gather(name, *values, ordinal)
 
     def _gather(self, name: str, *values: object) -> None:
         self._rows.setdefault(name, []).append(values)

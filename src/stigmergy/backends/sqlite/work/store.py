@@ -80,6 +80,11 @@ class SqliteWork(Projected[Applied, WorkView]):
         with self._bells.hang(kind) as bell:
             yield bell
 
+    def close(self) -> None:
+        """Let go of every file."""
+        super().close()
+        self._bells.close()
+
     def _ring(self) -> None:
         kinds, self._to_ring = self._to_ring, set()
         self._bells.ring(kinds)
@@ -163,7 +168,7 @@ class SqliteWork(Projected[Applied, WorkView]):
             projection.flush()
             ticket.error = None
             try:
-                facts, ticket.result = ticket.work.decide(SqliteWorkView(writer, applied, at))
+                facts, ticket.result = ticket.work.decide(SqliteWorkView(writer, applied, at, projection.seen))
                 text = encode_facts([*facts])
             except apsw.Error:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Any
 
@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, print_id, raw_id
+from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, print_id, raw_id
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
@@ -29,17 +29,25 @@ from stigmergy.space.tuples import (
     posting,
 )
 
+MOST_AT_ONCE = 256
+"""How many are asked for in one statement."""
+
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
 class SqliteWorkView:
     """The index as of one moment."""
 
-    def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int) -> None:
+    def __init__(
+        self, connection: apsw.Connection, applied: Applied, as_of: int, seen: dict[str, Brief] | None = None
+    ) -> None:
+        """`seen` is told of every tuple that is read, in short."""
         self._connection = connection
         self._sql = queries(QUERIES)
         self._applied = applied
         self._as_of = as_of
+        self._seen = seen
+        self._steps_run: bool | None = None
 
     @property
     def as_of(self) -> int:
@@ -56,17 +64,44 @@ class SqliteWorkView:
         if not is_digest(tuple_id):
             return None
         row = self._one("tuple", raw_id(tuple_id))
-        return kept_from(row) if row else None
+        return self._kept(row) if row else None
+
+    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+        """Those of these tuples that are there."""
+        found: dict[str, Kept] = {}
+        for start in range(0, len(ids), MOST_AT_ONCE):
+            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE] if is_digest(each)]
+            rows = self._connection.execute(self._sql["tuples"].replace("(?)", _places(len(some))), some)
+            found |= {one.id: one for one in map(self._kept, rows)}
+        return found
+
+    def known_receipts(self, ids: Sequence[str]) -> set[str]:
+        """Those of these ids that receipts have."""
+        found: set[str] = set()
+        for start in range(0, len(ids), MOST_AT_ONCE):
+            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE]]
+            rows: Any = self._connection.execute(self._sql["receipts_known"].replace("(?)", _places(len(some))), some)
+            found |= {print_id(row[0]) for row in rows}
+        return found
+
+    def _kept(self, row: Any) -> Kept:
+        one = kept_from(row)
+        if self._seen is not None:
+            self._seen[one.id] = (one.ordinal, one.state, one.lane, one.rank, row[24])
+        return one
 
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
-        lane = pattern.equal_to("lane")
+        lane, wanted = pattern.equal_to("lane"), pattern.equal_to("id")
+        if isinstance(wanted, str):
+            one = self.find(wanted)
+            return _first(iter([one] if one is not None and self._is_due(one, epoch) else []), pattern, limit)
         for path in self._applied.indexed:
             value = posting(pattern.equal_to(path))
             if value is not None:
                 rest = pattern.without(path)
                 rows = self._rows("posted_live", path, value)
-                return _first((one for one in map(kept_from, rows) if self._is_due(one, epoch)), rest, limit)
+                return _first((one for one in map(self._kept, rows) if self._is_due(one, epoch)), rest, limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
         lanes = [lane] if lane is not ABSENT else [row[0] for row in self._rows("busy_lanes")]
@@ -77,8 +112,11 @@ class SqliteWorkView:
     def _due_in(self, lane: str, epoch: int) -> Iterator[Kept]:
         """What can be claimed in one lane, in order."""
         now = self._as_of
+        waiting = map(self._kept, self._rows("waiting", lane))
+        if not self._one("any_late", lane, now, lane, epoch, now, lane, epoch)[0]:
+            return waiting
         late = [
-            kept_from(row)
+            self._kept(row)
             for name, values in (
                 ("delayed", (lane, now)),
                 ("lost", (lane, epoch, now)),
@@ -86,8 +124,7 @@ class SqliteWorkView:
             )
             for row in self._rows(name, *values)
         ]
-        waiting = map(kept_from, self._rows("waiting", lane))
-        return merge(waiting, sorted(late, key=_order), key=_order) if late else waiting
+        return merge(waiting, sorted(late, key=_order), key=_order)
 
     def _is_due(self, one: Kept, epoch: int) -> bool:
         if one.state == "waiting":
@@ -98,7 +135,7 @@ class SqliteWorkView:
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
         """Tuples that are in the space."""
-        found = map(kept_from, self._candidates(pattern, after))
+        found = map(self._kept, self._candidates(pattern, after))
         return [
             one for one, _ in zip((one for one in found if pattern.matches(fields_of(one))), range(limit), strict=False)
         ]
@@ -156,13 +193,10 @@ class SqliteWorkView:
         row = self._one("receipt", raw_id(receipt_id)) if is_digest(receipt_id) else None
         return _decode_receipt(row[0]) if row else None
 
-    def has_receipt(self, receipt_id: str) -> bool:
-        """Whether there is a receipt of that id."""
-        return self._one("receipt_known", raw_id(receipt_id)) is not None
-
-    def receipts_in(self, run: str, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
-        return [(number, _decode_receipt(body)) for number, body in self._rows("receipts_in", run, after, limit)]
+        rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
+        return [(number, _decode_receipt(body)) for number, body in rows]
 
     def cached(self, key: str) -> Receipt | None:
         """The newest receipt that may stand for another execution."""
@@ -176,7 +210,9 @@ class SqliteWorkView:
 
     def running(self, tuple_id: str, step: int) -> Running | None:
         """A step under way."""
-        row = self._one("running", raw_id(tuple_id), step)
+        if self._steps_run is None:
+            self._steps_run = bool(self._one("any_running")[0])
+        row = self._one("running", raw_id(tuple_id), step) if self._steps_run else None
         return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
 
     def runs(self) -> list[RunFigures]:
@@ -192,6 +228,11 @@ class SqliteWorkView:
 
     def _one(self, name: str, *values: object) -> Any:
         return self._connection.execute(self._sql[name], values).fetchone()
+
+
+def _places(count: int) -> str:
+    """So many places for values."""
+    return f"({', '.join('?' * count)})"
 
 
 def _first(found: Iterator[Kept], pattern: Pattern, limit: int) -> list[Kept]:
