@@ -24,7 +24,7 @@ from stigmergy.backends.sqlite.index import Progress, connect, remove_index
 from stigmergy.backends.sqlite.tail import Tail
 from stigmergy.core import Clock
 from stigmergy.core.boot import boot_id
-from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket
+from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket, begin_segment
 from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
 
 CHECKPOINT_PAGES = 8192
@@ -154,6 +154,23 @@ class Projected(ABC, Generic[A, V]):
         """Make the index anew from the journal."""
         with self._locked():
             self._rebuild()
+
+    def rotate(self, *, least: int) -> bool:
+        """Go on in a new segment if the present one has so many bytes; what was left behind is compressed."""
+        with self._locked():
+            writer, applied = self._caught_up()
+            begun = applied.place.offset - self._journal.segment.offset >= max(1, least)
+            if begun:
+                self._known = None
+                self._journal.sync()
+                applied.place = begin_segment(self._journal, applied.place, max(self._clock.now(), applied.place.at))
+                applied.synced = applied.place.offset
+                writer.execute("BEGIN IMMEDIATE")
+                self._save(writer, applied)
+                writer.execute("COMMIT")
+        # Not under the lock: it takes a while, and whoever reads meanwhile finds the one or the other.
+        self._journal.segments.compress()
+        return begun
 
     def close(self) -> None:
         """Let go of every file."""

@@ -4,6 +4,7 @@ from stigmergy.core.journal.damage import Damage, find_damage, set_damage_aside
 from stigmergy.core.journal.file import Journal, Place, create_journal, sync_folder
 from stigmergy.core.journal.format import FORMAT, Header, Line, encode_facts, print_header, print_line
 from stigmergy.core.journal.group import GroupCommit, Ticket
+from stigmergy.core.journal.rotate import begin_segment
 from stigmergy.core.journal.seek import place_after
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Line",
     "Place",
     "Ticket",
+    "begin_segment",
     "create_journal",
     "encode_facts",
     "find_damage",

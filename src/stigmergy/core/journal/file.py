@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from stigmergy.core.journal.format import (
     Header,
     Line,
     checks,
+    continues,
     parse_header,
     parse_line,
     print_header,
@@ -23,6 +25,7 @@ from stigmergy.core.journal.format import (
     stated_mark,
     stated_sum,
 )
+from stigmergy.core.journal.segments import Segments, split_lines
 from stigmergy.errors import DiskPressure, JournalDamaged, StoreReadOnly
 
 CHUNK = 1 << 20
@@ -77,34 +80,86 @@ def create_journal(path: Path, *, kind: str, project: str, at: int) -> None:
     sync_folder(path.parent)
 
 
+class _Open(NamedTuple):
+    """The segment that is appended to."""
+
+    descriptor: int
+    file: tuple[int, int]
+    header: Header
+    start: Place
+
+
 class Journal:
-    """One journal file, open for reading and appending. Appending is for whoever holds the project's lock."""
+    """One journal, open for reading and appending. Appending is for whoever holds the project's lock.
+
+    Offsets count through all its segments. When another process has begun a new one, that is noticed by `size`, which
+    everyone asks before trusting what they know.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        self.segments = Segments(path)
         self._read_only = False
-        first = self._first_line()
+        self._opened: list[int] = []
         try:
-            self.header: Header = parse_header(first)
+            self._current = self._open()
         except BaseException:
             self.close()
             raise
-        self.start = Place(offset=len(first), seq=0, sum=self.header.sum, at=0)
+
+    def _open(self) -> _Open:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        self._opened.append(descriptor)
+        first = next((line for line, _ in split_lines(_pieces(descriptor, 0), 0)), b"")
+        header = parse_header(first)
+        status = os.fstat(descriptor)
+        start = Place(offset=header.base + len(first), seq=header.seq, sum=header.sum, at=0)
+        return _Open(descriptor, (status.st_dev, status.st_ino), header, start)
+
+    @property
+    def header(self) -> Header:
+        """What kind of journal it is, and whose."""
+        return self._current.header
+
+    @property
+    def start(self) -> Place:
+        """The place before the first line of all."""
+        if self._current.header.base == 0:
+            return self._current.start
+        first = next((line for line, _ in self._raw_lines(0)), b"")
+        return Place(offset=len(first), seq=0, sum=parse_header(first).sum, at=0)
+
+    @property
+    def segment(self) -> Place:
+        """The place before the first line of the segment that is appended to."""
+        return self._current.start
 
     def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._descriptor)
+        """Let go of every file."""
+        for descriptor in self._opened:
+            os.close(descriptor)
+        self._opened.clear()
 
     def size(self) -> int:
-        """Bytes in the file now."""
-        return os.fstat(self._descriptor).st_size
+        """Bytes in all segments now."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            status = os.fstat(self._current.descriptor)
+        if (status.st_dev, status.st_ino) != self._current.file:
+            # What was open before stays open: somebody may be reading from it, and its number is not used again.
+            self._current = self._open()
+            status = os.fstat(self._current.descriptor)
+        return self._current.header.base + status.st_size
 
     def read(self, place: Place) -> Iterator[tuple[Line, Place]]:
         """The sound lines after a place, each with the place behind it; ends at the first that does not check."""
         for written, offset in self._raw_lines(place.offset):
             if not checks(place.sum, written):
                 return
+            if continues(written):
+                place = Place(offset=offset + len(written), seq=place.seq, sum=parse_header(written).sum, at=place.at)
+                continue
             line = parse_line(written)
             if line.seq != place.seq + 1:
                 return
@@ -115,19 +170,24 @@ class Journal:
         """The place behind the last sound line."""
         for _, behind in self.read(place):
             place = behind
+        return self.into_segment(place)
+
+    def into_segment(self, place: Place) -> Place:
+        """The same place, or, if a segment ends there, the one behind the next one's header."""
+        current = self._current
+        if place.offset == current.header.base and place.sum == current.header.after:
+            return Place(offset=current.start.offset, seq=place.seq, sum=current.header.sum, at=place.at)
         return place
 
     def holds(self, place: Place) -> bool:
         """Whether the line before a place is there and has the checksum the place says."""
-        written = os.pread(self._descriptor, TAIL_LENGTH, place.offset - TAIL_LENGTH)
-        return stated_sum(written) == place.sum
+        return stated_sum(self._bytes(place.offset - TAIL_LENGTH, TAIL_LENGTH)) == place.sum
 
     def place_behind(self, offset: int) -> Place | None:
         """The place behind the first line that ends at or after an offset, as that line states it."""
         for piece, begins in self._raw_lines(offset):
             behind = begins + len(piece)
-            written = os.pread(self._descriptor, END_LENGTH, behind - END_LENGTH)
-            stated = stated_end(written)
+            stated = stated_end(self._bytes(behind - END_LENGTH, END_LENGTH))
             return Place(offset=behind, seq=stated[0], sum=stated[1], at=0) if stated else None
         return None
 
@@ -157,8 +217,8 @@ class Journal:
         return size - end.offset
 
     def cut(self, offset: int) -> None:
-        """Drop what lies behind an offset, durably."""
-        os.ftruncate(self._descriptor, offset)
+        """Drop what lies behind an offset of the last segment, durably."""
+        os.ftruncate(self._current.descriptor, offset - self._current.header.base)
         self.sync()
 
     def append(self, lines: list[bytes]) -> None:
@@ -166,12 +226,13 @@ class Journal:
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
         data = memoryview(b"".join(lines))
-        before = self.size()
+        before = self.size() - self._current.header.base
+        descriptor = self._current.descriptor
         try:
             while data:
-                data = data[os.write(self._descriptor, data) :]
+                data = data[os.write(descriptor, data) :]
         except OSError as problem:
-            os.ftruncate(self._descriptor, before)
+            os.ftruncate(descriptor, before)
             if problem.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskPressure(
                     "The disk has no room for the commit; nothing was stored.",
@@ -185,26 +246,30 @@ class Journal:
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
         try:
-            sync(self._descriptor)
+            sync(self._current.descriptor)
         except OSError as problem:
             self._read_only = True
             raise StoreReadOnly(f"Syncing {self.path.name} failed: {problem.strerror}.") from problem
 
-    def _first_line(self) -> bytes:
-        for written, _ in self._raw_lines(0):
-            return written
-        return b""
-
     def _raw_lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
         """Every line from an offset on, its newline included where it has one, with its own offset."""
-        rest = b""
-        at = offset
-        while chunk := os.pread(self._descriptor, CHUNK, at):
-            at += len(chunk)
-            pieces = (rest + chunk).split(b"\n")
-            rest = pieces.pop()
-            for piece in pieces:
-                yield piece + b"\n", offset
-                offset += len(piece) + 1
-        if rest:
-            yield rest, offset
+        current = self._current
+        if offset < current.header.base:
+            yield from self.segments.raw_lines(offset, current.header.base)
+            offset = current.header.base
+        yield from split_lines(_pieces(current.descriptor, offset - current.header.base), offset)
+
+    def _bytes(self, offset: int, length: int) -> bytes:
+        """Some bytes, which may lie in two segments."""
+        current = self._current
+        base = current.header.base
+        if offset >= base:
+            return os.pread(current.descriptor, length, offset - base)
+        before = self.segments.read(max(0, offset), min(length, base - offset), base)
+        return before + os.pread(current.descriptor, max(0, offset + length - base), 0)
+
+
+def _pieces(descriptor: int, at: int) -> Iterator[bytes]:
+    while piece := os.pread(descriptor, CHUNK, at):
+        at += len(piece)
+        yield piece

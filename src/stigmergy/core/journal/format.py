@@ -3,6 +3,13 @@
     {"at":"<RFC 3339>","format":1,"kind":"memory","project":"<ulid>","seq":0,"sum":"<32 hex>"}
     {"at":"<RFC 3339>","facts":[…],"mark":112,"seq":1,"sum":"<32 hex>"}
 
+A journal that has grown long is continued in a new file, a segment. Its header says where it stands:
+
+    {"after":"<32 hex>","at":"<RFC 3339>","base":69201,"format":1,"kind":"tuples","project":"<ulid>","seq":301,"sum":…}
+
+`base` is how many bytes the segments before it have together: offsets count through all of them. `after` is the last
+line's checksum and `seq` its number, and the header's own checksum covers it like any line's.
+
 `sum` is the first 128 bits of SHA-256 over the previous line's `sum` and this line up to its own. `mark` is an offset:
 everything before it had reached the disk when the line was written. A line that does not check and lies after the last
 mark is a commit that never happened; one that lies before it is damage.
@@ -53,6 +60,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     seq: int
     sum: str
+    base: int = 0
+    """Bytes in the segments before this one."""
+    after: str = ""
+    """The checksum of the last line before it."""
 
 
 class _Written(msgspec.Struct):
@@ -76,6 +87,20 @@ def print_header(*, kind: str, project: str, at: int) -> tuple[bytes, str]:
     """A new journal's first line and its checksum."""
     text = f'{{"at":"{print_time(at)}","format":{FORMAT},"kind":"{kind}","project":"{project}","seq":0'
     return _seal("", text.encode())
+
+
+def print_continued(header: Header, *, base: int, after: str, seq: int, at: int) -> tuple[bytes, str]:
+    """The first line of a segment that continues a journal, and its checksum."""
+    text = (
+        f'{{"after":"{after}","at":"{print_time(at)}","base":{base},"format":{FORMAT},"kind":"{header.kind}"'
+        f',"project":"{header.project}","seq":{seq}'
+    )
+    return _seal(after, text.encode())
+
+
+def continues(written: bytes) -> bool:
+    """Whether a line is the header of a segment that continues a journal."""
+    return written.startswith(b'{"after":"')
 
 
 def print_line(previous: str, *, at: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
@@ -124,7 +149,7 @@ def parse_header(written: bytes) -> Header:
         raise FormatUnknown("The journal does not begin with a header.") from None
     if header.format != FORMAT:
         raise FormatUnknown(f"The journal has format {header.format}.", limit=FORMAT)
-    if not checks("", written):
+    if not checks(header.after, written):
         raise FormatUnknown("The journal's header does not check.")
     return header
 

@@ -10,7 +10,9 @@ def place_after(journal: Journal, seq: int, end: Place) -> Place:
 
     Lines say their number at their end, so the file is halved until what remains is worth reading through.
     """
-    low, high = journal.start, end.offset
+    low, high = journal.segment, end.offset
+    if seq < low.seq:
+        low, high = journal.start, low.offset
     if seq <= low.seq:
         return low
     if seq >= end.seq:

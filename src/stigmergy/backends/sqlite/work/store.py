@@ -145,6 +145,7 @@ class SqliteWork(Projected[Applied, WorkView]):
                         projection.apply(fact, line.at)
                     applied.place = behind
                     count += 1
+                applied.place = self._journal.into_segment(applied.place)
                 projection.save()
                 connection.execute("COMMIT")
             except BaseException:

@@ -1,0 +1,140 @@
+"""A journal of work that has grown long goes on in a new file; nothing of it is lost to those who read or rebuild."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stigmergy.backends.sqlite.work import SqliteWork, create_work
+from stigmergy.core import SystemClock
+from stigmergy.errors import JournalDamaged
+from stigmergy.space.tuples import TupleSpace
+from stigmergy.testing.work import PERSON, RUN
+
+PROJECT = "01KDVP9R00STGMERGYTEST0000"
+
+
+def open_work(folder: Path) -> TupleSpace:
+    """The work in a folder."""
+    folder.mkdir(exist_ok=True)
+    create_work(folder, project=PROJECT, at=SystemClock().now())
+    return TupleSpace(SqliteWork(folder, SystemClock()))
+
+
+def store(space: TupleSpace) -> SqliteWork:
+    """Its back end."""
+    assert isinstance(space.store, SqliteWork)
+    return space.store
+
+
+def put(space: TupleSpace, number: int) -> str:
+    """Put one tuple."""
+    return space.out({"lane": "notes", "map_pos": {"n": number}}, authority=PERSON, run=RUN)[0].id
+
+
+def numbers(space: TupleSpace) -> list[Any]:
+    """What was put, in order."""
+    return [each.tuple.map_pos["n"] for each in space.rd_all({"lane": "notes"}, limit=10_000)]
+
+
+def lines(space: TupleSpace) -> list[int]:
+    """The numbers of all lines, read in pages."""
+    found: list[int] = []
+    while page := store(space).lines_after(found[-1] if found else 0, 7):
+        found += [line.seq for line in page]
+    return found
+
+
+# YT-13, YT-10
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_is_lost_however_often_it_goes_on_in_a_new_file(tmp_path_factory: Any, stretches: list[int]) -> None:
+    folder = tmp_path_factory.mktemp("work")
+    space, put_so_far = open_work(folder), 0
+    for stretch in stretches:
+        for _ in range(stretch):
+            put(space, put_so_far)
+            put_so_far += 1
+        assert store(space).rotate(least=1) == (stretch > 0)
+        assert numbers(space) == list(range(put_so_far))
+    assert lines(space) == list(range(1, put_so_far + 1))
+    assert store(space).verify() == []
+    store(space).rebuild()
+    assert numbers(space) == list(range(put_so_far))
+    put(space, put_so_far)
+    space.close()
+    (folder / "work.db").unlink()
+    again = open_work(folder)
+    assert numbers(again) == list(range(put_so_far + 1))
+    assert store(again).verify() == []
+    again.close()
+
+
+def test_a_short_segment_is_left_alone(tmp_path: Path) -> None:
+    space = open_work(tmp_path)
+    put(space, 0)
+    assert not store(space).rotate(least=1_000_000)
+    assert sorted(tmp_path.glob("tuples*")) == [tmp_path / "tuples.jsonl"]
+    space.close()
+
+
+def test_those_who_had_it_open_go_on_in_the_new_file(tmp_path: Path) -> None:
+    one, other = open_work(tmp_path), open_work(tmp_path)
+    put(one, 0)
+    assert numbers(other) == [0]
+    assert store(one).rotate(least=1)
+    put(other, 1)
+    put(one, 2)
+    assert store(other).rotate(least=1)
+    put(one, 3)
+    assert numbers(one) == numbers(other) == [0, 1, 2, 3]
+    assert lines(one) == lines(other) == [1, 2, 3, 4]
+    assert store(one).verify() == []
+    assert len(list(tmp_path.glob("tuples.*.jsonl.gz"))) == 2
+    one.close()
+    other.close()
+
+
+# Killed between the second name and the new file, between the new file and the index, and before it was compressed.
+@pytest.mark.parametrize("fatal", ["os.link", "pathlib.Path.rename", "stigmergy.core.journal.rotate.sync_folder"])
+def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fatal: str) -> None:
+    space = open_work(tmp_path)
+    for number in range(3):
+        put(space, number)
+    space.close()
+    code = (
+        "import os, sys; from pathlib import Path; from unittest.mock import patch\n"
+        "from tests.guardrails.test_segments import open_work, store\n"
+        "space = open_work(Path(sys.argv[1]))\n"
+        "def die(*args, **more): os._exit(9)\n"
+        "with patch(sys.argv[2], die): store(space).rotate(least=1)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path), fatal], check=False).returncode == 9
+    space = open_work(tmp_path)
+    assert numbers(space) == [0, 1, 2]
+    put(space, 3)
+    assert store(space).rotate(least=1)
+    put(space, 4)
+    assert numbers(space) == [0, 1, 2, 3, 4]
+    assert store(space).verify() == []
+    store(space).rebuild()
+    assert numbers(space) == [0, 1, 2, 3, 4]
+    space.close()
+
+
+def test_a_missing_segment_is_told(tmp_path: Path) -> None:
+    space = open_work(tmp_path)
+    put(space, 0)
+    store(space).rotate(least=1)
+    put(space, 1)
+    os.unlink(next(tmp_path.glob("tuples.*.gz")))
+    with pytest.raises(JournalDamaged, match="segment"):
+        store(space).rebuild()
+    space.close()
