@@ -29,14 +29,15 @@ from stigmergy.evidence.pointers import (
     UrlSettings,
 )
 from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
-from stigmergy.operations import Gateway, SharedStores, Store, Workbench, Workplace
+from stigmergy.operations import Gateway, SharedStores, Store, Workbench, Workplace, pointed_at
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
+from stigmergy.policy.guardrails import DiskBreaker, Quotas, Retention
 from stigmergy.settings import Settings
 
 if TYPE_CHECKING:
     from stigmergy.space.tuples import TupleSpace
-    from stigmergy.space.work import Workshop
+    from stigmergy.space.work import Collector, Workshop
 
 DEFAULT_GOAL = "first run"
 
@@ -92,7 +93,7 @@ def open_project(
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
-        workbench=_workbench(project, settings, clock or SystemClock(), workplace, progress),
+        workbench=_workbench(project, settings, clock or SystemClock(), workplace, store, progress),
     )
 
 
@@ -101,8 +102,13 @@ def _workbench(
     settings: Settings,
     clock: Clock,
     workplace: Workplace,
+    knowledge: Store,
     progress: Callable[[int, int], None] | None,
 ) -> Workbench:
+    def retention() -> Retention:
+        with knowledge.read() as view:
+            return view.policy().guardrails.gc
+
     def open_space() -> TupleSpace:
         from stigmergy.backends.sqlite.work import SqliteWork, create_work
         from stigmergy.space.tuples import TupleSpace
@@ -110,9 +116,23 @@ def _workbench(
         space = settings.space()
         create_work(project.catalog, project=project.project_id, at=clock.now())
         store = SqliteWork(project.catalog, clock, indexed=space.indexed, progress=progress)
-        return TupleSpace(store, settings=space, lookup=lambda name: workplace.catalog().lookup(name))
+        return TupleSpace(
+            store,
+            settings=space,
+            lookup=lambda name: workplace.catalog().lookup(name),
+            breaker=DiskBreaker(project.catalog, lambda: retention().free_mb_floor).check,
+        )
 
-    return Workbench(open_space, BodyStore(project.catalog / "cas"), ci=settings.ci)
+    def open_collector(space: TupleSpace) -> Collector:
+        from stigmergy.space.work import Collector
+
+        return Collector(
+            space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pointed_at(knowledge)
+        )
+
+    bodies = BodyStore(project.catalog / "cas")
+
+    return Workbench(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
 
 
 def open_workshop(
@@ -121,7 +141,6 @@ def open_workshop(
     """What workers of a project work with: the code in these modules, run in processes of their own."""
     from importlib import import_module
 
-    from stigmergy.policy.guardrails import Quotas
     from stigmergy.space.catalog import REGISTRY
     from stigmergy.space.work import ProcessRunner, Workshop
 

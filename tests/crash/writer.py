@@ -107,7 +107,7 @@ def stop_at(point: str, writer: Writer) -> None:
             writer.pause()
         if point == "in the midst of the append":
             data = b"".join(lines)
-            os.write(journal._descriptor, data[: len(data) // 2])
+            os.write(journal._current.descriptor, data[: len(data) // 2])
             writer.pause()
         append(journal, lines)
         if point == "after the append":

@@ -98,7 +98,8 @@ def test_ps_tells_the_same_processes() -> None:
     told, known = PsTable(), ProcTable()
     told.refresh()
     one, other = told.find(os.getpid()), known.find(os.getpid())
-    assert one is not None and other is not None
+    assert one is not None
+    assert other is not None
     assert (one.parent, one.group) == (other.parent, other.group)
     assert abs(one.cpu - other.cpu) < 2
     assert os.getpid() in list(told.children(os.getppid()))

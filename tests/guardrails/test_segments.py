@@ -18,6 +18,7 @@ from stigmergy.errors import JournalDamaged
 from stigmergy.space.tuples import TupleSpace
 from stigmergy.testing.work import PERSON, RUN
 
+LATER = 1 << 62
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 
 
@@ -62,7 +63,7 @@ def test_nothing_is_lost_however_often_it_goes_on_in_a_new_file(tmp_path_factory
         for _ in range(stretch):
             put(space, put_so_far)
             put_so_far += 1
-        assert store(space).rotate(least=1) == (stretch > 0)
+        assert store(space).rotate(least=1, before=LATER) == (stretch > 0)
         assert numbers(space) == list(range(put_so_far))
     assert lines(space) == list(range(1, put_so_far + 1))
     assert store(space).verify() == []
@@ -80,8 +81,15 @@ def test_nothing_is_lost_however_often_it_goes_on_in_a_new_file(tmp_path_factory
 def test_a_short_segment_is_left_alone(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
-    assert not store(space).rotate(least=1_000_000)
+    assert not store(space).rotate(least=1_000_000, before=LATER)
     assert sorted(tmp_path.glob("tuples*")) == [tmp_path / "tuples.jsonl"]
+    space.close()
+
+
+def test_a_segment_begun_today_is_left_alone(tmp_path: Path) -> None:
+    space = open_work(tmp_path)
+    put(space, 0)
+    assert not store(space).rotate(least=1, before=0)
     space.close()
 
 
@@ -89,10 +97,10 @@ def test_those_who_had_it_open_go_on_in_the_new_file(tmp_path: Path) -> None:
     one, other = open_work(tmp_path), open_work(tmp_path)
     put(one, 0)
     assert numbers(other) == [0]
-    assert store(one).rotate(least=1)
+    assert store(one).rotate(least=1, before=LATER)
     put(other, 1)
     put(one, 2)
-    assert store(other).rotate(least=1)
+    assert store(other).rotate(least=1, before=LATER)
     put(one, 3)
     assert numbers(one) == numbers(other) == [0, 1, 2, 3]
     assert lines(one) == lines(other) == [1, 2, 3, 4]
@@ -114,13 +122,13 @@ def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fata
         "from tests.guardrails.test_segments import open_work, store\n"
         "space = open_work(Path(sys.argv[1]))\n"
         "def die(*args, **more): os._exit(9)\n"
-        "with patch(sys.argv[2], die): store(space).rotate(least=1)"
+        "with patch(sys.argv[2], die): store(space).rotate(least=1, before=1 << 62)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path), fatal], check=False).returncode == 9
     space = open_work(tmp_path)
     assert numbers(space) == [0, 1, 2]
     put(space, 3)
-    assert store(space).rotate(least=1)
+    assert store(space).rotate(least=1, before=LATER)
     put(space, 4)
     assert numbers(space) == [0, 1, 2, 3, 4]
     assert store(space).verify() == []
@@ -132,7 +140,7 @@ def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fata
 def test_a_missing_segment_is_told(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
-    store(space).rotate(least=1)
+    store(space).rotate(least=1, before=LATER)
     put(space, 1)
     os.unlink(next(tmp_path.glob("tuples.*.gz")))
     with pytest.raises(JournalDamaged, match="segment"):

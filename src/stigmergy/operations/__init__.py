@@ -8,6 +8,7 @@ from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
 from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.gc import collect_garbage, pointed_at
 from stigmergy.operations.grants import (
     approve_request,
     deny_request,
@@ -62,6 +63,7 @@ __all__ = [
     "cancel_tuple",
     "catalog_list_by_lane",
     "catalog_lookup",
+    "collect_garbage",
     "confirm_engram",
     "deny_request",
     "deref_pointer",
@@ -77,6 +79,7 @@ __all__ = [
     "list_requests",
     "list_runs",
     "open_run",
+    "pointed_at",
     "promote_engram",
     "put_engram",
     "put_engrams",

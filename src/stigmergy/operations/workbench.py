@@ -12,15 +12,25 @@ from stigmergy.operations.ports import Finding
 if TYPE_CHECKING:
     from stigmergy.evidence.receipts import BodyStore
     from stigmergy.space.tuples import TupleSpace
+    from stigmergy.space.work import Collector
 
 
 class Workbench:
     """The tuple space and the bodies of one project."""
 
     def __init__(
-        self, open_space: Callable[[], TupleSpace] | None = None, bodies: BodyStore | None = None, *, ci: bool = False
+        self,
+        open_space: Callable[[], TupleSpace] | None = None,
+        bodies: BodyStore | None = None,
+        *,
+        ci: bool = False,
+        open_collector: Callable[[TupleSpace], Collector] | None = None,
+        told: Callable[[int, int], None] | None = None,
     ) -> None:
         self._open_space = open_space
+        self._open_collector = open_collector
+        self.told = told or (lambda done, total: None)
+        """Told how much of long work is done."""
         self._bodies = bodies
         self._space: TupleSpace | None = None
         self._lock = threading.Lock()
@@ -47,6 +57,13 @@ class Workbench:
     def verify(self) -> list[Finding]:
         """What is wrong with the journal of work and its index; nothing where no work is kept."""
         return list(self.space.store.verify()) if self._open_space is not None else []
+
+    @property
+    def collector(self) -> Collector:
+        """Who makes room."""
+        if self._open_collector is None:
+            raise NoWorkbench
+        return self._open_collector(self.space)
 
     def close(self) -> None:
         """Let go of every file."""

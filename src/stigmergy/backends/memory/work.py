@@ -20,6 +20,7 @@ from stigmergy.space.tuples import (
     Averages,
     Bell,
     BodyDamaged,
+    BodyPurged,
     EpochBegun,
     Fact,
     Kept,
@@ -67,6 +68,7 @@ class WorkState:
         self.figures: dict[str, RunFigures] = {}
         self.asked: dict[str, Asked] = {}
         self.reign = Reign()
+        self.purged: dict[str, int] = {}
 
     def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
@@ -111,6 +113,8 @@ class WorkState:
                 self._set(msgspec.structs.replace(self.tuples[fact.id], alarmed=True))
             case EpochBegun():
                 self.reign = Reign(epoch=fact.epoch, boot=fact.boot)
+            case BodyPurged():
+                self.purged[fact.sha] = at
             case BodyDamaged():
                 for kept in self.cache.values():
                     if fact.receipt in kept:
@@ -309,6 +313,10 @@ class MemoryWorkView:
             for each in self._state.figures.values()
         ]
 
+    def purged(self, sha: str) -> int | None:
+        """When a body was taken away."""
+        return self._state.purged.get(sha)
+
     def lanes(self) -> list[LaneFigures]:
         """Every lane in which something waits or is worked on."""
         counts: dict[str, dict[str, int]] = {}
@@ -361,6 +369,10 @@ class MemoryWork(MemoryLog[WorkView]):
             yield bell
         finally:
             self._bells.remove(bell)
+
+    def rotate(self, *, least: int, before: int) -> bool:
+        """There are no files to go on in."""
+        return False
 
     def _ring(self) -> None:
         for bell in tuple(self._bells):

@@ -22,7 +22,7 @@ import apsw
 
 from stigmergy.backends.sqlite.index import Progress, connect, remove_index
 from stigmergy.backends.sqlite.tail import Tail
-from stigmergy.core import Clock
+from stigmergy.core import Clock, parse_time
 from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket, begin_segment
 from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
@@ -155,11 +155,13 @@ class Projected(ABC, Generic[A, V]):
         with self._locked():
             self._rebuild()
 
-    def rotate(self, *, least: int) -> bool:
-        """Go on in a new segment if the present one has so many bytes; what was left behind is compressed."""
+    def rotate(self, *, least: int, before: int) -> bool:
+        """Go on in a new segment if the present one has so many bytes and was begun before a moment; what was left
+        behind is compressed."""
         with self._locked():
             writer, applied = self._caught_up()
-            begun = applied.place.offset - self._journal.segment.offset >= max(1, least)
+            long = applied.place.offset - self._journal.segment.offset >= max(1, least)
+            begun = long and parse_time(self._journal.header.at) < before
             if begun:
                 self._known = None
                 self._journal.sync()

@@ -113,6 +113,10 @@ def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> N
         click.get_current_context().exit(1)
 
 
+def _collect(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    session.answer(ask(session, operation, given, "Making room"), SHOW[operation.name])
+
+
 def _verify_receipt(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     answer = ask(session, operation, given)
     session.answer(answer, SHOW[operation.name])
@@ -162,6 +166,7 @@ HOOKS: dict[str, Hook] = {
     "broadcast": Hook(_from_file, called=MESSAGE_FILE),
     "check": Hook(_judged, called=MESSAGE_FILE),
     "verify": Hook(_verify),
+    "gc": Hook(_collect),
     "receipt verify": Hook(_verify_receipt),
     "policy apply": Hook(_apply_policy),
 }

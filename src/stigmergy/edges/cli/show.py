@@ -15,6 +15,7 @@ from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+from stigmergy.operations.gc import GarbageAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
@@ -381,6 +382,29 @@ def _cancelled(answer: Cancelled) -> Iterator[str]:
     yield f"{safe(answer.id)} is cancelled."
 
 
+_WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
+
+
+def _collected(answer: GarbageAnswer) -> Iterator[str]:
+    rows = [[_WHY[each.why], f"{each.bodies:,}", megabytes(each.bytes)] for each in answer.freed if each.bodies]
+    if rows:
+        yield from table(["WOULD GO" if answer.dry_run else "GONE", "BODIES", "SIZE"], rows)
+    else:
+        yield "There is nothing that may go."
+    yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
+    then = "would take" if answer.dry_run else "takes"
+    yield f"The catalog took {megabytes(answer.total_bytes)} and {then} {megabytes(answer.after_bytes)}."
+    if answer.rotated:
+        yield "The journal of work goes on in a new file; what was left is compressed."
+    if not answer.enough:
+        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
+
+
+def megabytes(size: int) -> str:
+    """Bytes as people write them."""
+    return f"{size / 1_000_000:,.1f} MB"
+
+
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
@@ -413,6 +437,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "apply_policy": _policy,
     "stats": _stats,
     "verify": _verify,
+    "collect_garbage": _collected,
     "tuple_dispatch": _dispatched,
     "tuple_out": _dispatched,
     "tuple_rd": _tuple,

@@ -182,6 +182,7 @@ COMMANDS: dict[str, Entry] = {
     "recover": Entry(
         CARE, "Set a damaged part of the journal aside and keep all that is sound.", "stig recover", "recover:recover"
     ),
+    "gc": Entry(CARE, "Make room: take away what receipts no longer have to keep.", "stig gc --dry-run"),
     "policy apply": Entry(CARE, "Put the project's policy file into force.", "stig policy apply"),
 }
 

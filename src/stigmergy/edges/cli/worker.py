@@ -60,8 +60,27 @@ def _import_option() -> click.Option:
 
 
 def _worker(session: Session, given: dict[str, Any]) -> None:
-    with _opened(session, given["modules"]) as (_, shop):
-        _work(session, shop, {"lane": given["lane"]}, given["concurrency"], until_empty=given["until_empty"])
+    once = given["until_empty"]
+    with _opened(session, given["modules"]) as (gateway, shop), _cared_for(gateway, shop, once=once):
+        _work(session, shop, {"lane": given["lane"]}, given["concurrency"], until_empty=once)
+
+
+@contextmanager
+def _cared_for(gateway: Gateway, shop: Workshop, *, once: bool) -> Iterator[None]:
+    """Have room made beside the work, when it is short and every night; not beside work that ends by itself."""
+    from stigmergy.space.work import Caretaker
+
+    if once:
+        yield
+        return
+    with gateway.store.read() as view:
+        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
+    caretaker = Caretaker(shop, run=run.run_id if run else "", hour=hour)
+    caretaker.start()
+    try:
+        yield
+    finally:
+        caretaker.stop()
 
 
 def _resume(session: Session, given: dict[str, Any]) -> None:
@@ -213,6 +232,8 @@ class Shown:
                 return f"{at} {short}… will be tried again ({safe(progress.error or '')})"
             case "dead":
                 return f"{at} {short}… is a dead letter ({safe(progress.error or '')})"
+            case "pressure":
+                return f"{at} no work is begun: {safe(progress.error or '')}"
             case "lost":
                 return f"{at} {short}… is not held any more; nothing was written"
             case _:

@@ -19,6 +19,7 @@ from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.gc import GarbageAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
@@ -220,6 +221,20 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+
+    def collect_garbage(
+        self,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GarbageAnswer:
+        """Make room: take away what receipts no longer have to keep.
+
+        Args:
+            dry_run: Only tell what would go
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("collect_garbage", GarbageAnswer, {"dry_run": dry_run}, idempotency_key)
 
     def deref_pointer(
         self,

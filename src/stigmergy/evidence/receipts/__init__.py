@@ -2,6 +2,7 @@
 
 from stigmergy.evidence.receipts.cas import BodyStore
 from stigmergy.evidence.receipts.folder import ReceiptFolder
+from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why
 from stigmergy.evidence.receipts.inputs import cache_key, input_hash
 from stigmergy.evidence.receipts.statement import statement
 from stigmergy.evidence.receipts.values import (
@@ -17,13 +18,18 @@ from stigmergy.evidence.receipts.values import (
 )
 
 __all__ = [
+    "DAY",
     "EMPTY",
     "MICROS",
     "Artifact",
+    "Body",
     "BodyStore",
     "Cost",
+    "Purge",
     "Receipt",
     "ReceiptFolder",
+    "Survey",
+    "Why",
     "bodies_of",
     "cache_key",
     "input_hash",

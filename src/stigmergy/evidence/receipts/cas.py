@@ -48,9 +48,11 @@ class BodyStore:
             raise
 
     def get(self, digest: str, limit: int | None = None) -> bytes:
-        """The body of that digest, if it is here, whole and no larger than the limit."""
+        """The body of that digest, if it is here, whole and no larger than the limit; nothing at all needs no file."""
         if not is_digest(digest):
             raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
+        if digest == _NOTHING:
+            return b""
         try:
             with self._folder(digest) as folder:
                 data = _read(folder, digest[9:], limit)
@@ -72,9 +74,48 @@ class BodyStore:
         except (OSError, LinkRefused, NotAFile):
             return False
 
+    def has(self, digest: str) -> bool:
+        """Whether a body lies under that digest, whole or not."""
+        try:
+            with self._folder(digest) as folder:
+                os.stat(digest[9:], dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def sizes(self, *, untouched_since: float) -> Iterator[tuple[str, int]]:
+        """The digest and the bytes of every body here that was not put after a moment."""
+        for folder in _entries(self._root):
+            if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
+                for body in _entries(folder.path):
+                    if is_digest(digest := f"sha256:{folder.name}{body.name}"):
+                        with suppress(FileNotFoundError):
+                            found = body.stat(follow_symlinks=False)
+                            if found.st_mtime <= untouched_since:
+                                yield digest, found.st_size
+
+    def remove(self, digest: str, *, untouched_since: float) -> int:
+        """Take a body away unless it was put, once more perhaps, after a moment; tells how many bytes that freed.
+
+        Whoever puts a body touches it first and names it in a receipt later: what is young may be about to be named.
+        """
+        try:
+            with self._folder(digest) as folder:
+                # Out of the way before its age is looked at: what is put from now on is a file of its own.
+                aside = f".{os.urandom(8).hex()}.old"
+                os.rename(digest[9:], aside, src_dir_fd=folder, dst_dir_fd=folder)
+                found = os.stat(aside, dir_fd=folder, follow_symlinks=False)
+                if found.st_mtime > untouched_since:
+                    with suppress(FileExistsError):
+                        os.link(aside, digest[9:], src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                os.unlink(aside, dir_fd=folder)
+                return 0 if found.st_mtime > untouched_since else found.st_size
+        except FileNotFoundError:
+            return 0
+
     def _put_bytes(self, body: bytes) -> str:
         digest = digest_of_bytes(body)
-        with suppress(BodyNotFound, ObjectDamaged, NotAFile, LinkRefused):
+        with suppress(BodyNotFound, ObjectDamaged, NotAFile, LinkRefused, FileNotFoundError):
             if self.get(digest) == body:
                 # Whoever wrote it may not have come to the sync yet.
                 self._sync_existing(digest)
@@ -113,6 +154,7 @@ class BodyStore:
         with self._folder(digest) as folder:
             body = os.open(digest[9:], _FILE, dir_fd=folder)
             try:
+                os.utime(body)
                 _sync(body)
             finally:
                 os.close(body)
@@ -141,6 +183,14 @@ class BodyStore:
             yield folder
         finally:
             os.close(folder)
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
 
 
 def _read(folder: int, name: str, limit: int | None) -> bytes:

@@ -1,16 +1,19 @@
 """Guardrails: how much of the machine a step may take, and how long what it left is kept."""
 
 from stigmergy.policy.guardrails.limits import MB, NO_LIMITS, StepLimits, niceness, step_limits
+from stigmergy.policy.guardrails.pressure import DiskBreaker, free_bytes
 from stigmergy.policy.guardrails.values import Guardrails, Quotas, Retention, check_guardrails
 
 __all__ = [
     "MB",
     "NO_LIMITS",
+    "DiskBreaker",
     "Guardrails",
     "Quotas",
     "Retention",
     "StepLimits",
     "check_guardrails",
+    "free_bytes",
     "niceness",
     "step_limits",
 ]

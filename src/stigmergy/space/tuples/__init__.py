@@ -1,9 +1,21 @@
 """The tuple space: work that waits, is held, done, tried again and paid for."""
 
-from stigmergy.space.tuples.decide import ACCEPTED, WHOLE, Put, Settled, check_held, refusal_of, whole
+from stigmergy.space.tuples.decide import (
+    ACCEPTED,
+    GC_LANE,
+    GC_YOOL,
+    WHOLE,
+    Put,
+    Settled,
+    check_held,
+    gc_draft,
+    refusal_of,
+    whole,
+)
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
+    BodyPurged,
     EpochBegun,
     Fact,
     LeaseRenewed,
@@ -63,6 +75,8 @@ __all__ = [
     "ABSENT",
     "ACCEPTED",
     "ENDED",
+    "GC_LANE",
+    "GC_YOOL",
     "MAX_TUPLE",
     "SCHEMAS",
     "STATES",
@@ -72,6 +86,7 @@ __all__ = [
     "Averages",
     "Bell",
     "BodyDamaged",
+    "BodyPurged",
     "Checked",
     "Claim",
     "EpochBegun",
@@ -114,6 +129,7 @@ __all__ = [
     "decode_tuple",
     "dependencies",
     "fields_of",
+    "gc_draft",
     "kept_of",
     "lineage",
     "posted",

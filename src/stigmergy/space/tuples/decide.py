@@ -46,6 +46,9 @@ ACCEPTED, WHOLE = "tuple.accept", "tuple.run"
 LOST, CANCELLED, REFUSED = 137, 130, 125
 """Exits of tuples that did not run to their end: the last worker was lost, somebody cancelled, a rule forbade it."""
 
+GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
+"""Where a tuple that asks for room waits, and what it asks for."""
+
 Decided = tuple[Sequence[Fact], Any]
 
 
@@ -442,6 +445,22 @@ def _alarms(view: WorkView, one: Kept, more: Price, settings: SpaceSettings) -> 
         facts.append(TupleOut(id=draft.id, run=each.run, tuple=msgspec.Raw(draft.body)))
         facts.append(AlarmRaised(id=each.id, alarm=draft.id))
     return facts
+
+
+def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
+    """Put a tuple that asks for room, in a run or the last one with work, unless one waits or is worked on."""
+    run = run or next((each.run for each in reversed(view.runs())), None)
+    if run is None or any(each.lane == GC_LANE for each in view.lanes()):
+        return [], None
+    draft = read_tuple(gc_draft(priority=100), {"user": None, "agent": "stigmergy", "ci": False}, view.as_of)
+    while view.find(draft.id) is not None:
+        draft = moved_on(draft)
+    return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
+
+
+def gc_draft(**more: Any) -> dict[str, Any]:
+    """A tuple that asks for room."""
+    return {"lane": GC_LANE, "payload": [{"yool": GC_YOOL, "args": {}}], **more}
 
 
 def _accepted(tuple_id: str, at: int) -> Receipt:

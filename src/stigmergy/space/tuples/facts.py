@@ -134,6 +134,15 @@ class BodyDamaged(_Fact, frozen=True, tag="body.damaged"):
     sha: str
 
 
+class BodyPurged(_Fact, frozen=True, tag="body.purged"):
+    """A body that receipts name was taken away to make room; they stay, and say what it was."""
+
+    sha: str
+    size: int
+    why: str
+    """`artifact` past the hot days, `printed` past the warm days, `room` when there was none."""
+
+
 Fact = (
     TupleOut
     | TupleTaken
@@ -148,4 +157,5 @@ Fact = (
     | AlarmRaised
     | EpochBegun
     | BodyDamaged
+    | BodyPurged
 )

@@ -153,6 +153,10 @@ class WorkView(Protocol):
         """Every run that has tuples, in the order of their first."""
         ...
 
+    def purged(self, sha: str) -> int | None:
+        """When a body was taken away to make room, if it was."""
+        ...
+
     def lanes(self) -> list[LaneFigures]:
         """Every lane in which something waits or is worked on."""
         ...
@@ -211,6 +215,10 @@ class WorkStore(Protocol):
 
     def rebuild(self) -> None:
         """Make the index anew from the journal."""
+        ...
+
+    def rotate(self, *, least: int, before: int) -> bool:
+        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment."""
         ...
 
     def close(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from stigmergy.core import SECOND
 from stigmergy.core.boot import boot_id
-from stigmergy.errors import LaneFull, ReceiptNotFound, TupleNotFound, YoolForbidden
+from stigmergy.errors import DiskPressure, LaneFull, ReceiptNotFound, StigmergyError, TupleNotFound, YoolForbidden
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import decide
@@ -40,11 +42,14 @@ class TupleSpace:
         settings: SpaceSettings | None = None,
         lookup: Lookup | None = None,
         boot: str | None = None,
+        breaker: Callable[[], None] | None = None,
     ) -> None:
+        """`breaker` raises while there is no room for more work."""
         self.store = store
         self.settings = settings or SpaceSettings()
         self._lookup = lookup
         self._boot = boot_id() if boot is None else boot
+        self._breaker = breaker
 
     # Linda
 
@@ -56,17 +61,26 @@ class TupleSpace:
         block: float | None = None,
         accept: bool = False,
         asked: tuple[str, str] | None = None,
+        trusted: bool = False,
     ) -> list[decide.Put]:
         """Put tuples; returns once they are on the disk. All of them or none.
 
         A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
-        the digest of the request.
+        the digest of the request. `trusted` is the product's own: it needs no entry in the catalog, and no room.
         """
+        if not trusted:
+            self.check_room(run)
 
         def put(view: WorkView) -> tuple[Sequence[Any], list[decide.Put]]:
             checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
             return decide.put(
-                view, checked, run=run, settings=self.settings, admit=self._admit, accept=accept, asked=asked
+                view,
+                checked,
+                run=run,
+                settings=self.settings,
+                admit=(lambda draft: None) if trusted else self._admit,
+                accept=accept,
+                asked=asked,
             )
 
         if block is None:
@@ -111,15 +125,21 @@ class TupleSpace:
     # Workers
 
     def claim(
-        self, pattern: Mapping[str, Any] | Pattern, *, worker: str, limit: int = 1, timeout: float = 0.0
+        self,
+        pattern: Mapping[str, Any] | Pattern,
+        *,
+        worker: str,
+        limit: int = 1,
+        timeout: float = 0.0,
+        stop: threading.Event | None = None,
     ) -> list[Claim]:
-        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long."""
+        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long, or until told to stop."""
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
             return (self._claim(wanted, worker, limit) if self._may_match(wanted) else None) or None
 
-        return self._wait(take, wanted, "work", timeout) or []
+        return self._wait(take, wanted, "work", timeout, stop) or []
 
     def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
         return self.store.commit(
@@ -185,6 +205,17 @@ class TupleSpace:
 
     # Looking after it
 
+    def check_room(self, run: str | None = None) -> None:
+        """Refuse work while the disk is short of room; a tuple that asks for room is put, if none is there."""
+        if self._breaker is None:
+            return
+        try:
+            self._breaker()
+        except DiskPressure:
+            with suppress(StigmergyError):  # with no room at all not even for this
+                self.store.commit(lambda view: decide.call_for_room(view, run=run))
+            raise
+
     def cancel(self, tuple_id: str) -> Receipt:
         """End a tuple that waits or is being worked on."""
         return self.store.commit(lambda view: decide.cancel(view, tuple_id))
@@ -241,7 +272,14 @@ class TupleSpace:
             epoch = reign.epoch + (reign.boot != self._boot)
             return bool(view.claimable(wanted, epoch=epoch, limit=1))
 
-    def _wait(self, look: Callable[[], T | None], wanted: Pattern, kind: Any, timeout: float) -> T | None:
+    def _wait(
+        self,
+        look: Callable[[], T | None],
+        wanted: Pattern,
+        kind: Any,
+        timeout: float,
+        stop: threading.Event | None = None,
+    ) -> T | None:
         found = look()
         if found is not None or timeout <= 0:
             return found
@@ -250,7 +288,7 @@ class TupleSpace:
             while True:
                 found = look()
                 left = ends - time.monotonic()
-                if found is not None or left <= 0:
+                if found is not None or left <= 0 or (stop is not None and stop.is_set()):
                     return found
                 bell.wait(min(left, self._until_due(wanted), LOOK_AGAIN))
 

@@ -1,12 +1,18 @@
 """Workers: from a tuple that waits to the receipt of what was done."""
 
 from stigmergy.space.work.cache import damaged_body, step_key
+from stigmergy.space.work.caretaker import Caretaker
+from stigmergy.space.work.collect import Collected, Collector, Freed
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
 from stigmergy.space.work.runner import ProcessRunner
 from stigmergy.space.work.worker import LaneWorkerPool, TupleRun, Workshop, eval_
 
 __all__ = [
+    "Caretaker",
+    "Collected",
+    "Collector",
+    "Freed",
     "LaneWorkerPool",
     "ProcessRunner",
     "Progress",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stigmergy.core import SECOND, Clock, print_time
-from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.errors import DiskPressure, StaleFence, StigmergyError, TupleNotFound, YoolForbidden
 from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool
@@ -162,6 +162,8 @@ class TupleRun:
         if found is None:
             return False
         damaged = damaged_body(found, self._shop.bodies)
+        if damaged is not None and self._purged(damaged):
+            return False
         if damaged is not None:
             self._shop.space.report_damage(found.id, damaged)
             self._tell("damaged", at, entry.full_name, receipt=found.id, error=damaged)
@@ -169,6 +171,11 @@ class TupleRun:
         self._note(at, (at, found.id), found.id)
         self._tell("hit", at, entry.full_name, receipt=found.id)
         return True
+
+    def _purged(self, sha: str) -> bool:
+        """Whether a body that is not there was taken away to make room."""
+        with self._shop.space.store.read() as view:
+            return view.purged(sha) is not None and not self._shop.bodies.has(sha)
 
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
@@ -340,7 +347,9 @@ class LaneWorkerPool:
         *,
         concurrency: int | None = None,
         told: Callable[[Progress], None] = lambda progress: None,
+        under_pressure: bool = False,
     ) -> None:
+        """`under_pressure` works on when the disk is short of room: on what makes room."""
         settings = shop.space.settings
         wanted = settings.lane_concurrency if concurrency is None else concurrency
         self.concurrency = max(1, min(wanted, settings.max_lane_concurrency))
@@ -348,6 +357,7 @@ class LaneWorkerPool:
         self._shop = shop
         self._pattern = pattern
         self._told = told
+        self._under_pressure = under_pressure
         self._slots = threading.Semaphore(self.concurrency)
         self._held: dict[str, TupleRun] = {}
         self._lock = threading.Lock()
@@ -366,7 +376,7 @@ class LaneWorkerPool:
                     under_way = {each for each in under_way if not each.done()}
                     room = most - len(under_way)
                     patience = 0.0 if until_empty or room < most else IDLE_SECONDS
-                    claims = self._claim(min(room, self.concurrency), patience) if room else []
+                    claims = self._claim(min(room, self.concurrency), patience, until_empty) if room else []
                     under_way |= {threads.submit(self._work, self._hold(claim)) for claim in claims}
                     if not claims and not under_way and until_empty and not self._something_comes():
                         break
@@ -391,8 +401,19 @@ class LaneWorkerPool:
         if held:
             self._shop.space.release(held)
 
-    def _claim(self, limit: int, patience: float) -> list[Claim]:
-        return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
+    def _claim(self, limit: int, patience: float, until_empty: bool) -> list[Claim]:
+        if not self._under_pressure:
+            try:
+                self._shop.space.check_room()
+            except DiskPressure as refusal:
+                if until_empty:
+                    raise
+                self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
+                self._stopping.wait(IDLE_SECONDS)
+                return []
+        return self._shop.space.claim(
+            self._pattern, worker=self.worker, limit=limit, timeout=patience, stop=self._stopping
+        )
 
     def _something_comes(self) -> bool:
         """Whether a tuple waits for its next attempt: then it is waited for."""

@@ -87,6 +87,12 @@ CREATE TABLE results (              -- receipts that may stand for another execu
     PRIMARY KEY (key, number)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE purged (               -- bodies that were taken away to make room
+    sha        BLOB    PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    why        TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE asked (                -- tuples by the idempotency key they were put under
     key        TEXT    PRIMARY KEY,
     id         BLOB    NOT NULL,

@@ -76,6 +76,12 @@ INSERT INTO results VALUES (?, ?);
 -- name: damaged
 DELETE FROM results WHERE number = (SELECT number FROM receipts WHERE id = ?);
 
+-- name: purge
+INSERT INTO purged VALUES (?, ?, ?) ON CONFLICT (sha) DO UPDATE SET at = excluded.at, why = excluded.why;
+
+-- name: purged
+SELECT at FROM purged WHERE sha = ?;
+
 -- name: average
 INSERT INTO yools VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE

@@ -14,6 +14,7 @@ from stigmergy.space.tuples import (
     STATES,
     AlarmRaised,
     BodyDamaged,
+    BodyPurged,
     EpochBegun,
     Fact,
     LeaseRenewed,
@@ -30,7 +31,7 @@ from stigmergy.space.tuples import (
     posted,
 )
 
-LAYOUT = 1
+LAYOUT = 2
 QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
@@ -127,6 +128,8 @@ class Projection:
                 self._gather("alarm", self._find(fact.id)[0])
             case EpochBegun():
                 self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
+            case BodyPurged():
+                self._gather("purge", raw_id(fact.sha), at, fact.why)
             case BodyDamaged():
                 self.flush()
                 self._run("damaged", raw_id(fact.receipt))
@@ -338,6 +341,7 @@ _ORDER = (
     "release",
     "end",
     "alarm",
+    "purge",
 )
 """In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
 

@@ -17,6 +17,7 @@ COMPARED = {
     "receipts": "SELECT * FROM receipts ORDER BY number",
     "links": "SELECT * FROM links ORDER BY ordinal, number",
     "results": "SELECT * FROM results ORDER BY key, number",
+    "purged": "SELECT * FROM purged ORDER BY sha",
     "asked": "SELECT * FROM asked ORDER BY key",
     "yools": "SELECT * FROM yools ORDER BY name",
     "running": "SELECT * FROM running ORDER BY ordinal, step",

@@ -219,6 +219,11 @@ class SqliteWorkView:
         """Every run that has tuples."""
         return [_figures(row) for row in self._rows("runs")]
 
+    def purged(self, sha: str) -> int | None:
+        """When a body was taken away."""
+        row = self._one("purged", raw_id(sha)) if is_digest(sha) else None
+        return row[0] if row else None
+
     def lanes(self) -> list[LaneFigures]:
         """Every lane in which something waits or is worked on."""
         return [LaneFigures(lane=row[0], waiting=row[1], claimed=row[2]) for row in self._rows("busy_lanes")]

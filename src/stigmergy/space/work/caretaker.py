@@ -1,0 +1,89 @@
+"""The caretaker of a worker: carries out what makes room, when the disk is short of it and every night."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from stigmergy.core import SECOND, digest
+from stigmergy.errors import StigmergyError
+from stigmergy.space.catalog import REGISTRY
+from stigmergy.space.tuples import GC_LANE, GC_YOOL, gc_draft, read_pattern
+from stigmergy.space.work.ports import Progress
+from stigmergy.space.work.worker import LaneWorkerPool, Workshop
+
+STIG = "from stigmergy.edges.cli import main; main()"
+LONGEST_SLEEP = 600.0
+"""Seconds after which the clock is looked at again: a machine may have slept meanwhile."""
+
+REGISTRY.yool(
+    GC_YOOL,
+    lane=GC_LANE,
+    authority=("user", "agent", "ci"),
+    env=("PYTHONPATH", "XDG_STATE_HOME", "XDG_DATA_HOME"),
+    cached=False,
+    about="Make room: take away what receipts no longer have to keep.",
+)([sys.executable, "-c", STIG, "gc"])
+
+
+class Caretaker:
+    """Works on the lane of what makes room, beside a worker of another lane; and puts a tuple there every night."""
+
+    def __init__(
+        self, shop: Workshop, *, run: str, hour: int, told: Callable[[Progress], None] = lambda progress: None
+    ) -> None:
+        self._shop = shop
+        self._run = run
+        self._hour = hour
+        self._pool = LaneWorkerPool(
+            shop, read_pattern({"lane": GC_LANE}), concurrency=1, told=told, under_pressure=True
+        )
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._pool.run, name="caretaker", daemon=True),
+            threading.Thread(target=self._nightly, name="nightly", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin; last night's work is made up for if nobody did it."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop, giving back what is under way."""
+        self._stopping.set()
+        self._pool.stop(at_once=True)
+        for thread in self._threads:
+            thread.join()
+
+    def put_nightly(self) -> bool:
+        """Put the tuple of the last night, unless somebody has; whether it is new."""
+        night = last_night(self._shop.clock.now(), self._hour)
+        key = f"nightly {night:%Y-%m-%d}"
+        draft = gc_draft()
+        (put,) = self._shop.space.out(
+            draft, authority=AUTHORITY, run=self._run, asked=(key, digest(key.encode())), trusted=True
+        )
+        return put.new
+
+    def _nightly(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(StigmergyError):  # a full disk or lane: the next look, and the breaker, see to it
+                self.put_nightly()
+            now = self._shop.clock.now()
+            due = last_night(now, self._hour) + timedelta(days=1)
+            self._stopping.wait(min(LONGEST_SLEEP, max(1.0, due.timestamp() - now / SECOND)))
+
+
+AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
+"""On whose authority the product's own tuples run."""
+
+
+def last_night(now: int, hour: int) -> datetime:
+    """The last moment at which the night's work was due, by the machine's clock."""
+    here = datetime.fromtimestamp(now / SECOND).astimezone()
+    due = here.replace(hour=hour, minute=0, second=0, microsecond=0)
+    return due if due <= here else due - timedelta(days=1)

@@ -1,0 +1,302 @@
+"""Making room: bodies go by age and for want of room, receipts never; without room no work is begun."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.app import open_workshop
+from stigmergy.core import SECOND, SystemClock, print_time
+from stigmergy.errors import DiskPressure
+from stigmergy.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
+from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
+from stigmergy.operations.gc import CollectGarbage
+from stigmergy.policy.guardrails import MB, DiskBreaker, Retention
+from stigmergy.settings import Settings
+from stigmergy.space.tuples import GC_LANE, TupleSpace
+from stigmergy.space.work import Caretaker, Collector, Progress
+from stigmergy.space.work.caretaker import last_night
+from stigmergy.testing.work import PERSON, RUN
+from tests.guardrails.test_segments import lines, store
+from tests.projects import make_gateway, make_repository, make_settings
+from tests.space.shop import Shop, open_shop, step
+
+NOW = SystemClock().now()
+
+
+def receipt(sha: str, days: float, *, artifact: bool = True, name: str = "a") -> Receipt:
+    """A receipt of so many days ago that names a body."""
+    at = print_time(NOW - round(days * DAY))
+    kept = (Artifact(kind="file", path=name, sha=sha, size=1),) if artifact else ()
+    return seal(
+        yool="agent.sum.numbers.v1",
+        tuple_id="sha256:" + "1" * 64,
+        started_at=at,
+        ended_at=at,
+        exit=0,
+        stdout_sha=EMPTY if artifact else sha,
+        artifacts=kept,
+    )
+
+
+def sha(number: int) -> str:
+    """A digest."""
+    return f"sha256:{number:064x}"
+
+
+def plan(
+    receipts: list[Receipt], sizes: dict[str, int], room: int = 0, pinned: frozenset[str] = frozenset()
+) -> list[tuple[str, str]]:
+    """What would go, and why."""
+    survey = Survey(sizes.items(), pinned)
+    for each in receipts:
+        survey.take(each)
+    return [(each.body.sha, each.why) for each in survey.plan(now=NOW, hot_days=30, warm_days=365, room=room)]
+
+
+# YT-13: the specification's own test.
+def test_old_artifacts_go_and_young_ones_stay() -> None:
+    young = [receipt(sha(number), 5, name=str(number)) for number in range(50)]
+    old = [receipt(sha(100 + number), 40, name=str(number)) for number in range(50)]
+    gone = plan(young + old, {sha(number): 10 for number in range(200)})
+    assert sorted(gone) == [(sha(100 + number), "artifact") for number in range(50)]
+
+
+# YT-13: three tiers.
+def test_what_was_printed_is_kept_longer_than_artifacts() -> None:
+    printed = [receipt(sha(1), 40, artifact=False), receipt(sha(2), 400, artifact=False)]
+    assert plan(printed, {sha(1): 10, sha(2): 10}) == [(sha(2), "printed")]
+
+
+def test_the_last_execution_that_left_a_body_counts() -> None:
+    assert plan([receipt(sha(1), 400), receipt(sha(1), 1)], {sha(1): 10}) == []
+    assert plan([receipt(sha(1), 100), receipt(sha(1), 90, artifact=False)], {sha(1): 10}) == []
+
+
+def test_for_room_the_oldest_go_first_and_no_more_than_needed() -> None:
+    receipts = [receipt(sha(number), number) for number in (1, 2, 3, 4)]
+    sizes = {sha(number): 10 for number in range(5)}
+    assert plan(receipts, sizes, room=11) == [(sha(4), "room"), (sha(3), "room")]
+    assert plan([*receipts, receipt(sha(0), 99)], sizes, room=10) == [(sha(0), "artifact")]
+
+
+def test_what_engrams_point_at_stays() -> None:
+    named = receipt(sha(2), 400)
+    kept = frozenset({sha(1), named.id})
+    assert plan([receipt(sha(1), 400), named, receipt(sha(3), 400)], {sha(n): 9 for n in (1, 2, 3)}, 99, kept) == [
+        (sha(3), "artifact")
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 800), st.booleans()), max_size=30), st.integers(0, 100))
+def test_nothing_goes_without_a_reason(said: list[tuple[int, float, bool]], room: int) -> None:
+    receipts = [receipt(sha(number), days, artifact=artifact) for number, days, artifact in said]
+    sizes = {sha(number): 10 for number in range(21)}
+    gone = plan(receipts, sizes, room)
+    assert len(gone) == len(set(gone)) <= len({number for number, _, _ in said})
+    for_room = sum(why == "room" for _, why in gone)
+    assert for_room * 10 < room + 10
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(tmp_path) as made:
+        yield made
+
+
+def collector(shop: Shop, free: int = 10**12, grace: float = 0.0, **retention: int) -> Collector:
+    """Who makes room in a shop."""
+    return Collector(
+        shop.space,
+        shop.shop.bodies,
+        shop.shop.root / ".catalog",
+        shop.shop.clock,
+        retention=lambda: Retention(**retention),
+        pinned=lambda: (),
+        free=lambda folder: free,
+        grace=grace,
+    )
+
+
+def worked(shop: Shop) -> list[Receipt]:
+    """Receipts of steps that printed something and left a file."""
+    ids = [shop.put(step("agent.leave.report", text=f"report {number}")) for number in range(3)]
+    shop.work()
+    return [each for one in ids for each in shop.receipts(one)]
+
+
+# YT-13
+def test_a_dry_run_tells_and_changes_nothing(shop: Shop) -> None:
+    worked(shop)
+    before = lines(shop.space)
+    would = collector(shop, hot_days=0, warm_days=0).collect(dry_run=True)
+    assert sum(each.bodies for each in would.freed) > 0
+    assert lines(shop.space) == before
+    done = collector(shop, hot_days=0, warm_days=0).collect()
+    assert done.freed == would.freed
+    assert would.after_bytes < would.total_bytes
+
+
+# YT-13, YT-08
+def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> None:
+    kept = worked(shop)
+    named = {artifact.sha for each in kept for artifact in each.artifacts}
+    assert named
+    collector(shop, hot_days=0, warm_days=400).collect()
+    assert not any(shop.shop.bodies.has(each) for each in named)
+    with shop.space.store.read() as view:
+        assert all(view.receipt(each.id) == each for each in kept)
+        assert all(view.purged(each) is not None for each in named)
+    assert len(list((shop.shop.root / ".catalog/receipts").glob("*/*.json"))) == len(kept)
+    assert store(shop.space).verify() == []
+    store(shop.space).rebuild()
+    with shop.space.store.read() as view:
+        assert all(view.purged(each) is not None for each in named)
+
+
+# YT-09: what went is no hit, and no damage either.
+def test_a_step_whose_body_went_is_executed_again(shop: Shop) -> None:
+    worked(shop)
+    collector(shop, hot_days=0, warm_days=0).collect()
+    shop.put(step("agent.leave.report", text="report 1"))
+    assert shop.work() == ["miss", "done"]
+    shop.put(step("agent.leave.report", text="report 1"))
+    assert shop.work() == ["hit", "done"]
+
+
+def test_a_body_that_was_just_put_is_left_alone(shop: Shop) -> None:
+    worked(shop)
+    done = collector(shop, hot_days=0, warm_days=0, grace=3600.0).collect()
+    assert sum(each.bodies for each in done.freed) == 0
+
+
+def test_a_body_that_is_put_again_while_it_goes_stays(shop: Shop) -> None:
+    bodies = shop.shop.bodies
+    kept = bodies.put(b"once more")
+    moment = time.time() + 1
+    assert bodies.remove(kept, untouched_since=moment - 3600) == 0
+    assert bodies.get(kept) == b"once more"
+    os.utime(shop.shop.root / ".catalog/cas" / kept[7:9] / kept[9:], (0, 0))
+    assert bodies.put(b"once more") == kept
+    assert bodies.remove(kept, untouched_since=moment - 3600) == 0
+    assert bodies.remove(kept, untouched_since=moment + 3600) == 9
+    assert not bodies.has(kept)
+
+
+# YT-13: the cap and the floor.
+def test_above_the_cap_and_below_the_floor_the_oldest_go(shop: Shop) -> None:
+    worked(shop)
+    assert sum(each.bodies for each in collector(shop).collect(dry_run=True).freed) == 0
+    over = collector(shop, max_total_mb=0).collect(dry_run=True)
+    assert [each.bodies > 0 for each in over.freed] == [False, False, True]
+    assert not over.enough
+    short = collector(shop, free=10 * MB, free_mb_floor=20).collect(dry_run=True)
+    assert short.freed == over.freed
+
+
+def breaking(space: TupleSpace, free: list[int], tmp_path: Path) -> TupleSpace:
+    """The same space on a disk with so much free."""
+    clock = iter(range(10**9))
+    breaker = DiskBreaker(tmp_path, lambda: 1000, lambda folder: free[0], lambda: float(next(clock)))
+    return TupleSpace(space.store, settings=space.settings, breaker=breaker.check)
+
+
+# YT-13
+def test_below_the_floor_work_is_refused_and_room_asked_for_once(shop: Shop, tmp_path: Path) -> None:
+    free = [999 * MB]
+    space = breaking(shop.space, free, tmp_path)
+    for _ in range(3):
+        with pytest.raises(DiskPressure) as refused:
+            space.out({"lane": "build"}, authority=PERSON, run=RUN)
+        assert (refused.value.limit, refused.value.used) == (1000, 999)
+    asked = space.rd_all({"lane": GC_LANE})
+    assert [each.tuple.payload[0].yool for each in asked] == ["fs.gc.run"]
+    free[0] = 2000 * MB
+    assert space.out({"lane": "build"}, authority=PERSON, run=RUN)[0].new
+
+
+def test_a_worker_begins_nothing_without_room_and_goes_on_when_there_is_some(shop: Shop, tmp_path: Path) -> None:
+    one = shop.put(step("agent.leave.report", text="x"))
+    free = [1 * MB]
+    short = Shop(msgspec.structs.replace(shop.shop, space=breaking(shop.space, free, tmp_path)), shop.told)
+    with pytest.raises(DiskPressure):
+        short.work()
+    assert shop.space.get(one).attempts == 0
+    assert len(shop.space.rd_all({"lane": GC_LANE})) == 1
+    free[0] = 5000 * MB
+    assert short.work()[-1] == "done"
+
+
+def test_the_night_is_put_once_by_however_many_workers(shop: Shop) -> None:
+    one, other = (Caretaker(shop.shop, run=RUN, hour=3) for _ in range(2))
+    assert one.put_nightly()
+    assert not other.put_nightly()
+    assert not one.put_nightly()
+    assert [each.lane for each in shop.space.rd_all({"lane": GC_LANE})] == [GC_LANE]
+
+
+@pytest.mark.parametrize("hour", [0, 3, 23])
+def test_the_last_night_is_the_last_moment_at_that_hour(hour: int) -> None:
+    night = last_night(NOW, hour)
+    assert night.hour == hour
+    assert 0 <= NOW / SECOND - night.timestamp() <= 25 * 3600
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Gateway]:
+    make_repository(tmp_path / "repo")
+    gateway = make_gateway(tmp_path / "repo", make_settings(tmp_path / "home"))
+    yield gateway
+    gateway.close()
+
+
+def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> None:
+    from stigmergy import Bus, Pointer
+
+    body = project.workbench.bodies.put(b"a log of old")
+    bus = Bus(project, LOCAL_ADMIN)
+    bus.put_engram("The log shows it.", pointers=[Pointer(type="artifact", ref=f"artifact:{body}")], kind="risk")
+    bus.put_engram(
+        "It failed once.", pointers=[Pointer(type="test", ref=f"test:t.py::one@{sha(7)}")], kind="test", scope="project"
+    )
+    assert pointed_at(project.store) == {body, sha(7)}
+    answer = project.call(project_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
+    assert answer.receipts == 0
+
+
+def project_operation(name: str) -> Any:
+    """The operation of that name."""
+    from stigmergy.operations import OPERATIONS
+
+    return next(each for each in OPERATIONS.values() if each.name == name)
+
+
+# YT-13: the worker carries it out itself, as a step like any other.
+def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Path) -> None:
+    given = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+    shop = open_workshop(project, Settings.from_environment(given))
+    told: list[Progress] = []
+    caretaker = Caretaker(shop, run=RUN, hour=3, told=told.append)
+    caretaker.start()
+    try:
+        for _ in range(600):
+            if told and told[-1].what in ("done", "dead", "again"):
+                break
+            time.sleep(0.05)
+    finally:
+        caretaker.stop()
+        shop.runner.close()
+    (one,) = shop.space.rd_all({"lane": GC_LANE})
+    receipts = [shop.space.receipt(each) for each in shop.space.shown(one.id)["receipts"]]
+    said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()
+    assert one.state == "done", said
+    assert "There is nothing that may go." in said
