@@ -65,6 +65,11 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
+│   ├── MemoryRefusal             a memory store or a trust snapshot that cannot be read
+│   │   ├── MemoryStoreNotAFile   MEMORY_STORE_NOT_A_FILE
+│   │   ├── MemoryStoreOutside 403 MEMORY_STORE_OUTSIDE
+│   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
+│   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
 │   ├── TokenMissing              TOKEN_MISSING
@@ -104,12 +109,14 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── SectionNotFound           SECTION_NOT_FOUND
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
+│   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Conflict                 409  true once, not now
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
+│   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
@@ -596,6 +603,37 @@ class BudgetTooSmall(Refusal):
     code = "BUDGET_TOO_SMALL"
 
 
+class MemoryRefusal(Refusal):
+    """A memory store cannot be read."""
+
+    code = "MEMORY_REFUSED"
+
+
+class MemoryStoreNotAFile(MemoryRefusal):
+    """A memory store is not a regular file."""
+
+    code = "MEMORY_STORE_NOT_A_FILE"
+
+
+class MemoryStoreOutside(MemoryRefusal):
+    """A memory store lies outside the folders that may be read."""
+
+    code = "MEMORY_STORE_OUTSIDE"
+    status = 403
+
+
+class MemoryLineTooLong(MemoryRefusal):
+    """A line of a memory store is too long."""
+
+    code = "MEMORY_LINE_TOO_LONG"
+
+
+class TrustSnapshotInvalid(MemoryRefusal):
+    """The trust snapshot is not in its form."""
+
+    code = "TRUST_SNAPSHOT_INVALID"
+
+
 class PolicyInvalid(Refusal):
     """The policy file is not valid."""
 
@@ -834,6 +872,12 @@ class BodyNotFound(NotFound):
     code = "BODY_NOT_FOUND"
 
 
+class MemoryStoreNotFound(NotFound):
+    """There is no such memory store."""
+
+    code = "MEMORY_STORE_NOT_FOUND"
+
+
 class RouteNotFound(NotFound):
     """There is nothing at this address."""
 
@@ -876,6 +920,12 @@ class ProjectExists(Conflict):
     """A project already lives here."""
 
     code = "PROJECT_EXISTS"
+
+
+class MemoryStoreChanged(Conflict):
+    """A memory store changed while it was read."""
+
+    code = "MEMORY_STORE_CHANGED"
 
 
 class PortTaken(Conflict):

@@ -1,0 +1,5 @@
+"""Memory stores as files."""
+
+from stigmergy.backends.episodes.stores import FileStores
+
+__all__ = ["FileStores"]
