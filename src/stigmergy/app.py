@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stigmergy.backends.episodes import FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside
@@ -35,6 +36,8 @@ from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
 
 DEFAULT_GOAL = "first run"
+MEMORY_CACHE = "memory-cache"
+"""What was worked out about memory stores; anyone may delete it."""
 
 
 def init_project(
@@ -82,7 +85,7 @@ def open_project(
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store),
-        workplace=Workplace(project.root, repositories, project.catalog),
+        workplace=Workplace(project.root, repositories, project.catalog, _memory_stores(project, start)),
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
@@ -123,6 +126,20 @@ def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedS
         return open_store
 
     return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
+
+
+def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
+    """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
+
+    def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+        return FileStores(
+            start if fences is None else project.root,
+            fences=fences,
+            cache=project.catalog / MEMORY_CACHE,
+            workers=os.cpu_count() or 1,
+        )
+
+    return open_stores
 
 
 def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:

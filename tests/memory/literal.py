@@ -39,7 +39,9 @@ def package(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     rest.sort(key=lambda row: _time(row[3]["ts_utc"]) or datetime(1, 1, 1, tzinfo=UTC), reverse=True)
     rest.sort(key=lambda row: row[3]["ts_utc"] is None)
     rest.sort(key=lambda row: -row[0])
-    selected, dropped, used, reason = [], [], 0, None
+    selected: list[dict[str, Any]] = []
+    dropped: list[dict[str, Any]] = []
+    used, reason = 0, None
     for score, path, name, record in rest:
         cut = record["text"].strip().encode()[: item * 4]
         while True:

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.memory import literal
 
 from stigmergy.backends.episodes import FileStores, scanning
 from stigmergy.core import canonical
@@ -27,6 +26,7 @@ from stigmergy.errors import (
     TrustSnapshotInvalid,
 )
 from stigmergy.knowledge.memory import MemoryInput, read_memory
+from tests.memory import literal
 
 VECTORS = Path(__file__).parent / "vectors"
 CASES = sorted(VECTORS.glob("case-*.json"))
@@ -74,9 +74,14 @@ times = st.sampled_from(
 anything = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
 )
-refs = st.lists(st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2)
+refs = st.lists(
+    st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2
+)
 records = st.fixed_dictionaries(
-    {"memory_id": st.one_of(st.sampled_from(["m1", "m2", "text", 'm"3', "µ"]), anything), "text": st.one_of(texts, anything)},
+    {
+        "memory_id": st.one_of(st.sampled_from(["m1", "m2", "text", 'm"3', "µ"]), anything),
+        "text": st.one_of(texts, anything),
+    },
     optional={
         "ts_utc": st.one_of(times, anything),
         "tags": st.one_of(st.lists(words, max_size=3), anything),
@@ -90,8 +95,12 @@ records = st.fixed_dictionaries(
 def lines(draw: st.DrawFn) -> bytes:
     """A line as strangers write them."""
     record = draw(records)
-    text = json.dumps(record, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")])))
-    twist = draw(st.sampled_from(["none"] * 6 + ["twice", "cut", "bytes", "surrogate", "huge", "blank", "space", "deep"]))
+    text = json.dumps(
+        record, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    )
+    twist = draw(
+        st.sampled_from(["none"] * 6 + ["twice", "cut", "bytes", "surrogate", "huge", "blank", "space", "deep"])
+    )
     if twist == "twice":
         text = text[:-1] + ',"text":"again"}'
     elif twist == "cut":
@@ -112,7 +121,9 @@ def lines(draw: st.DrawFn) -> bytes:
 
 questions = st.fixed_dictionaries(
     {
-        "query": st.sampled_from(["gateway budget", "ÉTÉ été", "  retry\n budget x", "Σίσυφος", "İX ß 予算", '"', "text"]),
+        "query": st.sampled_from(
+            ["gateway budget", "ÉTÉ été", "  retry\n budget x", "Σίσυφος", "İX ß 予算", '"', "text"]
+        ),
         "budget": st.fixed_dictionaries(
             {"max_excerpt_tokens": st.integers(1, 40)},
             optional={"per_item_max_excerpt_tokens": st.integers(1, 50), "max_items": st.integers(1, 6)},
@@ -234,9 +245,21 @@ ASKED: dict[str, Any] = {"query": "x", "store_paths": ["a.jsonl"], "budget": {"m
         ({"now_utc": "today"}, FieldValue, "now_utc"),
         ({"now_utc": "2026-01-01T00:00:00+02:00"}, FieldValue, "now_utc"),
         ({"trust_filter": {"trust_snapshot_path": "none"}}, MemoryStoreNotFound, "trust_filter.trust_snapshot_path"),
-        ({"trust_filter": {"trust_snapshot_path": "a.jsonl"}}, TrustSnapshotInvalid, "trust_filter.trust_snapshot_path"),
-        ({"trust_filter": {"trust_snapshot_path": "list.json"}}, TrustSnapshotInvalid, "trust_filter.trust_snapshot_path"),
-        ({"trust_filter": {"trust_snapshot_path": "item.json"}}, TrustSnapshotInvalid, "trust_filter.trust_snapshot_path"),
+        (
+            {"trust_filter": {"trust_snapshot_path": "a.jsonl"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
+        (
+            {"trust_filter": {"trust_snapshot_path": "list.json"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
+        (
+            {"trust_filter": {"trust_snapshot_path": "item.json"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused_the_same_way_every_time(

@@ -14,10 +14,12 @@ from stigmergy.knowledge.engrams import (
     EngramPut,
     EngramReceived,
 )
+from stigmergy.knowledge.memory import MemoryRead
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -40,6 +42,8 @@ Fact = (
     | EngramReceived
     | EngramDelivered
     | DerefProved
+    | ContentDrawn
+    | MemoryRead
     | TurnClosed
     | DerefRequested
     | DerefAnswered

@@ -16,6 +16,7 @@ from stigmergy.operations.grants import (
     revoke_grant,
 )
 from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
+from stigmergy.operations.memory import memory_read
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
@@ -54,6 +55,7 @@ __all__ = [
     "link_pointer",
     "list_agents",
     "list_requests",
+    "memory_read",
     "open_run",
     "promote_engram",
     "put_engram",

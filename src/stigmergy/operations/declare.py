@@ -59,6 +59,8 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Whether agents get it as an MCP tool."""
     kept_off: dict[str, str]
     """Edges it does not appear on, each with the reason."""
+    tool_defaults: dict[str, Any] = {}
+    """What the tool asks for where an agent says nothing, when that differs from the other edges."""
     text_field: str | None = None
     """The field that takes a whole body as text, for operations that read YAML or JSON of a form of their own."""
 
@@ -96,6 +98,7 @@ def operation(
     command: Command | None = None,
     tool: bool = False,
     kept_off: dict[str, str] | None = None,
+    tool_defaults: dict[str, Any] | None = None,
     text_field: str | None = None,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are the request and the response, its docstring the summary."""
@@ -119,6 +122,7 @@ def operation(
             command=command,
             tool=tool,
             kept_off=kept_off or {},
+            tool_defaults=tool_defaults or {},
             text_field=text_field,
         )
         return run

@@ -56,6 +56,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the call comes from the account that owns the files, with no token."""
     speak_as: str | None = None
     """The descendant in whose name to act."""
+    any_file: bool = False
+    """Whether the caller may name any file of this account: a person at the machine, and no server for others."""
     run: str | None = None
     """The run the local admin chose; a token names its own."""
     idempotency_key: str | None = None
@@ -85,6 +87,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The store as of then; only for operations that do not write."""
     shared: SharedStores
     """The stores beyond the project."""
+    any_file: bool
+    """Whether files outside the project may be named."""
 
     @property
     def view(self) -> View:
@@ -196,6 +200,7 @@ class Gateway:
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
                 shared=self.shared,
+                any_file=credential.any_file and credential.token is None,
             )
             if not operation.writes:
                 answer = operation.run(context, request)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from stigmergy.core import is_hex
-from stigmergy.errors import PointerRefusal, PointerSpan
+from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     Address,
@@ -17,6 +19,10 @@ from stigmergy.evidence.pointers import (
     parse_lines,
     print_address,
 )
+from stigmergy.knowledge.memory import Stores
+
+OpenStores = Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]
+"""Opens memory stores beneath some folders, or anywhere."""
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog; anyone may delete it."""
@@ -46,9 +52,16 @@ def split_place(place: str) -> Place:
 class Workplace:
     """The folder a project stands in, with its git repositories."""
 
-    def __init__(self, root: Path, repositories: Repositories, catalog: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        repositories: Repositories,
+        catalog: Path | None = None,
+        memory_stores: OpenStores | None = None,
+    ) -> None:
         """Without a catalog, what is found out is remembered in memory only."""
         self.root = root
+        self._memory_stores = memory_stores
         self.repositories = repositories
         self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
 
@@ -68,6 +81,12 @@ class Workplace:
             revision=commits[revision],
         )
         return Pointer(type="repo", ref=print_address(address))
+
+    def memory_stores(self, fences: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
+        """The memory stores beneath the project or one of these folders; with no folders named, any."""
+        if self._memory_stores is None:
+            raise MemoryStoreNotFound(field="store_paths")
+        return self._memory_stores(None if fences is None else (self.root, *fences))
 
     def expand(self, revision: str) -> str:
         """The full commit id of a revision as it is understood in this folder."""

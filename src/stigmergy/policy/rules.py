@@ -43,6 +43,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many engrams an agent may put in one minute."""
     deref: DerefBudget = DerefBudget()
     """What an agent may dereference in one turn."""
+    memory_folders: tuple[str, ...] = ()
+    """Folders beside the project that memory stores may be read from, as absolute paths."""
 
     def floor(self, scope: str) -> float:
         """The confidence an engram needs to be promoted into a scope."""
@@ -81,6 +83,9 @@ def read_policy(value: Any) -> Policy:
         for field in budget.__struct_fields__:
             if getattr(budget, field) < 0:
                 raise PolicyInvalid("A budget is not negative.", field=f"{name}.{field}", limit=0)
+    for folder in policy.memory_folders:
+        if not folder.startswith("/"):
+            raise PolicyInvalid("A folder of memory stores is an absolute path.", field="memory_folders", used=folder)
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

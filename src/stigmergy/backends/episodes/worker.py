@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 
@@ -33,20 +33,20 @@ class Answer(msgspec.Struct, frozen=True):
     problem: dict[str, object] | None = None
 
 
-def send(stream: BinaryIO, value: object) -> None:
+def send(stream: IO[bytes], value: object) -> None:
     """Write one message."""
     body = msgspec.msgpack.encode(value)
     stream.write(len(body).to_bytes(4) + body)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> bytes | None:
+def receive(stream: IO[bytes]) -> bytes | None:
     """Read one message; None when the other side has gone."""
     head = stream.read(4)
     return stream.read(int.from_bytes(head)) if len(head) == 4 else None
 
 
-def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
+def serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     """Answer jobs until there are no more."""
     first = receive(incoming)
     if first is None:

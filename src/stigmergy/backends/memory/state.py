@@ -40,6 +40,7 @@ from stigmergy.policy import (
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -52,6 +53,7 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     read_policy,
     space_of,
     wider_space,
@@ -120,6 +122,8 @@ class State:
             case DerefProved():
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
                 self.read.add((fact.run, fact.digest))
+            case ContentDrawn():
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():

@@ -31,6 +31,7 @@ from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -42,6 +43,7 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     space_of,
     wider_space,
 )
@@ -121,6 +123,8 @@ class Projection:
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
                 self._run("note_read", fact.run, fact.digest)
+            case ContentDrawn():
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.memory import show_package
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
@@ -299,6 +300,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "deref_pointer": _deref,
     "anchor_text": _anchor,
     "link_pointer": _link,
+    "memory_read": show_package,
     "apply_policy": _policy,
     "stats": _stats,
     "verify": _verify,

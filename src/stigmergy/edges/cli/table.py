@@ -100,6 +100,12 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
+    "memory read": Entry(
+        KNOW,
+        "Read JSONL memory stores: the same question gives the same excerpts, within a token budget.",
+        'stig memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
+        "memory:read",
+    ),
     "stats": Entry(CARE, "How much the project holds.", "stig stats"),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
@@ -114,5 +120,6 @@ GROUPS = {
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",
+    "memory": "Read memory stores.",
     "policy": "Decide what the project allows.",
 }

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
+from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
@@ -380,6 +381,32 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+
+    def memory_read(
+        self,
+        query: str,
+        store_paths: list[str] | tuple[str, ...],
+        budget: Budget,
+        *,
+        scoring: Scoring | None = None,
+        trust_filter: TrustFilter | None = None,
+        now_utc: str | None = None,
+        dropped: Literal["full", "counts"] = "full",
+        idempotency_key: str | None = None,
+    ) -> ContextPackage:
+        """Read JSONL memory stores: the same question gives the same excerpts, within a token budget.
+
+        Args:
+            query: What to look for
+            store_paths: The JSONL files to read
+            budget: How much may be selected: max_excerpt_tokens at least
+            scoring: How records are scored
+            trust_filter: Which records are left out
+            now_utc: The moment recency is measured from
+            dropped: List what was dropped, or only count it by reason
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("memory_read", ContextPackage, {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key)
 
     def send_message(
         self,

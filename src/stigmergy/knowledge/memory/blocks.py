@@ -11,7 +11,16 @@ import hashlib
 
 import msgspec
 
-from stigmergy.knowledge.memory.records import MAX_DEPTH, SHORT_TIME, Record, as_record, normalise, print_moment, read_moment, read_record
+from stigmergy.knowledge.memory.records import (
+    MAX_DEPTH,
+    SHORT_TIME,
+    Record,
+    as_record,
+    normalise,
+    print_moment,
+    read_moment,
+    read_record,
+)
 
 MISSING = -(2**62)
 """The moment of a record that has none: before all others."""

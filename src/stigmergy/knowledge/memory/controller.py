@@ -23,9 +23,11 @@ from stigmergy.knowledge.memory.values import (
     Dropped,
     MemoryInput,
     Query,
+    Scoring,
     Selected,
     Selection,
     Spent,
+    TrustFilter,
 )
 
 CHUNK = 10_000
@@ -36,7 +38,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 def read_memory(asked: MemoryInput, stores: Stores) -> ContextPackage:
     """What the stores hold on a question, within its budget."""
     question, paths = check_input(asked)
-    trust = asked.trust_filter
+    trust = asked.trust_filter or TrustFilter()
     denied = Denied()
     if trust.trust_snapshot_path is not None:
         denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
@@ -64,7 +66,7 @@ def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
         now = read_moment(asked.now_utc)
         if now is None:
             raise FieldValue("now_utc is not a UTC timestamp.", field="now_utc", hint="As 2026-01-31T12:00:00Z.")
-    scoring = asked.scoring
+    scoring = asked.scoring or Scoring()
     terms = query_terms(asked.query) if scoring.query_terms is None else given_terms(scoring.query_terms)
     question = Question(
         terms=terms,

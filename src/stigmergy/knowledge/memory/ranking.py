@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, repeat
+from itertools import compress, pairwise, repeat
 
 from stigmergy.knowledge.memory.blocks import MISSING
 from stigmergy.knowledge.memory.scoring import Scored
@@ -34,18 +34,34 @@ class Found:
         """Take in a stretch of a store."""
         self.invalid += (Dropped("", name, path, "invalid_record_schema") for name in _split(scored.invalid))
         hashes = _split(scored.hashes)
-        columns = (scored.ids, hashes, scored.moments, scored.scores, scored.starts, scored.ends)
         if self._denied:
-            out = [row for row, name in enumerate(scored.ids) if self._denied.denies(name, hashes[row])]
-            self.denied += (Dropped(scored.ids[row], hashes[row], path, "trust_denied") for row in out)
-            for column in columns:
-                for row in reversed(out):
-                    del column[row]  # type: ignore[attr-defined]
-        for held, column in zip(
-            (self.ids, self.hashes, self.moments, self.scores, self.starts, self.ends), columns, strict=True
-        ):
-            held.extend(column)  # type: ignore[arg-type]
-        self.paths += [path] * len(scored.ids)
+            scored, hashes = self._without_denied(path, scored, hashes)
+        self.ids += scored.ids
+        self.hashes += hashes
+        self.paths += [path] * len(hashes)
+        self.moments += scored.moments
+        self.scores += scored.scores
+        self.starts += scored.starts
+        self.ends += scored.ends
+
+    def _without_denied(self, path: str, scored: Scored, hashes: list[str]) -> tuple[Scored, list[str]]:
+        denied = [self._denied.denies(name, hashed) for name, hashed in zip(scored.ids, hashes, strict=True)]
+        self.denied += (
+            Dropped(name, hashed, path, "trust_denied")
+            for name, hashed, out in zip(scored.ids, hashes, denied, strict=True)
+            if out
+        )
+        kept = [not out for out in denied]
+        rest = Scored(
+            ids=list(compress(scored.ids, kept)),
+            hashes=b"",
+            moments=list(compress(scored.moments, kept)),
+            scores=list(compress(scored.scores, kept)),
+            starts=list(compress(scored.starts, kept)),
+            ends=list(compress(scored.ends, kept)),
+            invalid=b"",
+        )
+        return rest, list(compress(hashes, kept))
 
     def ranked(self) -> list[int]:
         """The rows by score, newest first, then by store, id and hash.

@@ -46,9 +46,9 @@ class MemoryInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     query: Annotated[str, Meta(description="What to look for")]
     store_paths: Annotated[list[str], Meta(description="The JSONL files to read")]
-    budget: Budget
-    scoring: Scoring = Scoring()
-    trust_filter: TrustFilter = TrustFilter()
+    budget: Annotated[Budget, Meta(description="How much may be selected: max_excerpt_tokens at least")]
+    scoring: Annotated[Scoring | None, Meta(description="How records are scored")] = None
+    trust_filter: Annotated[TrustFilter | None, Meta(description="Which records are left out")] = None
     now_utc: Annotated[str | None, Meta(description="The moment recency is measured from")] = None
 
 
