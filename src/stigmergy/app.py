@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stigmergy.backends.episodes import FileStores
+from stigmergy.backends.episodes import CortexFolder, FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside
@@ -25,17 +25,19 @@ from stigmergy.evidence.pointers import (
     RepoResolver,
     Repositories,
     Resolver,
+    SamAddress,
     UrlAddress,
     UrlResolver,
     UrlSettings,
 )
 from stigmergy.evidence.receipts import BodyStore
-from stigmergy.operations import Gateway, SharedStores, Store, Workplace
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
 
 DEFAULT_GOAL = "first run"
+CORTEX_LOG = "shared-cortex.log"
 MEMORY_CACHE = "memory-cache"
 """What was worked out about memory stores; anyone may delete it."""
 
@@ -90,6 +92,7 @@ def open_project(
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
+        cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
     )
 
 
@@ -153,6 +156,7 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore) 
         ArtifactAddress: ArtifactResolver(repositories),
         BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
         DiffAddress: DiffResolver(repositories),
+        SamAddress: SamResolver(store.read),
         UrlAddress: UrlResolver(url_settings),
     }
     return Evidence(resolvers)

@@ -82,6 +82,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
+│   ├── CortexOff                 CORTEX_OFF
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
 │   └── GrantRefusal              a budget token that does not allow this
@@ -110,6 +111,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
 │   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
+│   ├── EpisodeNotFound           EPISODE_NOT_FOUND
+│   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Conflict                 409  true once, not now
@@ -117,6 +120,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
+│   ├── ContributionDecided       CONTRIBUTION_DECIDED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
@@ -708,6 +712,12 @@ class RunEnded(Forbidden):
     code = "RUN_ENDED"
 
 
+class CortexOff(Forbidden):
+    """This part of the shared cortex is switched off."""
+
+    code = "CORTEX_OFF"
+
+
 class HostForbidden(Forbidden):
     """The Host header names another server."""
 
@@ -878,6 +888,18 @@ class MemoryStoreNotFound(NotFound):
     code = "MEMORY_STORE_NOT_FOUND"
 
 
+class EpisodeNotFound(NotFound):
+    """Nothing is remembered under this name."""
+
+    code = "EPISODE_NOT_FOUND"
+
+
+class ContributionNotFound(NotFound):
+    """There is no such contribution."""
+
+    code = "CONTRIBUTION_NOT_FOUND"
+
+
 class RouteNotFound(NotFound):
     """There is nothing at this address."""
 
@@ -926,6 +948,12 @@ class MemoryStoreChanged(Conflict):
     """A memory store changed while it was read."""
 
     code = "MEMORY_STORE_CHANGED"
+
+
+class ContributionDecided(Conflict):
+    """The contribution was decided on before."""
+
+    code = "CONTRIBUTION_DECIDED"
 
 
 class PortTaken(Conflict):

@@ -6,6 +6,7 @@ import msgspec
 
 from stigmergy.errors import FormatUnknown
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
@@ -44,6 +45,10 @@ Fact = (
     | DerefProved
     | ContentDrawn
     | MemoryRead
+    | EpisodeKept
+    | SnapshotTaken
+    | ContributionSubmitted
+    | ContributionMoved
     | TurnClosed
     | DerefRequested
     | DerefAnswered

@@ -3,6 +3,14 @@
 from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief
+from stigmergy.operations.contributing import (
+    accept_contribution,
+    contribute,
+    list_contributions,
+    reject_contribution,
+    show_contribution,
+    withdraw_contribution,
+)
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
@@ -21,6 +29,8 @@ from stigmergy.operations.messages import broadcast, inbox, send_message, valida
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
+from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
+from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
 from stigmergy.operations.workplace import Place, Workplace, split_place
@@ -34,9 +44,11 @@ __all__ = [
     "Operation",
     "Place",
     "Route",
+    "SamResolver",
     "SharedStores",
     "Store",
     "Workplace",
+    "accept_contribution",
     "add_agent",
     "agent_token",
     "anchor_text",
@@ -45,30 +57,38 @@ __all__ = [
     "brief",
     "broadcast",
     "confirm_engram",
+    "contribute",
     "deny_request",
     "deref_pointer",
     "end_run",
     "forget_engram",
     "get_engram",
     "inbox",
+    "inherit",
     "issue_grant",
+    "keep_episode",
     "link_pointer",
     "list_agents",
+    "list_contributions",
     "list_requests",
     "memory_read",
     "open_run",
+    "pin_episode",
     "promote_engram",
     "put_engram",
     "put_engrams",
     "put_found",
     "query_engrams",
+    "reject_contribution",
     "request_deref",
     "revoke_grant",
     "send_message",
+    "show_contribution",
     "split_place",
     "stats",
     "to_request",
     "validate_deref",
     "validate_message",
     "verify",
+    "withdraw_contribution",
 ]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stigmergy.core import Randomness, digest_of, is_ulid
+from stigmergy.core import Randomness, digest_of, is_ulid, print_time
 from stigmergy.errors import (
     BadText,
     FieldValue,
@@ -25,7 +25,7 @@ from stigmergy.evidence.pointers import Evidence
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
-from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
+from stigmergy.operations.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import (
@@ -89,6 +89,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The stores beyond the project."""
     any_file: bool
     """Whether files outside the project may be named."""
+    cortex: CortexFiles | None
+    """The files of the shared cortex, where the project has any."""
 
     @property
     def view(self) -> View:
@@ -103,6 +105,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         with self.shared.sights(shared_scopes(self.policy, scope)) as beyond:
             spaces = visible_spaces(self.caller, scope)
             yield [Sight(self.view, spaces), *beyond] if spaces else beyond
+
+    def note(self, line: str) -> None:
+        """Add a line to the log of the shared cortex."""
+        if self.cortex is not None:
+            self.cortex.note(f"{print_time(self.as_of)} {line}")
+
+    def write_episodes(self) -> None:
+        """Bring the episodic store up to what is remembered."""
+        if self.cortex is not None:
+            with self.store.read() as view:
+                self.cortex.bring_up(view)
 
     def deliver(self, *scopes: str) -> None:
         """Bring engrams of these scopes, if they lie beyond the project, to the stores they are for."""
@@ -148,6 +161,7 @@ class Gateway:
         grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
+        cortex: CortexFiles | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -156,6 +170,7 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self._randomness = randomness
+        self._cortex = cortex
         self.feed = Feed(store)
 
     def close(self) -> None:
@@ -178,7 +193,7 @@ class Gateway:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
-        if operation.writes:
+        if operation.writes and not operation.redacts:
             check_no_secrets(_texts(operation, request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
@@ -200,6 +215,7 @@ class Gateway:
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
                 shared=self.shared,
+                cortex=self._cortex,
                 any_file=credential.any_file and credential.token is None,
             )
             if not operation.writes:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
+from stigmergy.backends.memory.cortex import CortexState, MemoryCortex
 from stigmergy.core import parse_time
 from stigmergy.knowledge.brief import Brief, BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
@@ -84,6 +86,7 @@ class State:
         self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.cortex = CortexState()
         self.ordinal = 0
 
     def apply(self, fact: Fact, at: int) -> None:
@@ -124,6 +127,8 @@ class State:
                 self.read.add((fact.run, fact.digest))
             case ContentDrawn():
                 self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                self.cortex.apply(fact, at)
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():
@@ -182,11 +187,12 @@ class State:
         del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
 
 
-class MemoryView:
+class MemoryView(MemoryCortex):
     """The state as of one moment."""
 
     def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
         self._state = state
+        self._cortex = state.cortex
         self._as_of = as_of
         self._commits = commits
         self._journal_bytes = journal_bytes

@@ -9,10 +9,12 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
+from stigmergy.backends.sqlite.cortex import apply_cortex
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
@@ -49,7 +51,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 6
+LAYOUT = 7
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -125,6 +127,8 @@ class Projection:
                 self._run("note_read", fact.run, fact.digest)
             case ContentDrawn():
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                apply_cortex(self._connection, self._sql, fact, at)
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():

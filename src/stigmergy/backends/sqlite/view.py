@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import REMEMBERED_FOR
+from stigmergy.backends.sqlite.cortex import SqliteCortex
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.brief import Brief
@@ -38,7 +39,7 @@ class Kept:
         self.waiting: tuple[str, dict[str, list[int]]] = ("", {})
 
 
-class SqliteView:
+class SqliteView(SqliteCortex):
     """The index through one connection, inside one transaction."""
 
     def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int, kept: Kept | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
 from stigmergy.edges.cli.memory import show_package
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
@@ -301,6 +302,15 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "anchor_text": _anchor,
     "link_pointer": _link,
     "memory_read": show_package,
+    "keep_episode": show_episode,
+    "pin_episode": show_episode,
+    "inherit": show_snapshot,
+    "contribute": show_contribution,
+    "list_contributions": show_queue,
+    "show_contribution": show_contribution,
+    "accept_contribution": show_contribution,
+    "reject_contribution": show_contribution,
+    "withdraw_contribution": show_contribution,
     "apply_policy": _policy,
     "stats": _stats,
     "verify": _verify,

@@ -106,6 +106,49 @@ COMMANDS: dict[str, Entry] = {
         'stig memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
         "memory:read",
     ),
+    "memory keep": Entry(
+        KNOW,
+        "Remember something for the team: a decision, a preference, how work stands.",
+        'stig memory keep "We publish under example.org." --kind decision --importance 0.9',
+    ),
+    "memory pin": Entry(
+        KNOW,
+        "Keep something remembered in working memory, or take it out.",
+        "stig memory pin decision:we-publish-under-example-org",
+    ),
+    "inherit": Entry(
+        TEAM,
+        "Take over what the team remembers: pins, what matters, what is recent, within a size.",
+        "stig inherit --for coder-1",
+    ),
+    "contribute": Entry(
+        TEAM,
+        "Hand a learning to your parent, who decides whether the team remembers it.",
+        'stig contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
+    ),
+    "review list": Entry(
+        TEAM, "Contributions that wait for a decision, yours and those of your descendants.", "stig review list"
+    ),
+    "review show": Entry(
+        TEAM,
+        "Show one contribution, with what was found out about it.",
+        "stig review show 01K7Z3V5QX0000000000000000",
+    ),
+    "review accept": Entry(
+        TEAM,
+        "Let the team remember what a sub-agent learned: a decision for a parent of its author.",
+        "stig review accept 01K7Z3V5QX0000000000000000 --kind decision",
+    ),
+    "review reject": Entry(
+        TEAM,
+        "Turn a contribution down, and keep the reason.",
+        'stig review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+    ),
+    "review withdraw": Entry(
+        TEAM,
+        "Take back a contribution of your own that nobody has decided on.",
+        "stig review withdraw 01K7Z3V5QX0000000000000000",
+    ),
     "stats": Entry(CARE, "How much the project holds.", "stig stats"),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
@@ -120,6 +163,7 @@ GROUPS = {
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",
-    "memory": "Read memory stores.",
+    "memory": "Read memory stores, and remember for the team.",
+    "review": "Decide what the team remembers of what was learned.",
     "policy": "Decide what the project allows.",
 }

@@ -13,17 +13,20 @@ from typing import Any, Literal, TypeVar
 from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+from stigmergy.operations.remembering import EpisodeAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
 
 T = TypeVar("T")
@@ -194,6 +197,179 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Remember something for the team: a decision, a preference, how work stands.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; one that exists gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("keep_episode", EpisodeAnswer, {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key)
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep something remembered in working memory, or take it out.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_episode", EpisodeAnswer, {"id": id, "unpin": unpin}, idempotency_key)
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+
+        Args:
+            for_agent: Who inherits; you unless said
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("inherit", SharedContextSnapshot, {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key)
+
+    def contribute(
+        self,
+        content: str,
+        *,
+        confidence: float = 0.7,
+        thread_id: str = "default",
+        proposed_categories: list[str] | tuple[str, ...] = (),
+        evidence: list[EvidenceGiven] | tuple[EvidenceGiven, ...] = (),
+        inputs_used: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Hand a learning to your parent, who decides whether the team remembers it.
+
+        Args:
+            content: What was learned
+            confidence: How sure, 0 to 1
+            thread_id: The task it belongs to
+            proposed_categories: What to file it under
+            evidence: path, url, command_output or note, with a value
+            inputs_used: Snapshots it was made from
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("contribute", Contribution, {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key)
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return self._do("show_contribution", Contribution, {"id": id})
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
 
     def deref_pointer(
         self,

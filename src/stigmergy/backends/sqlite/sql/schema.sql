@@ -173,3 +173,36 @@ CREATE TABLE remembered (           -- answers given under an idempotency key
     answer     BLOB    NOT NULL,
     PRIMARY KEY (caller, key)
 ) STRICT, WITHOUT ROWID;
+
+-- Every version of everything remembered, numbered in the order they were made.
+CREATE TABLE episodes (
+    ordinal INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    importance REAL NOT NULL,
+    pinned INTEGER NOT NULL,
+    expires_at INTEGER,
+    last INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (kind, slug, version)
+);
+CREATE INDEX episodes_by_importance ON episodes (importance, ordinal) WHERE last = 1;
+CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AND pinned = 1;
+CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
+
+-- Contributions as they stand.
+CREATE TABLE contributions (
+    id TEXT PRIMARY KEY,
+    status TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    session TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    similarity_key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX contributions_by_words ON contributions (session, content_hash, at);
+CREATE INDEX contributions_by_likeness ON contributions (similarity_key);
+CREATE INDEX contributions_by_status ON contributions (status, id);
