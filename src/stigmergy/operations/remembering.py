@@ -198,6 +198,8 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
             )
             size = len(msgspec.json.encode(snapshot))
             if size > most:
+                if most < request.max_bytes:  # it is the turn that has too little left, not the request
+                    check_tokens(turn, budget, -(-size // BYTES_PER_TOKEN))
                 raise BudgetTooSmall(field="max_bytes", limit=most, used=size)
             taken = SnapshotTaken(
                 run=caller.run.run_id,

@@ -11,6 +11,7 @@ from stigmergy.evidence.pointers import Content, SamAddress
 from stigmergy.knowledge.cortex import CortexReads
 
 DAY = 86_400 * SECOND
+MAX_DIGITS = 9
 
 
 class SamResolver:
@@ -22,8 +23,9 @@ class SamResolver:
     def resolve(self, address: SamAddress) -> Content:
         """The text that was remembered."""
         version, before = None, None
-        if address.version.isdigit():
-            version = int(address.version)
+        number = address.version.removeprefix("v")
+        if number.isascii() and number.isdigit():
+            version = int(number[:MAX_DIGITS])
         else:
             before = _end_of(address.version)
         with self._read() as reads:

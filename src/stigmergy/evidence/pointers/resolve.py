@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from stigmergy.core import digest, is_hex
-from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
+from stigmergy.errors import DigestMismatch, EpisodeNotFound, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
     ArtifactAddress,
@@ -64,7 +64,8 @@ class Evidence:
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
         """A pointer that `check` gave, with the digest of what it leads to.
 
-        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is.
+        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is, and so does
+        an entry of an episodic memory that is not this project's.
         """
         if isinstance(address, UrlAddress):
             return pointer
@@ -73,7 +74,10 @@ class Evidence:
         lasting = _never_changes(address)
         found = self._digests.get(pointer.ref) if lasting else None
         if found is None:
-            found = self._resolve(address, field).digest
+            try:
+                found = self._resolve(address, field).digest
+            except EpisodeNotFound:
+                return pointer
             if lasting:
                 self._digests.put(pointer.ref, found)
         _compare(pointer, found, field)
