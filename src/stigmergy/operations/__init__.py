@@ -33,7 +33,7 @@ from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
 from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
-from stigmergy.operations.workplace import Place, Workplace, split_place
+from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
@@ -65,6 +65,7 @@ __all__ = [
     "get_engram",
     "inbox",
     "inherit",
+    "is_ref",
     "issue_grant",
     "keep_episode",
     "link_pointer",
