@@ -15,7 +15,6 @@ from stigmergy.errors import (
     CortexOff,
     FieldValue,
     NotYourDescendant,
-    PointerRefusal,
     RoleForbidden,
     StigmergyError,
 )
@@ -52,6 +51,7 @@ from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.operations.remembering import Importance, check_kind, check_plain, kept, telling
+from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import ADMIN, Caller, check_descends
 from stigmergy.policy.secrets import redact
 
@@ -199,20 +199,28 @@ def _anchored(context: Context, given: EvidenceGiven) -> EvidenceItem:
 
 def _pointer(context: Context, given: EvidenceGiven) -> Pointer | None:
     try:
-        if given.kind == "path":
-            found: Pointer | None = context.workplace.point_at(given.value, "evidence")
-        elif given.kind == "url":
-            return None
-        else:
-            found = context.workplace.anchors.find(given.value, path=None, revision=context.workplace.head()).pointer
+        found = _place(context.workplace, given)
         if found is None:
             return None
         pointer, address = check(found)
         stamped = context.evidence.stamp(pointer, address)
         context.workplace.keep((address,))
-    except (PointerRefusal, StigmergyError):  # it stays what it was: words
+    except StigmergyError:  # it stays what it was: words
         return None
     return stamped
+
+
+def _place(workplace: Workplace, given: EvidenceGiven) -> Pointer | None:
+    """Where evidence stands: the path it names, or the longest stretch of a file that was pasted."""
+    if given.kind == "url":
+        return None
+    if given.kind == "path":
+        return workplace.point_at(given.value, "evidence")
+    head = workplace.head()
+    pasted = workplace.anchors.recognise(given.value, revision=head)
+    if pasted:
+        return max(pasted, key=lambda each: each.end - each.start).pointer
+    return workplace.anchors.find(given.value, revision=head).pointer
 
 
 class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -304,9 +312,10 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
         check_kind(request.kind)
         lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
         with context.store.read() as now:
-            waiting = _to_decide(now, caller, request.id)
-        pointers = tuple(dict.fromkeys(item.pointer for item in waiting.evidence if item.pointer is not None))
-        prepared = _engram(context, waiting, pointers) if pointers else None
+            waiting = now.contribution(request.id)
+        evidence = waiting.evidence if waiting else ()
+        pointers = tuple(dict.fromkeys(item.pointer for item in evidence if item.pointer is not None))
+        prepared = _engram(context, waiting, pointers) if waiting and pointers else None
 
         def decide(view: View) -> tuple[list[Any], Contribution]:
             found = _to_decide(view, caller, request.id)
@@ -332,11 +341,12 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
                     accepted_at=print_time(view.as_of),
                 ),
             )
-            facts = [_moved(caller, found, "accepted", memory_id=episode.memory_id), kept(context, episode)]
+            accepted = _moved(caller, found, "accepted", memory_id=episode.memory_id)
+            facts: list[Any] = [accepted, kept(context, episode)]
             if prepared is not None:
                 put, _ = put_or_confirm(context, view, prepared, "sam")
                 facts += [put] if put else []
-            return facts, _after(found, facts[0], view.as_of)
+            return facts, moved(found, accepted, view.as_of)
 
         accepted = context.commit(decide, Contribution)
     context.write_episodes()
@@ -393,7 +403,7 @@ def _move(context: Context, contribution_id: str, status: Status, reason: str) -
         else:
             found = _to_decide(view, context.caller, contribution_id)
         fact = _moved(context.caller, found, status, reason=reason)
-        return [fact], _after(found, fact, view.as_of)
+        return [fact], moved(found, fact, view.as_of)
 
     with telling(context, "CONTRIBUTION_FAIL", contribution_id=contribution_id):
         return context.commit(decide, Contribution)
@@ -403,10 +413,6 @@ def _moved(caller: Caller, found: Contribution, status: Status, **more: Any) -> 
     return ContributionMoved(
         run=caller.run.run_id, by=caller.full_name, contribution_id=found.contribution_id, status=status, **more
     )
-
-
-def _after(found: Contribution, fact: Any, at: int) -> Contribution:
-    return moved(found, fact, at)
 
 
 def _to_decide(view: View, caller: Caller, contribution_id: str) -> Contribution:
@@ -448,16 +454,24 @@ def _free_slug(view: View, kind: str, slug: str) -> str:
     return free
 
 
-def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -> Prepared | None:
-    """The claim that tells the team about it, where it is short enough for one."""
-    claim = " ".join(it.content.split())
-    if len(claim) > MAX_CLAIM or count_sentences(claim) > MAX_SENTENCES:
-        claim = f"The team remembers a longer learning about this, from {it.from_session.rpartition('/')[2]}."
+def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -> Prepared:
+    """The claim that tells the team about it."""
     draft = {
-        "claim": claim,
+        "claim": _claim(it.content),
         "kind": "fact",
         "pointers": [{"type": each.type, "ref": each.ref} for each in pointers],
         "confidence": it.confidence,
         "scope": "project",
     }
     return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+
+
+def _claim(content: str) -> str:
+    """A content, or as much of its beginning as a claim may hold."""
+    claim, *more = content.split()
+    for word in more:
+        longer = f"{claim} {word}"
+        if len(longer) > MAX_CLAIM or count_sentences(longer) > MAX_SENTENCES:
+            return f"{claim[: MAX_CLAIM - 2]} …"
+        claim = longer
+    return claim[:MAX_CLAIM]

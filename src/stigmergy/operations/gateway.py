@@ -114,8 +114,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def write_episodes(self) -> None:
         """Bring the episodic store up to what is remembered."""
         if self.cortex is not None:
-            with self.store.read() as view:
-                self.cortex.bring_up(view)
+            self.cortex.bring_up(self.store.read)
 
     def deliver(self, *scopes: str) -> None:
         """Bring engrams of these scopes, if they lie beyond the project, to the stores they are for."""

@@ -37,6 +37,7 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Read JSONL memory stores: the same question gives the same excerpts, within a token budget."""
     caller = context.caller
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
+    context.write_episodes()  # the team's own store may be among those asked for
     with context.workplace.memory_stores(fences) as stores:
         package = read_memory(request, stores)
     receipt = MemoryRead(

@@ -88,7 +88,7 @@ class CortexFiles(Protocol):
         """Add a line to the log."""
         ...
 
-    def bring_up(self, reads: CortexReads) -> None:
+    def bring_up(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
         """Write what is remembered and not yet in the store."""
         ...
 

@@ -36,10 +36,8 @@ class SamResolver:
 
 
 def _end_of(day: str) -> int:
-    """The moment a day or a timestamp is over."""
+    """The moment a day is over."""
     try:
-        if len(day) == len("2026-01-31"):
-            return parse_time(f"{day}T00:00:00Z") + DAY
-        return parse_time(day) + 1
+        return parse_time(f"{day}T00:00:00Z") + DAY
     except (ValueError, OverflowError):
-        raise EpisodeNotFound(f"'{day}' is neither a version nor a day.") from None
+        raise EpisodeNotFound(f"'{day}' is neither a version of a memory nor a day.") from None

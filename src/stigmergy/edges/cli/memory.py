@@ -64,7 +64,7 @@ def _read(session: Session, given: dict[str, Any]) -> None:
     if file is not None:
         if said:
             raise click.UsageError("--input brings the whole input; give nothing beside it.")
-        asked = read_json(read_text_file(file).encode())
+        asked = read_json(read_text_file(file, "--input").encode())
     else:
         if said.pop("no_tags", False):
             said["enable_tag_overlap"] = False

@@ -13,7 +13,8 @@ from stigmergy.knowledge.engrams import query_keys
 from stigmergy.knowledge.memory import normalise
 
 MAX_CONTENT = 4_000
-MAX_EVIDENCE = 16
+MAX_EVIDENCE = 12
+"""As many as an engram may have pointers."""
 MAX_VALUE = 2_000
 WINDOW = 24 * 3600 * SECOND
 """How long the same words from the same session count as said before."""

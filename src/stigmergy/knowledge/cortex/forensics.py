@@ -1,4 +1,4 @@
-"""One line for everything the shared cortex does: greppable, with ids and counts, and nothing anyone wrote."""
+"""One line for everything the shared cortex does: greppable, with ids and counts, and no text that anyone wrote."""
 
 from __future__ import annotations
 

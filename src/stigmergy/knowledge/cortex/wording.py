@@ -118,8 +118,8 @@ def stem(word: str) -> str:
 MIN_STEM = 3
 _SAME = (
     "database db", "configuration config", "repository repo", "production prod", "environment env",
-    "postgresql postgres", "authentication auth", "kubernetes k8s", "javascript js", "typescript ts", "own belong owner",
-    "percent percentage",
+    "postgresql postgres", "authentication auth", "kubernetes k8s", "javascript js", "typescript ts",
+    "own belong owner", "percent percentage",
     "timeout time-out", "start begin", "run ran", "return give answer", "retain retention", "version release",
     "write written wrote", "cache caching", "megabyte mb",
 )
