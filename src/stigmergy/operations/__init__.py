@@ -6,7 +6,7 @@ from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
-from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.gateway import LOCAL_ADMIN, Call, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
     deny_request,
@@ -28,6 +28,7 @@ from stigmergy.operations.workplace import Place, Workplace, split_place
 __all__ = [
     "LOCAL_ADMIN",
     "OPERATIONS",
+    "Call",
     "Command",
     "Credential",
     "Gateway",

@@ -27,7 +27,7 @@ Reach = Literal["run", "project"]
 class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which figures."""
 
-    over: Annotated[Reach, Meta(description="Your run, or the whole project, which is for admins")] = "run"
+    over: Annotated[Reach, Meta(description="Your run, or the whole project: for admins and tools they added")] = "run"
     bucket: Annotated[Bucket, Meta(description="How long each point of the history is")] = "PT1H"
     last: Annotated[int, Meta(ge=0, le=MAX_BUCKETS, description="How many points, up to now")] = 24
 
@@ -134,7 +134,7 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
 def stats(context: Context, request: Stats) -> StatsAnswer:
     """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time."""
     caller, view = context.caller, context.view
-    if request.over == "project" and caller.role != ADMIN:
+    if request.over == "project" and not _looks_after_all(context):
         raise RoleForbidden("The figures of the whole project are for admins.", field="over", limit="run")
     agents = _agents(context) if request.over == "run" else []
     roles = _roles_of(agents) if request.over == "run" else _roles_of_the_project(context)
@@ -151,6 +151,15 @@ def stats(context: Context, request: Stats) -> StatsAnswer:
         held=Held(engrams=sum(held.values()), kinds=_most_first(held)),
         counts=view.counts() if caller.role == ADMIN else None,
     )
+
+
+def _looks_after_all(context: Context) -> bool:
+    """Whether the caller is the admin, or a tool the admin added: something that watches the project from outside."""
+    caller = context.caller
+    if caller.role == ADMIN:
+        return True
+    agent = context.view.agent(caller.run.run_id, caller.name)
+    return agent is not None and agent.role == "tool" and agent.parent is None
 
 
 def _agents(context: Context) -> list[AgentFigures]:

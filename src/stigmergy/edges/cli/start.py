@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,10 @@ from stigmergy.edges.cli.command import Command
 from stigmergy.edges.cli.screen import dim, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
+from stigmergy.edges.cli.up import exporting
+
+if TYPE_CHECKING:
+    from stigmergy.edges.client import Way
 
 
 def init(entry: Entry) -> Command:
@@ -39,5 +44,14 @@ def mcp(entry: Entry) -> Command:
 
 def _mcp(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.edges.mcp import serve_stdio
+    from stigmergy.operations import Gateway
 
-    serve_stdio(session.way, session.credential())
+    with ExitStack() as until_the_end:
+
+        def open_way() -> Way:
+            way = session.way()
+            if isinstance(way, Gateway):
+                until_the_end.enter_context(exporting(session, way))
+            return way
+
+        serve_stdio(open_way, session.credential())

@@ -41,7 +41,7 @@ def up(entry: Entry) -> Command:
     log = click.Option(
         ["--log", "log"],
         type=click.Choice(["json"]),
-        help="Write every event and every refused call to stderr, one JSON object a line.",
+        help="Write every event, call and refusal to stderr, one JSON object a line.",
     )
     return Command("up", entry, [port, log], _up)
 
@@ -53,7 +53,7 @@ def _up(session: Session, given: dict[str, Any]) -> None:
             if mine is None:
                 _show_running(session, gateway, record)
             else:
-                with _logged(gateway, given["log"]):
+                with _logged(gateway, given["log"]), exporting(session, gateway):
                     _serve(session, gateway, mine, given["port"])
 
 
@@ -63,6 +63,15 @@ def _logged(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:
     from stigmergy.edges.cli.log import logging_events
 
     return logging_events(gateway)
+
+
+def exporting(session: Session, gateway: Gateway) -> AbstractContextManager[None]:
+    """Send spans and metrics where the environment says, for as long as this lasts; nothing is loaded otherwise."""
+    if session.settings.exports is None:
+        return nullcontext()
+    from stigmergy.edges.telemetry import watch
+
+    return watch(gateway, session.settings.exports)
 
 
 def _opened(session: Session) -> Gateway:

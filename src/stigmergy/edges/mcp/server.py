@@ -50,22 +50,22 @@ class Tools:
         self._bus: Bus | None = None
         self._opening = threading.Lock()
 
-    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def call(self, name: str, arguments: dict[str, Any], trace: str | None = None) -> dict[str, Any]:
         """The result of a tool call: the operation's answer, or the problem with it."""
         try:
-            return tell(self._call(name, dict(arguments)), is_error=False)
+            return tell(self._call(name, dict(arguments), trace), is_error=False)
         except StigmergyError as refusal:
             return tell(_as_less_says(name, refusal.problem()), is_error=True)
         except Exception:
             log.exception("%s failed", name)
             return tell(Internal().problem(), is_error=True)
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, name: str, arguments: dict[str, Any], trace: str | None) -> dict[str, Any]:
         operation = tool_operations().get(name)
         if operation is None:
             raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
         bus = self._opened()
-        credential = self._credential
+        credential = msgspec.structs.replace(self._credential, trace=trace)
         if SPEAK_AS in arguments:
             speak_as = arguments.pop(SPEAK_AS)
             if not isinstance(speak_as, str):
@@ -97,7 +97,10 @@ def make_server(open_bus: Callable[[], Bus], credential: Credential) -> Server[A
         return ListToolsResult(tools=list(tools()))
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        result = await to_thread.run_sync(answering.call, params.name, params.arguments or {})
+        trace = (params.meta or {}).get("traceparent")
+        result = await to_thread.run_sync(
+            answering.call, params.name, params.arguments or {}, trace if isinstance(trace, str) else None
+        )
         return CallToolResult.model_validate(result)
 
     return Server(
