@@ -104,7 +104,7 @@ def test_a_tools_token_goes_on_through_later_runs(bus: Served) -> None:
 def test_openmetrics_is_spoken_when_asked_for(bus: Served) -> None:
     answer = bus.call("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    assert {family.name for family in read_openmetrics(answer.body.decode())} > {"stigmergy_turns"}
+    assert {family.name for family in read_openmetrics(answer.body.decode())} > {"stigmergy_turns"}  # type: ignore[no-untyped-call]
 
 
 def test_nothing_stands_in_the_registry_of_the_whole_process(bus: Served) -> None:

@@ -26,6 +26,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "demo": Entry(START, "Watch a team of four review this repository, in a minute.", "stig demo --fresh", "demo:demo"),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
