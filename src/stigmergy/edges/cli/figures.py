@@ -9,7 +9,7 @@ from stigmergy.operations.ports import Counts
 from stigmergy.operations.stats import Figures, StatsAnswer
 from stigmergy.operations.tallies import Tally
 
-_HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "ENGRAMS"]
+_HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
 
 def show_stats(answer: StatsAnswer) -> Iterator[str]:
@@ -28,8 +28,8 @@ def show_stats(answer: StatsAnswer) -> Iterator[str]:
             *(_holdings(answer.counts) if answer.counts else ()),
         ]
     )
-    rows = [(f"{row.agent_id} ({row.role})", row.figures) for row in answer.agents]
-    rows += [(f"all {row.role}s", row.figures) for row in answer.roles]
+    rows = [(row.agent_id, row.figures) for row in answer.agents]
+    rows += [(f"{row.role}s", row.figures) for row in answer.roles]
     if rows:
         yield ""
         yield from _columns([*rows, ("the team", team)])
