@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from stigmergy.edges.telemetry import Exporting, watch
 from stigmergy.errors import StigmergyError
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
 from stigmergy.settings import Exports, Settings
+from tests.cli.stig import STIG
 from tests.http.served import serving
 from tests.projects import Repository
 
@@ -150,6 +152,38 @@ def test_the_callers_trace_goes_on(gateway: Gateway, repository: Repository) -> 
     assert f"{ours.context.trace_id:032x}" == PARENT.split("-")[1]
     assert f"{ours.parent.span_id:016x}" == PARENT.split("-")[2]
     assert fresh.parent is None
+
+
+def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Repository) -> None:
+    """`stig mcp` as a client starts it, with nothing but the standard environment."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    asked = {"name": "less_query_engrams", "arguments": {"q": "x"}, "_meta": {"traceparent": PARENT}}
+    sent = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
+    ]
+    environment = {**os.environ, "HOME": str(repository.path.parent / "home"), "OTEL_TRACES_EXPORTER": "console"}
+    with subprocess.Popen(
+        [STIG, "mcp"],
+        cwd=repository.path,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        assert serving.stdin is not None
+        assert serving.stdout is not None
+        for message in sent:
+            serving.stdin.write(json.dumps(message) + "\n")
+            serving.stdin.flush()
+            if "id" in message:
+                assert json.loads(serving.stdout.readline())["id"] == message["id"]
+        said, told = serving.communicate(timeout=30)
+    assert said == ""
+    assert f'"trace_id": "0x{PARENT.split("-")[1]}"' in told
+    assert "search_memory less.query_engrams" in told
 
 
 def test_a_watch_that_is_over_tells_nothing_more(gateway: Gateway) -> None:

@@ -520,7 +520,7 @@ class Methods(ABC):
         """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
 
         Args:
-            over: Your run, or the whole project, which is for admins
+            over: Your run, or the whole project: for admins and tools they added
             bucket: How long each point of the history is
             last: How many points, up to now
         """

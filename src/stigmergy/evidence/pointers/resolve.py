@@ -83,7 +83,7 @@ class Evidence:
 
     def weigh(self, pointer: Pointer, address: Address) -> int:
         """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""
-        if isinstance(address, UrlAddress):
+        if isinstance(address, UrlAddress) or type(address) not in self._resolvers:
             return 0
         try:
             return self._look(pointer, address, "pointer").tokens
