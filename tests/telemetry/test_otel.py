@@ -158,7 +158,7 @@ def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Reposit
     """`stig mcp` as a client starts it, with nothing but the standard environment."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     asked = {"name": "less_query_engrams", "arguments": {"q": "x"}, "_meta": {"traceparent": PARENT}}
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
