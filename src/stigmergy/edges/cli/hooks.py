@@ -124,6 +124,7 @@ HOOKS: dict[str, Hook] = {
     "message": Hook(_from_file),
     "broadcast": Hook(_from_file),
     "check": Hook(_from_file),
+    "answer": Hook(_from_file),
     "verify": Hook(_verify),
     "policy apply": Hook(_apply_policy),
 }

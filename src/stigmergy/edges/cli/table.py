@@ -65,6 +65,11 @@ COMMANDS: dict[str, Entry] = {
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
     ),
     "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "answer": Entry(
+        TEAM,
+        "Take an agent's last answer: a message is kept as one, prose is only held to the budget.",
+        "stig answer said.txt --as coder-1",
+    ),
     "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
     "grant issue": Entry(
         TEAM,
@@ -100,6 +105,16 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
+    "agent turn": Entry(
+        TEAM,
+        "Close an agent's turn where its client says one ended; one in which nothing was read stays open.",
+        "stig agent turn coder-1 --why prompt",
+    ),
+    "agent budget": Entry(
+        TEAM,
+        "What the agents of the run have read together, and what is left before it takes no new ones on.",
+        "stig agent budget",
+    ),
     "stats": Entry(CARE, "How much the project holds.", "stig stats"),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
