@@ -15,6 +15,7 @@ from stigmergy.operations.messages import MAX_TEXT, Pastes, SendMessage, read_te
 from stigmergy.operations.ports import View
 from stigmergy.operations.turns import closing
 from stigmergy.policy import TurnClosed
+from stigmergy.policy.secrets import check_no_secrets
 
 FEWEST_SECTIONS = 2
 """A text with fewer of a message's sections was not meant as one."""
@@ -47,15 +48,17 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     """Take an agent's last answer: a message is kept as one, prose is only held to the budget."""
-    reading, pastes = read_text(context, request.text, "child"), Pastes(context)
-    if reading.message is not None or _meant_as_message(request.text):
+    if _meant_as_message(request.text):
         kept = send_message(context, SendMessage(text=request.text))
         tokens = estimate_tokens(request.text)
         return AnswerTaken(tokens=tokens, turn=kept.turn, message_id=kept.message_id, engrams=kept.engrams)
+    check_no_secrets({"text": request.text})
+    pastes = Pastes(context)
     with context.store.read() as view:
         budget = inline_budget(context, view)
     usage, refusal = judge_prose(request.text, budget, pastes.code_chars)
     if refusal is not None:
+        reading = read_text(context, request.text, "child")
         raise sent_back(context, reading, pastes, budget, usage, refusal)
 
     def decide(view: View) -> tuple[list[TurnClosed], AnswerTaken]:
@@ -66,5 +69,5 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
 
 
 def _meant_as_message(text: str) -> bool:
-    heads = {line.partition(":")[0] for line in text.splitlines() if ":" in line}
+    heads = {line.partition(":")[0].strip('{ "').upper() for line in text.replace(",", "\n").splitlines()}
     return len(heads.intersection(CHILD_SECTIONS)) >= FEWEST_SECTIONS

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import ADMIN, TurnClosed, check_descends, present_turn
+from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, check_descends, present_turn
 
 Boundary = Literal["prompt", "stop", "subagent_stop"]
 
@@ -66,6 +67,8 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
     limit: int
     """What they may read together before the run takes no new agents on."""
     left: int
+    inline: InlineBudget
+    """What a message of the caller may hold."""
 
 
 @operation(
@@ -80,5 +83,5 @@ def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
     agents = view.agents(run)
     turns = (view.turn(run, name) for name in (ADMIN, *(agent.name for agent in agents)))
     used = sum(turn.run_tokens for turn in turns if turn is not None)
-    limit = context.policy.deref.team_tokens
-    return TeamBudget(run_id=run, agents=len(agents), used=used, limit=limit, left=max(0, limit - used))
+    limit, inline = context.policy.deref.team_tokens, inline_budget(context, view)
+    return TeamBudget(run_id=run, agents=len(agents), used=used, limit=limit, left=max(0, limit - used), inline=inline)

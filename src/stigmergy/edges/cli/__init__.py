@@ -13,6 +13,10 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> int:
+    if words == ["hook"]:  # started for every event of a client, who waits: the rest of the command line stays away
+        from stigmergy.edges.clients.hook import main as answer_hook
+
+        return answer_hook()
     import click
 
     from stigmergy.edges.cli.root import stig

@@ -26,6 +26,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "hook": Entry(START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",

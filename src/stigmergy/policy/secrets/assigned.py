@@ -76,10 +76,10 @@ def names() -> Names:
 
 def assigned(data: bytes, low: bytes) -> Iterator[Found]:
     """Every value given to a secret name."""
-    known = names()
     for start in _STARTS:
         at = 0
         while (at := low.find(start, at)) >= 0:
+            known = names()
             match = known.stem.match(low, at)
             at += len(start)
             if match is None:
@@ -95,8 +95,10 @@ def assigned(data: bytes, low: bytes) -> Iterator[Found]:
 
 def named(name: str, value: str) -> str | None:
     """The kind of secret a value is because of the name of its field alone."""
-    known = names()
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:200]).lower().encode("ascii", "replace")
+    if not any(start in lowered for start in _STARTS):
+        return None
+    known = names()
     match = None
     for each in known.stem.finditer(lowered):
         if each[0] != b"key" or known.opener.search(lowered[: each.start()]):
