@@ -26,7 +26,21 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
-    "hook": Entry(START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"),
+    "install": Entry(
+        START,
+        "Write a client's own configuration: the MCP server, its hooks and the skill.",
+        "stig install claude-code --dry-run",
+        "clients:install",
+    ),
+    "uninstall": Entry(
+        START,
+        "Take out of a client's configuration what install put in.",
+        "stig uninstall claude-code",
+        "clients:uninstall",
+    ),
+    "hook": Entry(
+        START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"
+    ),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
@@ -115,6 +129,12 @@ COMMANDS: dict[str, Entry] = {
         TEAM,
         "What the agents of the run have read together, and what is left before it takes no new ones on.",
         "stig agent budget",
+    ),
+    "doctor": Entry(
+        CARE,
+        "Check the project, the machine and every client, and say what to do next.",
+        "stig doctor",
+        "clients:doctor",
     ),
     "stats": Entry(CARE, "How much the project holds.", "stig stats"),
     "verify": Entry(

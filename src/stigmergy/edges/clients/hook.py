@@ -157,7 +157,9 @@ def _prompt(team: _Team, event: Event) -> dict[str, Any]:
     waiting = team.of_head.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
     if not waiting:
         return {}
-    rows = [f"- {row.request_id}: {row.agent} asks for {row.ref} ({row.max_tokens} tokens): {row.reason}" for row in waiting]
+    rows = [
+        f"- {row.request_id}: {row.agent} asks for {row.ref} ({row.max_tokens} tokens): {row.reason}" for row in waiting
+    ]
     return _told(event, ["Sub-agents wait on Stigmergy for an answer to these requests to read more:", *rows])
 
 
