@@ -12,7 +12,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the standar
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 100
-_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 _INDENT = re.compile(r"\n([ \t]+)\S")
 
@@ -154,16 +154,15 @@ def insert(text: str, container: Node, key: str | None, value: Any) -> list[Edit
             )
         return [Edit(container.start + 1, inside, written + close)]
     last = entries[-1]
-    edits = []
-    behind = text[last.end if last.comma is None else last.comma + 1 : container.end - 1]
-    at = container.end - 1 - (len(behind) - len(behind.rstrip()))
-    if last.comma is None:
-        edits.append(Edit(last.end, "", ","))
-        at += 1
-    comma = "," if last.comma is not None else ""  # who ends with a comma keeps doing so
-    if not lines.many:
-        return [*edits, Edit(at, "", " " * lines.spaced + written + comma)]
-    return [*edits, Edit(at, "", written + comma)]
+    trailing = last.comma is not None  # who ends with a comma keeps doing so
+    if not lines.many:  # close behind the last entry: a comment further on would swallow it
+        gap = " " * lines.spaced
+        return [Edit(last.comma + 1, "", gap + written + ",") if last.comma else Edit(last.end, "", "," + gap + written)]
+    behind = text[last.end : container.end - 1]
+    at = last.end + len(behind.rstrip())
+    if trailing:
+        return [Edit(at, "", written + ",")]
+    return [Edit(last.end, "", ","), Edit(at + 1, "", written)]
 
 
 class _Layout:
@@ -225,7 +224,7 @@ def _before(text: str, start: int, end: int) -> int:
     """Where what belongs to an entry begins: behind the last comment before it."""
     at = last = start
     while at < end:
-        match = re.compile(r"//[^\n]*|/\*.*?\*/|.", re.DOTALL).match(text, at)
+        match = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL).match(text, at)
         if match is None:
             break
         if match[0][:1] == "/":
