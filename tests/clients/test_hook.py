@@ -285,7 +285,9 @@ def test_through_a_gateway_the_bearer_of_the_token_leads(gateway: Gateway, repos
     assert hook("PreToolUse")["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-@pytest.mark.parametrize("recorded", sorted(PAYLOADS.rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "recorded", sorted(PAYLOADS.rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
 def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk, recorded: Path) -> None:
     said = desk.process("hook", given=payload(recorded.parent.name, recorded.stem, desk.path))
     assert (said.code, said.err) == (0, "")

@@ -66,7 +66,10 @@ class Place:
     def tree(self) -> dict[str, tuple[int, bytes]]:
         """Everything below the root but what Stigmergy keeps for itself."""
         return {
-            str(path.relative_to(self.root)): (stat.S_IMODE(path.stat().st_mode), path.read_bytes() if path.is_file() else b"")
+            str(path.relative_to(self.root)): (
+                stat.S_IMODE(path.stat().st_mode),
+                path.read_bytes() if path.is_file() else b"",
+            )
             for path in self.root.rglob("*")
             if not {".git", ".catalog", ".local"} & set(path.relative_to(self.root).parts)
         }

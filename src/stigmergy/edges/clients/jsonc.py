@@ -157,7 +157,9 @@ def insert(text: str, container: Node, key: str | None, value: Any) -> list[Edit
     trailing = last.comma is not None  # who ends with a comma keeps doing so
     if not lines.many:  # close behind the last entry: a comment further on would swallow it
         gap = " " * lines.spaced
-        return [Edit(last.comma + 1, "", gap + written + ",") if last.comma else Edit(last.end, "", "," + gap + written)]
+        return [
+            Edit(last.comma + 1, "", gap + written + ",") if last.comma else Edit(last.end, "", "," + gap + written)
+        ]
     behind = text[last.end : container.end - 1]
     at = last.end + len(behind.rstrip())
     if trailing:
