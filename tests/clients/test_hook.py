@@ -122,7 +122,7 @@ def test_an_answer_over_its_budget_comes_back_once_with_a_form(
     assert "refund" not in said["reason"], "nothing of what was refused goes round again"
     resend = said["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
     assert hook(client)("SubagentStop", last_assistant_message=resend, stop_hook_active=True) == {}
-    (mail,) = [each for each in bus.speak_as(hook(client).handle("SessionStart")).inbox().mail]
+    (mail,) = bus.speak_as(hook(client).handle("SessionStart")).inbox().mail
     assert (mail.sender, mail.kind) == (handle.partition("/")[2], "message")
     assert hook(client)("SubagentStop", last_assistant_message=text, stop_hook_active=True) == {}, "never twice"
 
