@@ -25,7 +25,8 @@ from stigmergy.operations import Gateway
 from stigmergy.policy import Project, find_project
 from stigmergy.settings import Settings
 
-HOOK_MILLISECONDS = 150
+HOOK_MILLISECONDS = 1_000
+"""Slower than this is felt at every turn; clients give up after five seconds."""
 FSYNCS = 5
 AHEAD = 60_000_000
 """A journal's last time further ahead of the clock than this, in microseconds, is worth a word."""
