@@ -65,6 +65,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
+│   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
 │   ├── TokenMissing              TOKEN_MISSING
@@ -111,6 +112,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── ProjectExists             PROJECT_EXISTS
+│   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
@@ -596,6 +598,12 @@ class BudgetTooSmall(Refusal):
     code = "BUDGET_TOO_SMALL"
 
 
+class ClientFileBroken(Refusal):
+    """A client's file cannot be read, so it was left alone."""
+
+    code = "CLIENT_FILE_BROKEN"
+
+
 class PolicyInvalid(Refusal):
     """The policy file is not valid."""
 
@@ -876,6 +884,12 @@ class ProjectExists(Conflict):
     """A project already lives here."""
 
     code = "PROJECT_EXISTS"
+
+
+class ClientEntryTaken(Conflict):
+    """A client's file has an entry of our name that is not ours."""
+
+    code = "CLIENT_ENTRY_TAKEN"
 
 
 class PortTaken(Conflict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,10 +48,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """STIGMERGY_TOKEN: the bearer token to act under."""
     run: str | None = None
     """STIGMERGY_RUN: the run to act in, for the local admin."""
+    home: Path
+    """HOME: where clients keep what holds for all projects."""
     state_home: Path
     """XDG_STATE_HOME: where keys are kept."""
     data_home: Path
     """XDG_DATA_HOME: where the stores that projects share are kept."""
+    config_home: Path
+    """XDG_CONFIG_HOME: where some clients keep what holds for all projects."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics go; nowhere unless said."""
 
@@ -63,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             url=given.get("STIGMERGY_URL") or None,
             token=given.get("STIGMERGY_TOKEN") or None,
             run=given.get("STIGMERGY_RUN") or None,
+            home=home,
+            config_home=_folder(given.get("XDG_CONFIG_HOME"), home / ".config"),
             state_home=_folder(given.get("XDG_STATE_HOME"), home / ".local" / "state"),
             data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
             exports=Exports.from_environment(given),
@@ -71,6 +78,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def key_folder(self, project: str) -> Path:
         """Where a project's keys are kept, apart from its files."""
         return self.state_home / "stigmergy" / project
+
+    @property
+    def vscode_home(self) -> Path:
+        """Where VS Code keeps what holds for all projects of an account."""
+        application_support = self.home / "Library" / "Application Support"
+        return (application_support if sys.platform == "darwin" else self.config_home) / "Code" / "User"
+
+    @property
+    def client_notes(self) -> Path:
+        """Where it is noted what was put into clients' files."""
+        return self.state_home / "stigmergy" / "clients"
 
     def shared_folder(self, scope: str) -> Path:
         """Where the store of a scope beyond the project is kept."""

@@ -16,6 +16,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/orchestrators.md",
     "docs/mcp.md",
+    "docs/clients.md",
     "docs/telemetry.md",
     "docs/demo.md",
 )

@@ -1,6 +1,7 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
 from stigmergy.operations.anchoring import anchor_text
+from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
@@ -22,6 +23,7 @@ from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.stats import stats
+from stigmergy.operations.turns import close_turn, team_budget
 from stigmergy.operations.upkeep import apply_policy, verify
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
@@ -45,6 +47,7 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "close_turn",
     "confirm_engram",
     "deny_request",
     "deref_pointer",
@@ -68,6 +71,8 @@ __all__ = [
     "send_message",
     "split_place",
     "stats",
+    "take_answer",
+    "team_budget",
     "to_request",
     "validate_deref",
     "validate_message",

@@ -12,6 +12,7 @@ import msgspec
 
 from stigmergy.core import Randomness, digest_of, is_ulid
 from stigmergy.errors import (
+    AgentNotFound,
     BadText,
     FieldValue,
     IdempotencyConflict,
@@ -48,6 +49,7 @@ from stigmergy.policy.secrets import check_no_secrets
 T = TypeVar("T")
 
 MAX_IDEMPOTENCY_KEY = 128
+MAX_NAME = 96
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     local_admin: bool = False
     """Whether the call comes from the account that owns the files, with no token."""
     speak_as: str | None = None
-    """The descendant in whose name to act."""
+    """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
     run: str | None = None
     """The run the local admin chose; a token names its own."""
     idempotency_key: str | None = None
@@ -273,12 +275,12 @@ class Gateway:
         else:
             raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `stig agent token NAME` prints one.")
         name = credential.speak_as
-        if name is None or name == caller.name:
+        if name is None or name in (caller.name, caller.full_name):
             return caller
+        speaker = caller.full_name
+        caller, name = _in_named_run(view, caller, name)
         agent = check_descends(view, caller, name)
-        return Caller(
-            project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=caller.full_name
-        )
+        return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
 
     def _bearer(self, view: View, token: str) -> Caller:
         claims = self.key.check(token, project=self.store.project, now=view.as_of)
@@ -290,6 +292,17 @@ class Gateway:
             if agent is None or agent.role != claims.role or agent.parent != claims.parent:
                 raise TokenInvalid
         return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
+
+
+def _in_named_run(view: View, caller: Caller, name: str) -> tuple[Caller, str]:
+    """The caller in the run a full name, `<run>/<name>`, says, and the bare name; only an admin is in every run."""
+    run_id, _, bare = name.rpartition("/")
+    if not run_id or run_id == caller.run.run_id:
+        return caller, bare
+    run = view.run(run_id) if caller.role == ADMIN and is_ulid(run_id) else None
+    if run is None:
+        raise AgentNotFound(f"There is no agent '{name[:MAX_NAME]}' in this run.", field="as")
+    return msgspec.structs.replace(caller, run=run), bare
 
 
 def check_run_goes_on(view: View, caller: Caller) -> None:

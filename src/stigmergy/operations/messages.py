@@ -77,11 +77,11 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading, pastes = _read(context, request.text, "child"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "child"), Pastes(context.workplace)
     budget, grant = _budget(context, request.budget_token)
     usage, problems = pastes.judge(reading, budget)
     if problems:
-        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
+        raise sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
@@ -183,11 +183,11 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Tell your children what matters, what they may spend and what to do."""
     caller = context.caller
-    reading, pastes = _read(context, request.text, "parent"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "parent"), Pastes(context.workplace)
     budget, _ = _budget(context, None)
     usage, problems = pastes.judge(reading, budget)
     if problems:
-        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
+        raise sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
@@ -244,7 +244,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     budget = inline_budget(context, context.view)
     try:
-        usage, problems = Pastes(context.workplace).judge(_read(context, request.text, request.kind), budget)
+        usage, problems = Pastes(context.workplace).judge(read_text(context, request.text, request.kind), budget)
     except SecretFound as found:
         usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
@@ -288,7 +288,7 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
 
 
-def _read(context: Context, text: str, kind: MessageKind) -> Reading:
+def read_text(context: Context, text: str, kind: MessageKind) -> Reading:
     """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
     reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
@@ -329,7 +329,7 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
 
 
-def _sent_back(
+def sent_back(
     context: Context,
     reading: Reading,
     pastes: Pastes,

@@ -31,6 +31,16 @@ Goal = Annotated[str, Meta(min_length=1, max_length=500, description="What the r
 
 class OpenRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goal: Goal
+    session: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+                description="A client's session it is for; the run that session has is given again",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class RunAnswer(Struct, frozen=True, kw_only=True):
@@ -49,8 +59,13 @@ def open_run(context: Context, request: OpenRun) -> RunAnswer:
     """Open a run and make it the current one."""
 
     def decide(view: View) -> tuple[list[RunOpened], RunAnswer]:
+        before = view.run_of_session(request.session) if request.session else None
+        if before is not None and not before.ended:
+            return [], RunAnswer(run_id=before.run_id)
         run_id = new_ulid(view.as_of, context.randomness)
-        return [RunOpened(run=run_id, goal=request.goal, by=context.caller.full_name)], RunAnswer(run_id=run_id)
+        by = context.caller.full_name
+        opened = RunOpened(run=run_id, goal=request.goal, by=by, session=request.session)
+        return [opened], RunAnswer(run_id=run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
 

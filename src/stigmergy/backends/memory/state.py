@@ -102,7 +102,9 @@ class State:
         match fact:
             case RunOpened():
                 number = len(self.runs) + 1
-                self.runs[fact.run] = Run(run_id=fact.run, goal=fact.goal, number=number, opened_at=at)
+                self.runs[fact.run] = Run(
+                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at, session=fact.session
+                )
             case RunEnded():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
@@ -228,6 +230,10 @@ class MemoryView:
     def current_run(self) -> Run | None:
         """The run opened last that goes on, or else the last."""
         return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
+
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
+        return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""

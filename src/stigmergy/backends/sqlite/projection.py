@@ -106,7 +106,7 @@ class Projection:
         match fact:
             case RunOpened():
                 self.applied.runs += 1
-                self._run("open_run", self.applied.runs, fact.run, fact.goal, at)
+                self._run("open_run", self.applied.runs, fact.run, fact.goal, at, fact.session)
             case RunEnded():
                 self._run("end_run", fact.run)
             case AgentAdded():
@@ -279,10 +279,10 @@ class Projection:
         self._connection.execute(self._sql[name], values)
 
 
-def run_from_row(row: tuple[str, str, int, int, int]) -> Run:
+def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
     """A run as its row says."""
-    run_id, goal, number, opened_at, ended = row
-    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended))
+    run_id, goal, number, opened_at, ended, session = row
+    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended), session=session)
 
 
 def turn_from_row(row: Any) -> Turn:

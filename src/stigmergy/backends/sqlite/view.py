@@ -72,6 +72,13 @@ class SqliteView:
         run: Run | None = self._once(("current_run",), lambda: _maybe(run_from_row, self._one("current_run")))
         return run
 
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
+        run: Run | None = self._once(
+            ("session", session), lambda: _maybe(run_from_row, self._one("run_of_session", session))
+        )
+        return run
+
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
         agent: Agent | None = self._once(

@@ -13,6 +13,7 @@ from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, t
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
@@ -20,6 +21,7 @@ from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 KIND_COLUMN = 12
@@ -216,6 +218,19 @@ def _verdict(answer: ValidateAnswer) -> Iterator[str]:
     yield from _problems(answer.problems)
 
 
+def _answer(answer: AnswerTaken) -> Iterator[str]:
+    kept = f"kept as message {safe(answer.message_id)}" if answer.message_id else "prose, held to the budget"
+    yield f"{answer.tokens} tokens, {kept}; turn {answer.turn} is open."
+
+
+def _turn(answer: TurnAnswer) -> Iterator[str]:
+    yield f"Turn {answer.turn} of {safe(answer.agent_id)} is open."
+
+
+def _team_budget(answer: TeamBudget) -> Iterator[str]:
+    yield f"{answer.agents} agents have read {answer.used:,} of {answer.limit:,} tokens; {answer.left:,} are left."
+
+
 def _inbox(answer: InboxAnswer) -> Iterator[str]:
     if not answer.mail:
         yield "Nothing new."
@@ -269,6 +284,9 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "broadcast": _broadcast,
     "validate_message": _verdict,
     "inbox": _inbox,
+    "take_answer": _answer,
+    "close_turn": _turn,
+    "team_budget": _team_budget,
     "validate_deref": _may_read,
     "issue_grant": _grant,
     "approve_request": _grant,

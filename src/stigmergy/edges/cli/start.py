@@ -39,6 +39,17 @@ def _init(session: Session, given: dict[str, Any]) -> None:
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
 
+def hook(entry: Entry) -> Command:
+    """`stig hook`"""
+    return Command("hook", entry, [], _hook)
+
+
+def _hook(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.edges.clients.hook import main
+
+    click.get_current_context().exit(main())
+
+
 def mcp(entry: Entry) -> Command:
     """`stig mcp`"""
     return Command("mcp", entry, [], _mcp)

@@ -27,6 +27,21 @@ COMMANDS: dict[str, Entry] = {
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
     "demo": Entry(START, "Watch a team of four review this repository, in a minute.", "stig demo --fresh", "demo:demo"),
+    "install": Entry(
+        START,
+        "Write a client's own configuration: the MCP server, its hooks and the skill.",
+        "stig install claude-code --dry-run",
+        "clients:install",
+    ),
+    "uninstall": Entry(
+        START,
+        "Take out of a client's configuration what install put in.",
+        "stig uninstall claude-code",
+        "clients:uninstall",
+    ),
+    "hook": Entry(
+        START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"
+    ),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
@@ -66,6 +81,11 @@ COMMANDS: dict[str, Entry] = {
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
     ),
     "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "answer": Entry(
+        TEAM,
+        "Take an agent's last answer: a message is kept as one, prose is only held to the budget.",
+        "stig answer said.txt --as coder-1",
+    ),
     "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
     "grant issue": Entry(
         TEAM,
@@ -105,6 +125,22 @@ COMMANDS: dict[str, Entry] = {
         CARE,
         "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
         "stig stats --bucket PT1M --last 60",
+    ),
+    "agent turn": Entry(
+        TEAM,
+        "Close an agent's turn where its client says one ended; one in which nothing was read stays open.",
+        "stig agent turn coder-1 --why prompt",
+    ),
+    "agent budget": Entry(
+        TEAM,
+        "What the agents of the run have read together, and what is left before it takes no new ones on.",
+        "stig agent budget",
+    ),
+    "doctor": Entry(
+        CARE,
+        "Check the project, the machine and every client, and say what to do next.",
+        "stig doctor",
+        "clients:doctor",
     ),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
@@ -24,6 +25,7 @@ from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageA
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.stats import StatsAnswer
+from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 T = TypeVar("T")
@@ -53,59 +55,6 @@ class Methods(ABC):
             snapshot: Look at uncommitted lines too
         """
         return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
-
-    def query_engrams(
-        self,
-        q: str = "",
-        *,
-        keys: list[str] | tuple[str, ...] = (),
-        k: int = 12,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        max_tokens: int | None = None,
-        cursor: str | None = None,
-    ) -> QueryAnswer:
-        """Find what the team knows: by words, or the newest.
-
-        Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
-        """
-        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
-
-    def get_engram(
-        self,
-        id: str,
-    ) -> Engram:
-        """Show one engram.
-
-        Args:
-            id: The engram's id
-        """
-        return self._do("get_engram", Engram, {"id": id})
-
-    def brief(
-        self,
-        *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
-        since: int | None = None,
-        max_tokens: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> BriefAnswer:
-        """What matters now for a role, in at most thirty lines.
-
-        Args:
-            role: Another role's brief; your own unless said
-            since: Only what changed after this version
-            max_tokens: The answer is never larger
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
 
     def put_engram(
         self,
@@ -338,50 +287,6 @@ class Methods(ABC):
         """
         return self._do("deny_request", Denied, {"id": id}, idempotency_key)
 
-    def forget_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Forgotten:
-        """Take an engram off the bus.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
-
-    def confirm_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Confirmed:
-        """Say that an engram still holds: its ttl starts anew.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
-
-    def promote_engram(
-        self,
-        id: str,
-        *,
-        scope: Literal["run", "project", "org", "global"] = "project",
-        idempotency_key: str | None = None,
-    ) -> Engram:
-        """Let an engram be seen further: a decision for a parent of its author.
-
-        Args:
-            id: The engram's id
-            scope: How far it is to be seen
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
-
     def send_message(
         self,
         text: str,
@@ -444,19 +349,154 @@ class Methods(ABC):
         """
         return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
 
+    def close_turn(
+        self,
+        name: str,
+        *,
+        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
+        idempotency_key: str | None = None,
+    ) -> TurnAnswer:
+        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+
+        Args:
+            name: An agent of the run: you, or one of your descendants
+            why: What the client reported
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("close_turn", TurnAnswer, {"name": name, "why": why}, idempotency_key)
+
+    def team_budget(
+        self,
+    ) -> TeamBudget:
+        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        return self._do("team_budget", TeamBudget, {})
+
+    def take_answer(
+        self,
+        text: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Take an agent's last answer: a message is kept as one, prose is only held to the budget.
+
+        Args:
+            text: The answer: a message in its form, or plain prose
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("take_answer", AnswerTaken, {"text": text}, idempotency_key)
+
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return self._do("get_engram", Engram, {"id": id})
+
+    def brief(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        since: int | None = None,
+        max_tokens: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BriefAnswer:
+        """What matters now for a role, in at most thirty lines.
+
+        Args:
+            role: Another role's brief; your own unless said
+            since: Only what changed after this version
+            max_tokens: The answer is never larger
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
+
+    def forget_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Forgotten:
+        """Take an engram off the bus.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
+
+    def confirm_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Confirmed:
+        """Say that an engram still holds: its ttl starts anew.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
+
+    def promote_engram(
+        self,
+        id: str,
+        *,
+        scope: Literal["run", "project", "org", "global"] = "project",
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Let an engram be seen further: a decision for a parent of its author.
+
+        Args:
+            id: The engram's id
+            scope: How far it is to be seen
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+
     def open_run(
         self,
         goal: str,
         *,
+        session: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
         """Open a run and make it the current one.
 
         Args:
             goal: What the run is for
+            session: A client's session it is for; the run that session has is given again
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("open_run", RunAnswer, {"goal": goal}, idempotency_key)
+        return self._do("open_run", RunAnswer, {"goal": goal, "session": session}, idempotency_key)
 
     def end_run(
         self,

@@ -7,6 +7,7 @@
 Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
+from stigmergy.testing.conformance.boundaries import Boundaries
 from stigmergy.testing.conformance.briefing import Briefing
 from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
@@ -19,6 +20,7 @@ from stigmergy.testing.conformance.secrecy import Secrecy
 from stigmergy.testing.conformance.truth import Truth
 
 __all__ = [
+    "Boundaries",
     "Briefing",
     "Conformance",
     "Figuring",
@@ -33,6 +35,6 @@ __all__ = [
 ]
 
 
-class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, Figuring, People, Truth):
-    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, the figures,
-    who may do what, and the journal as the only truth."""
+class Conformance(Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Figuring, People, Truth):
+    """Recall, the life of an engram, saying it twice, messages and turns, grants, what hooks report, secrets, the
+    brief, the figures, who may do what, and the journal as the only truth."""

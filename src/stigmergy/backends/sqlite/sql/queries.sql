@@ -8,16 +8,19 @@ INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, identity = ?;
 
 -- name: open_run
-INSERT INTO runs (number, run_id, goal, opened_at) VALUES (?, ?, ?, ?);
+INSERT INTO runs (number, run_id, goal, opened_at, session) VALUES (?, ?, ?, ?, ?);
 
 -- name: end_run
 UPDATE runs SET ended = 1 WHERE run_id = ?;
 
 -- name: run
-SELECT run_id, goal, number, opened_at, ended FROM runs WHERE run_id = ?;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE run_id = ?;
+
+-- name: run_of_session
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session = ? ORDER BY number DESC LIMIT 1;
 
 -- name: current_run
-SELECT run_id, goal, number, opened_at, ended FROM runs ORDER BY ended, number DESC LIMIT 1;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended, number DESC LIMIT 1;
 
 -- name: add_agent
 INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);

@@ -19,8 +19,10 @@ CREATE TABLE runs (
     run_id     TEXT    NOT NULL UNIQUE,
     goal       TEXT    NOT NULL,
     opened_at  INTEGER NOT NULL,
-    ended      INTEGER NOT NULL DEFAULT 0
+    ended      INTEGER NOT NULL DEFAULT 0,
+    session    TEXT                 -- the session of a client it was opened for
 ) STRICT;
+CREATE INDEX runs_session ON runs (session) WHERE session IS NOT NULL;
 
 CREATE TABLE agents (
     position   INTEGER PRIMARY KEY,
