@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,20 @@ def make_repository(path: Path) -> Repository:
     _git(path, "add", "-A")
     _git(path, "commit", "-q", "-m", "A step")
     return Repository(path, _git(path, "rev-parse", "HEAD"))
+
+
+def commit_files(path: Path, files: Mapping[str, str | None]) -> str:
+    """Write files, or remove those that are None, and commit; gives the commit, or HEAD when nothing differs."""
+    for name, text in files.items():
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            place.unlink()
+        else:
+            place.write_text(text, "utf-8")
+    _git(path, "add", "-A")
+    _git(path, "commit", "-q", "--allow-empty", "-m", "Another step")
+    return _git(path, "rev-parse", "HEAD")
 
 
 def make_settings(home: Path) -> Settings:

@@ -57,7 +57,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     speak_as: str | None = None
     """The descendant in whose name to act."""
     run: str | None = None
-    """The run the local admin chose; a token names its own."""
+    """The run an admin chose; other tokens name their own."""
     idempotency_key: str | None = None
     """Repeats of a write under the same key are answered, not done again."""
 
@@ -210,7 +210,7 @@ class Gateway:
 
     def _caller(self, view: View, credential: Credential) -> Caller:
         if credential.token is not None:
-            caller = self._bearer(view, credential.token)
+            caller = self._bearer(view, credential.token, credential.run)
         elif credential.local_admin:
             caller = Caller(project=self.store.project, run=_chosen_run(view, credential.run), name=ADMIN, role=ADMIN)
         else:
@@ -223,9 +223,11 @@ class Gateway:
             project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=caller.full_name
         )
 
-    def _bearer(self, view: View, token: str) -> Caller:
+    def _bearer(self, view: View, token: str, chosen: str | None) -> Caller:
         claims = self.key.check(token, project=self.store.project, now=view.as_of)
         run = view.run(claims.run)
+        if chosen is not None and claims.role == ADMIN:
+            run = _chosen_run(view, chosen)
         if run is None:
             raise TokenInvalid
         if claims.role != ADMIN:

@@ -18,9 +18,11 @@ from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
     place_key,
     pointer_names,
     posted_keys,
@@ -47,7 +49,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 6
+LAYOUT = 7
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -114,6 +116,10 @@ class Projection:
                 ordinal = self._place(fact.space, fact.id)[0]
                 self._run("renew", fact.expires_at, ordinal)
                 self._run("vote", ordinal, fact.root)
+            case EngramPinned():
+                self._run("pin", self._place(fact.space, fact.id)[0])
+            case EngramUnpinned():
+                self._run("unpin", self._place(fact.space, fact.id)[0])
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -142,7 +148,7 @@ class Projection:
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
-                self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))
+                self._run("make_brief", fact.run, fact.role, fact.version, at, "\n".join(fact.lines))
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 
@@ -236,6 +242,7 @@ class Projection:
     def _drop(self, ordinal: int) -> None:
         self._run("drop_engram", ordinal)
         self._run("drop_votes", ordinal)
+        self._run("unpin", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

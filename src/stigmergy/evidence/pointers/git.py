@@ -69,12 +69,17 @@ class GitRepository:
 
     def read(self, revision: str, path: str) -> Blob:
         """The file at a path of a commit."""
+        blob_id = self.blob_id(revision, path)
+        return Blob(blob_id, self.blob(blob_id))
+
+    def blob_id(self, revision: str, path: str) -> str:
+        """The id git keeps the file at a path of a commit under."""
         place = (revision, path)
         blob_id = self._places.get(place)
         if blob_id is None:
             blob_id = self._locate(revision, path)
             self._places.put(place, blob_id)
-        return Blob(blob_id, self.blob(blob_id))
+        return blob_id
 
     def check_commit(self, revision: str) -> None:
         """Refuse a revision that is not a commit of this repository."""
