@@ -22,7 +22,8 @@ from stigmergy.operations.people import add_agent, agent_token, end_run, list_ag
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
-from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.stats import stats
+from stigmergy.operations.upkeep import apply_policy, verify
 from stigmergy.operations.workplace import Place, Workplace, split_place
 
 __all__ = [

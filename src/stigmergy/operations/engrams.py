@@ -63,6 +63,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
     checked: CheckedEngram
     pointers: tuple[Pointer, ...]
+    pointed_tokens: int
+    """What stands behind the pointers."""
     keys: Keys
 
 
@@ -192,7 +194,8 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
     )
     context.workplace.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
-    return Prepared(checked=checked, pointers=pointers, keys=keys)
+    weight = sum(map(context.evidence.weigh, pointers, checked.addresses))
+    return Prepared(checked=checked, pointers=pointers, pointed_tokens=weight, keys=keys)
 
 
 def put_or_confirm(
@@ -239,6 +242,7 @@ def _fact(
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime,
         more_keys=prepared.keys.more,
+        pointed_tokens=prepared.pointed_tokens,
     )
 
 

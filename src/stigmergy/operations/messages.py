@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from stigmergy.errors import (
     SecretFound,
     StigmergyError,
 )
+from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     CHILD_SECTIONS,
@@ -101,9 +103,10 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     for position, checked in enumerate(message.engrams):
         with naming(f"ENGRAMS[{position}]"):
             prepared.append(prepare_checked(context, checked))
+    weight = _weight(context, message.pointer_pack, {pointer.ref for each in prepared for pointer in each.pointers})
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
-        return _accept(context, view, message, prepared, usage, grant)
+        return _accept(context, view, message, prepared, usage, grant, weight)
 
     answer = context.commit(decide, MessageAnswer)
     context.deliver(*(each.checked.scope for each in prepared))
@@ -117,6 +120,7 @@ def _accept(
     prepared: list[Prepared],
     usage: Usage,
     grant: VerifiedGrant | None,
+    weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
     check_rate(context, view, len(prepared))
@@ -149,6 +153,7 @@ def _accept(
         tokens=usage.inline_tokens,
         engrams=tuple(engrams),
         resends=view.open_rejection(caller.run.run_id, caller.name, "child"),
+        pointed_tokens=weight,
     )
     facts.append(accepted)
     facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
@@ -197,6 +202,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
+    weight = _weight(context, message.target_pointer_pack)
 
     def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
         children = [
@@ -216,6 +222,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             tokens=usage.inline_tokens,
             budgets=message.budgets,
             resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
+            pointed_tokens=weight * len(children),
         )
         return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children, resends=fact.resends)
 
@@ -334,6 +341,13 @@ def _read(context: Context, text: str, kind: MessageKind) -> Reading:
 def _kept(message: Message) -> Message:
     """What is kept of a message: a parent's budget tokens are for the children, not for the journal."""
     return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
+
+
+def _weight(context: Context, pack: Sequence[Pointer], besides: Collection[str] = ()) -> int:
+    """What stands behind a pack of pointers, in tokens, each of them once."""
+    checked = (check(pointer) for pointer in pack)
+    fresh = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in besides}
+    return sum(context.evidence.weigh(*each) for each in fresh.values())
 
 
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:

@@ -8,14 +8,14 @@ from typing import Protocol
 from stigmergy.backends.memory import MemoryJournal, MemoryStore
 from stigmergy.backends.sqlite import SqliteStore, create_store
 from stigmergy.core import Randomness, new_ulid
-from stigmergy.evidence.pointers import Evidence, RepoAddress, Repositories
+from stigmergy.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories
 from stigmergy.operations import Gateway, Workplace
 from stigmergy.operations.ports import Store
 from stigmergy.policy import RunOpened, TokenKey
 from stigmergy.policy.grants import GrantKey
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.randomness import SeededRandomness
-from stigmergy.testing.shelf import Shelf
+from stigmergy.testing.shelf import Drawer, Shelf
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 FIRST_GOAL = "first run"
@@ -56,7 +56,7 @@ def open_gateway(store: Store, root: Path, randomness: Randomness) -> Gateway:
     """A gateway without repositories: `sam:` and `test:` pointers are stored as they are, `repo:` ones can be read."""
     return Gateway(
         store=store,
-        evidence=Evidence({RepoAddress: Shelf()}),
+        evidence=Evidence({RepoAddress: Shelf(), BodyAddress: Drawer()}),
         workplace=Workplace(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),

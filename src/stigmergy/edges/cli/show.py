@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.figures import show_stats
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
@@ -20,7 +21,7 @@ from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -145,32 +146,6 @@ def _agents(answer: AgentsAnswer) -> Iterator[str]:
         )
     else:
         yield "Nobody yet: stig agent add NAME --role ROLE"
-
-
-def _stats(answer: StatsAnswer) -> Iterator[str]:
-    counts = answer.counts
-    yield from pairs(
-        [
-            ("project", answer.project),
-            ("run", answer.run_id),
-            ("as of", answer.as_of),
-            ("engrams", f"{counts.engrams:,}"),
-            *((f"  {name}", f"{count:,}") for name, count in sorted(counts.kinds.items())),
-            ("agents", f"{counts.agents:,}"),
-            ("runs", f"{counts.runs:,}"),
-            ("commits", f"{counts.commits:,}"),
-            ("journal", _size(counts.journal_bytes)),
-        ]
-    )
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def _verify(answer: VerifyAnswer) -> Iterator[str]:
@@ -346,6 +321,6 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "anchor_text": _anchor,
     "link_pointer": _link,
     "apply_policy": _policy,
-    "stats": _stats,
+    "stats": show_stats,
     "verify": _verify,
 }

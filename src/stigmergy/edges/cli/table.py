@@ -117,7 +117,11 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
-    "stats": Entry(CARE, "How much the project holds.", "stig stats"),
+    "stats": Entry(
+        CARE,
+        "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
+        "stig stats --bucket PT1M --last 60",
+    ),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
     ),

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from stigmergy.core import digest, is_hex
+from stigmergy.core import digest, estimate_tokens, is_hex
 from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
@@ -47,12 +47,19 @@ class Resolver(Protocol[A]):
         ...
 
 
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of content: never the content."""
+
+    digest: str
+    tokens: int
+
+
 class Evidence:
     """Reads pointers of every installed type, and proves them by digest. Safe under threads."""
 
     def __init__(self, resolvers: Mapping[type[Any], Resolver[Any]], *, remember: int = 4096) -> None:
         self._resolvers = dict(resolvers)
-        self._digests: Memo[str, str] = Memo(remember)
+        self._known: Memo[str, _Known] = Memo(remember)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """What the pointer leads to; a digest it carries must be that of the content."""
@@ -70,14 +77,29 @@ class Evidence:
             return pointer
         if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:
             return pointer
-        lasting = _never_changes(address)
-        found = self._digests.get(pointer.ref) if lasting else None
-        if found is None:
-            found = self._resolve(address, field).digest
-            if lasting:
-                self._digests.put(pointer.ref, found)
+        found = self._look(pointer, address, field).digest
         _compare(pointer, found, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
+
+    def weigh(self, pointer: Pointer, address: Address) -> int:
+        """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""
+        if isinstance(address, UrlAddress):
+            return 0
+        try:
+            return self._look(pointer, address, "pointer").tokens
+        except StigmergyError:
+            return 0
+
+    def _look(self, pointer: Pointer, address: Address, field: str) -> _Known:
+        """Digest and weight of what an address leads to, remembered where neither ever changes."""
+        lasting = _never_changes(address)
+        known = self._known.get(pointer.ref) if lasting else None
+        if known is None:
+            content = self._resolve(address, field)
+            known = _Known(digest=content.digest, tokens=estimate_tokens(content.data))
+            if lasting:
+                self._known.put(pointer.ref, known)
+        return known
 
     def _resolve(self, address: Address, field: str) -> Content:
         resolver = self._resolvers.get(type(address))

@@ -31,6 +31,7 @@ from stigmergy.knowledge.engrams.values import (
     Kind,
     Provenance,
     Source,
+    is_contradiction,
     less_export,
 )
 
@@ -63,6 +64,7 @@ __all__ = [
     "alike",
     "count_sentences",
     "hash_keys",
+    "is_contradiction",
     "kind_key",
     "less_export",
     "name_keys",

@@ -9,6 +9,7 @@ Each test takes a `harness` with a new project; nothing here imports pytest.
 
 from stigmergy.testing.conformance.briefing import Briefing
 from stigmergy.testing.conformance.feeding import Feeding
+from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
 from stigmergy.testing.conformance.law import Law
 from stigmergy.testing.conformance.life import Life
@@ -22,6 +23,7 @@ __all__ = [
     "Briefing",
     "Conformance",
     "Feeding",
+    "Figuring",
     "Granting",
     "Law",
     "Life",
@@ -33,6 +35,6 @@ __all__ = [
 ]
 
 
-class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, Feeding, People, Truth):
-    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, the feed, who may
-    do what, and the journal as the only truth."""
+class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, Feeding, Figuring, People, Truth):
+    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, the feed, the
+    figures, who may do what, and the journal as the only truth."""
