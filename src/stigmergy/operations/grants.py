@@ -173,6 +173,7 @@ class RequestRow(Struct, frozen=True, kw_only=True):
 
 class RequestsAnswer(Struct, frozen=True, kw_only=True):
     requests: list[RequestRow]
+    as_of: str
 
 
 @operation(
@@ -199,7 +200,7 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
         for kept in context.view.open_requests(caller.run.run_id)
         if caller.role == ADMIN or kept.asked.to == caller.name
     ]
-    return RequestsAnswer(requests=rows)
+    return RequestsAnswer(requests=rows, as_of=print_time(context.as_of))
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
+from stigmergy.edges.http.sessions import session_token
 from stigmergy.errors import FieldValue, StigmergyError, TooManyStreams
 from stigmergy.operations import Credential, Gateway
 from stigmergy.operations.events import TYPES, Event, Follower, Mark, may_see, read_mark
@@ -111,7 +112,7 @@ class EventStreams:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, falls silent, or the server ends."""
         call_named(scope, "events")
-        token = bearer(scope)
+        token = bearer(scope) if header(scope, b"authorization") else session_token(scope) or bearer(scope)
         claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
         call_named(scope, "events", f"{claims.run}/{claims.agent}")
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
