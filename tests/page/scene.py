@@ -6,6 +6,7 @@ import ast
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,27 +33,53 @@ GOAL = "Budgets that hold under load"
 
 SAID = (
     ("lead", "decision", "Every spend is checked and written in one commit; nothing is reserved and forgotten.",
-     "policy/turns.py", "def check_tokens", 12),
-    ("lead", "constraint", "A refusal changes nothing: no fact is written when a check raises.",
-     "operations/ports.py", "A change is a function", 4),
-    ("storage", "constraint", "An index may be deleted at any time; only the journal is true.",
-     "backends/sqlite/index.py", "def build_index", 14),
-    ("emil", "risk", "A grant that is narrowed twice is debited to every block, so a cap can be hit earlier than its "
-     "holder expects.", "policy/grants/spend.py", "def check_spend", 14),
-    ("ida", "risk", "Two readers that resume from the same mark read the same lines twice; the feed caches only the "
-     "newest five hundred.", "operations/events/feed.py", "def lines_after", 10),
-    ("kai", "risk", "A reader that takes nothing is cut off after ten seconds, which a suspended laptop may well be.",
-     "edges/http/events.py", "STALL_SECONDS", 3),
-    ("nora", "todo", "Count what a broadcast costs each child, not only its sender.", "knowledge/messages/budget.py",
-     "def ", 20),
-    ("ida", "fact", "A turn closes on an accepted message, on a hook boundary, or after ten idle minutes.",
+     "policy/turns.py", "def check_tokens", 14),
+    ("storage", "fact", "Whoever takes the write lock first brings the index up to the journal before deciding.",
+     "backends/sqlite/index.py", "def replay", 30),
+    ("emil", "fact", "A turn ends with an accepted message, at a hook's boundary, or after ten idle minutes.",
      "policy/turns.py", "def present_turn", 6),
-    ("tests", "test", "The state machine ran 2,000 steps against both back ends and found no difference.",
-     "testing/machine.py", "class ", 8),
     ("kai", "perf", "A query over HTTP adds less than a millisecond to the same query in process.",
      "edges/http/calls.py", "async def __call__", 20),
+    ("ida", "todo", "Count what a broadcast costs each child, not only its sender.",
+     "knowledge/messages/budget.py", "def ", 20),
+    ("tests", "test", "2,000 steps of the state machine gave the same answers on both back ends.",
+     "testing/machine.py", "class ", 8),
     ("lead", "policy", "Org and global stay closed until an admin opens them.", "policy/scopes.py",
      "def shared_scopes", 4),
+    ("nora", "decision", "A grant holds for its child without the token; the token is only for passing less on.",
+     "operations/pointers.py", "A grant also holds", 6),
+    ("emil", "risk", "A grant narrowed twice is debited to every block, so its cap can be hit before its holder "
+     "expects it.", "policy/grants/spend.py", "def check_spend", 14),
+    ("kai", "fact", "Host and Origin are checked before anything of a request is read.", "edges/http/guard.py",
+     "def _check", 12),
+    ("ida", "fact", "A digest nobody in the run has read is refused, so a claim cannot cite a phantom read.",
+     "operations/engrams.py", "PhantomRead", 6),
+    ("storage", "constraint", "Only the journal is true: any index may be deleted at any time.",
+     "backends/sqlite/index.py", "def build_index", 14),
+    ("tests", "test", "A kill between append and sync loses no acknowledged line in 300 rounds.",
+     "core/journal/group.py", "class ", 20),
+    ("edges", "todo", "Say in the OpenAPI document that lists may be given by commas.", "edges/http/requests.py",
+     "def read_query", 8),
+    ("kai", "risk", "A reader that takes nothing for ten seconds is cut off, which a laptop that slept may well be.",
+     "edges/http/events.py", "STALL_SECONDS", 3),
+    ("emil", "fact", "Spending debits every block of a grant; revoking one takes all that was narrowed from it.",
+     "policy/grants/verify.py", "def ", 20),
+    ("nora", "fact", "Inline tokens are counted on the message as sent, since that is what its reader pays.",
+     "knowledge/messages/budget.py", "def ", 12),
+    ("ida", "perf", "Thirty-two postings enter the index at a time, at a fraction of one by one.",
+     "backends/sqlite/projection.py", "def flush", 20),
+    ("lead", "constraint", "A refusal changes nothing: when a check raises, no fact is written.",
+     "operations/ports.py", "A change is a function", 4),
+    ("edges", "decision", "An operation is declared once; every edge is made from the declaration.",
+     "operations/declare.py", "def operation(", 14),
+    ("tests", "test", "Both back ends pass the same suite, one test at a time.", "testing/conformance/__init__.py",
+     "class Conformance", 3),
+    ("ida", "risk", "Two places count a deref against the turn: the check before reading and the one after.",
+     "operations/pointers.py", "def _paid", 40),
+    ("kai", "fact", "A stream is told of nothing its reader may not see; the audience stands in the event itself.",
+     "operations/events/values.py", "def may_see", 6),
+    ("emil", "todo", "Name the block that ran out when a narrowed grant is refused.", "policy/grants/spend.py",
+     "def check_spend", 14),
 )  # fmt: skip
 
 
@@ -104,9 +131,10 @@ def make_scene(folder: Path, *, engrams: int = 260) -> Scene:
         clock.pass_by(5)
         scene.tokens[name] = scene.call("add_agent", name=name, role=role, parent=parent).token
     _talk(scene, clock, engrams)
-    _spend(scene)
     _change_the_sources(scene)
+    _pin(scene)
     clock.pass_by(7200)
+    _spend(scene)
     _ask_for_more(scene)
     return scene
 
@@ -118,14 +146,15 @@ def _first_commit(path: Path) -> str:
 
 
 def _talk(scene: Scene, clock: SlowClock, engrams: int) -> None:
+    """Older engrams say what the sources say of themselves; the newest are written for their readers."""
     chance = random.Random(5)
     found = list(_docstrings())
     chance.shuffle(found)
-    pace = clock.late / SECOND / (engrams + 20)
+    older = engrams - len(SAID)
+    pace = (clock.late / SECOND - 60) / (engrams + 12)
     speakers = [name for name in TEAM if name != "lead"]
     kinds = ("fact", "fact", "fact", "fact", "decision", "todo", "test", "perf", "risk")
-    said = iter(SAID)
-    for number, (claim, path, first, last) in enumerate(found[:engrams]):
+    for number, (claim, path, first, last) in enumerate(found[:older]):
         clock.pass_by(pace * chance.uniform(0.1, 1.9))
         refs = [f"repo:src/stigmergy/{path}#L{first}-L{last}@{scene.repository.sha}"]
         if chance.random() < 0.25:
@@ -133,15 +162,30 @@ def _talk(scene: Scene, clock: SlowClock, engrams: int) -> None:
             refs.append(f"repo:src/stigmergy/{other}#L{begin}-L{end}@{scene.repository.sha}")
         kind, who = chance.choice(kinds), chance.choice(speakers)
         _put(scene, who, kind, claim, refs, scope="run" if kind == "test" else "project")
-        if number % (engrams // len(SAID)) == engrams // len(SAID) - 1:
-            who, kind, claim, path, needle, lines = next(said, (None,) * 6)  # type: ignore[assignment]
-            if who:
-                _put(scene, who, kind, claim, [scene.ref(f"src/stigmergy/{path}", needle, lines)])
-        if number % 40 == 20:
-            _report(scene, chance.choice(("emil", "ida", "kai")))
-        if number % 60 == 30:
-            scene.call("brief", "lead")
-            scene.call("brief", "emil")
+        _meanwhile(scene, number, chance)
+    pace = clock.late / SECOND / (len(SAID) + 1)
+    for number, (who, kind, claim, path, needle, lines) in enumerate(SAID):
+        clock.pass_by(pace * chance.uniform(0.5, 1.5))
+        refs = [scene.ref(f"src/stigmergy/{path}", needle, lines)]
+        if "Two places" in claim:
+            refs.append(scene.ref("src/stigmergy/policy/turns.py", "def check_may_deref", 12))
+        _put(scene, who, kind, claim, refs)
+        _meanwhile(scene, number, chance)
+
+
+def _meanwhile(scene: Scene, number: int, chance: random.Random) -> None:
+    """What happens beside the engrams: reports, reads, briefs."""
+    who = chance.choice(("emil", "ida", "kai"))
+    if number % 9 == 5:
+        _report(scene, who, wordy=chance.random() < 0.3)
+    if number % 3 == 0:
+        _read(
+            scene, who, chance.choice(("policy/turns.py", "core/ids.py", "policy/scopes.py", "operations/fitting.py"))
+        )
+    if number % 60 == 30:
+        scene.call("brief", "lead")
+    if number % 8 == 3:
+        scene.call("brief", "emil")
 
 
 def _put(scene: Scene, who: str, kind: str, claim: str, refs: list[str], **more: Any) -> None:
@@ -149,24 +193,26 @@ def _put(scene: Scene, who: str, kind: str, claim: str, refs: list[str], **more:
     scene.call("put_engram", who, claim=claim, kind=kind, pointers=pointers, **more)
 
 
-def _report(scene: Scene, who: str) -> None:
-    """A report that was too long, and the one sent in its place."""
-    wordy = "We looked at it again. " * 200
+def _report(scene: Scene, who: str, *, wordy: bool) -> None:
+    """A report; one that is too long is sent back, and another in its place."""
     shape = "ROLE: programmer\nTASK_STATUS: in_progress\nOUTPUT: {summary: %s}\n"
-    try:
-        scene.call("send_message", who, text=shape % wordy)
-    except BudgetExceeded:
-        scene.call("send_message", who, text=shape % "The check holds; two cases are left.")
+    if wordy:
+        with suppress(BudgetExceeded):
+            scene.call("send_message", who, text=shape % ("We looked at it again. " * 200))
+    scene.call("send_message", who, text=shape % ("The check holds; two cases are left. " * 8))
+
+
+def _read(scene: Scene, who: str, path: str, first: int = 10) -> None:
+    pointer = f"repo:src/stigmergy/{path}#L{first}-L{first + 15}@{scene.repository.sha}"
+    with suppress(DerefDenied):
+        scene.call("deref_pointer", who, pointer=pointer)
 
 
 def _spend(scene: Scene) -> None:
-    for who in ("emil", "ida", "kai", "nora"):
-        for path, first in (("policy/turns.py", 10), ("core/ids.py", 5), ("policy/scopes.py", 20))[: len(who) - 1]:
-            try:
-                pointer = f"repo:src/stigmergy/{path}#L{first}-L{first + 12}@{scene.repository.sha}"
-                scene.call("deref_pointer", who, pointer=pointer)
-            except DerefDenied:
-                break
+    """What the turns that are open now have used."""
+    for who, reads in (("emil", 3), ("ida", 2), ("kai", 1), ("nora", 1)):
+        for path in ("policy/turns.py", "core/ids.py", "policy/scopes.py")[:reads]:
+            _read(scene, who, path)
     scene.call(
         "issue_grant", "nora", child_id="emil", cap_tokens=900, uses=3,
         pointer=f"repo:src/stigmergy/policy/grants/spend.py@{scene.repository.sha}",
@@ -182,6 +228,11 @@ def _change_the_sources(scene: Scene) -> None:
     spend = "src/stigmergy/policy/grants/spend.py"
     files[spend] = "# A line more above all others.\n" + (root / spend).read_text()
     commit_files(root, files)
+
+
+def _pin(scene: Scene) -> None:
+    (row,) = scene.call("feed", q="only the journal is true").rows
+    scene.call("pin_engram", id=row.engram.id)
 
 
 def _ask_for_more(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import age, count, place
+from stigmergy.edges.dashboard.words import age, as_json, count, place
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 
@@ -27,7 +27,8 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"age": age, "count": count, "place": place}
+    # Not `tojson`: that is taken for safe HTML, and would end an attribute.
+    environment.filters |= {"age": age, "count": count, "place": place, "json": as_json}
     return environment
 
 

@@ -19,19 +19,23 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Its address, `/page/<name>`, and its template."""
     title: str
+    """What the page's menu calls it; without one, it is not there."""
     load: Load
     """What its template shows, from operations and the parameters of the address."""
     params: tuple[str, ...] = ()
     """The parameters of the address that are its own."""
-    start: Literal["main", "rail", ""] = ""
+    start: Literal["head", "main", "rail", ""] = ""
     """Where it stands on the start page, if it does."""
     live: tuple[str, ...] = ()
     """The events that make it load anew; a type, or what a type begins with."""
 
 
+SPENDING = ("less.deref.", "less.message.", "less.budget.", "less.grant.", "less.turn.", "less.agent.")
+
 PANELS: dict[str, Panel] = {
     panel.name: panel
     for panel in (
+        Panel(name="team", title="", load=budgets.load, start="head", live=SPENDING),
         Panel(
             name="feed",
             title="Feed",
@@ -73,7 +77,7 @@ PANELS: dict[str, Panel] = {
             title="Budgets",
             load=budgets.load,
             start="rail",
-            live=("less.deref.", "less.message.", "less.budget.", "less.grant.", "less.turn.", "less.agent."),
+            live=SPENDING,
         ),
         Panel(
             name="figures",

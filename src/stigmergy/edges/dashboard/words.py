@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from stigmergy.core import is_digest, is_hex, parse_time
 from stigmergy.errors import StigmergyError
@@ -68,3 +70,8 @@ def count(number: float) -> str:
 def outward(link: str | None) -> str | None:
     """A link off the page, if it is of a kind that can only open a page or an editor."""
     return link if link and link.startswith(LINKS) else None
+
+
+def as_json(value: Any) -> str:
+    """A value for a script to read."""
+    return msgspec.json.encode(value).decode()

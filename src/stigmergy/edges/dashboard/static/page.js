@@ -24,10 +24,11 @@ function dropCode() {
 /* The drawer */
 function show(address, push = true) {
   const here = document.activeElement?.id;
-  const done = htmx.ajax("GET", address, { target: "#drawer", swap: "outerHTML" });
+  const done = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
   if (push) history.pushState({ htmx: true }, "", address);
   return Promise.resolve(done).then(() => {
     const drawer = at("drawer");
+    drawer.scrollTop = 0;
     if (!drawer.hidden) drawer.focus({ preventScroll: true });
     else if (here) at(here)?.focus({ preventScroll: true });
   });
@@ -44,10 +45,12 @@ document.addEventListener("click", (event) => {
 
 /* Keys */
 const rows = () => [...document.querySelectorAll("#rows > .row")];
-const chosen = () => document.querySelector(".row.chosen");
+let chosenId = "";
+const chosen = () => at(chosenId);
 
 function choose(row, scroll = true) {
   chosen()?.classList.remove("chosen");
+  chosenId = row.id;
   row.classList.add("chosen");
   if (scroll) row.scrollIntoView({ block: "nearest" });
 }
@@ -192,6 +195,7 @@ function settle() {
   known = new Set(all.map((row) => row.id));
   asked = location.search;
   if (!isReading()) unseen = 0;
+  chosen()?.classList.add("chosen");
   const requests = at("panel-requests")?.querySelectorAll(".request").length;
   if (requests !== undefined) {
     at("waiting").textContent = requests;
@@ -224,6 +228,16 @@ function tone(name) {
   return colour;
 }
 
+/* Hours within a day or two, days beyond. */
+function stamp(seconds, times) {
+  const moment = new Date(seconds * 1000);
+  const wide = times[times.length - 1] - times[0] > 3 * 86400;
+  const two = (number) => String(number).padStart(2, "0");
+  return wide
+    ? moment.toLocaleDateString("en", { day: "numeric", month: "short" })
+    : two(moment.getHours()) + ":" + two(moment.getMinutes());
+}
+
 function draw(again = false) {
   if (!window.uPlot) return;
   for (const figure of document.querySelectorAll("[data-plot]")) {
@@ -238,12 +252,13 @@ function draw(again = false) {
       {
         width: place.clientWidth,
         height: 180,
-        series: [{}, ...Object.keys(series).map((label, index) => {
+        series: [{ label: " ", value: (_, moment) => (moment == null ? "" : stamp(moment, times)) }, ...Object.keys(series).map((label, index) => {
           const stroke = tone("abc"[index]);
-          return { label, stroke, width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+          return { label, stroke, value: (_, number) => (number == null ? "" : number.toLocaleString("en")), width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
         })],
-        axes: [axis, { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) }],
+        axes: [{ ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => stamp(tick, times)) }, { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) }],
         scales: { y: { range: (_, low, high) => [0, Math.max(4, high * 1.1)] } },
+        legend: { markers: { width: 0, fill: (self, index) => self.series[index].stroke() } },
         cursor: { y: false, points: { size: 6 } },
       },
       [times, ...Object.values(series)],
