@@ -225,6 +225,8 @@ def _change_the_sources(scene: Scene) -> None:
     files: dict[str, str | None] = {"src/stigmergy/core/tokens.py": None}
     turns = "src/stigmergy/policy/turns.py"
     files[turns] = (root / turns).read_text().replace("def check_tokens(turn: Turn,", "def check_tokens(now: Turn,")
+    events = "src/stigmergy/edges/http/events.py"
+    files[events] = (root / events).read_text().replace("STALL_SECONDS = 10.0", "STALL_SECONDS = 30.0")
     spend = "src/stigmergy/policy/grants/spend.py"
     files[spend] = "# A line more above all others.\n" + (root / spend).read_text()
     commit_files(root, files)

@@ -280,7 +280,9 @@ def test_another_run_is_looked_into(visit: Visit, scene: Scene) -> None:
 
 
 def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
+    )
     visit = Visit(context, bus)
     for path in ("/", "/page/brief", "/page/budgets", "/page/requests", "/page/figures"):
         page = visit.open(path)
@@ -341,6 +343,7 @@ def test_pictures_for_the_readme(
         "brief": ("/page/brief?for=programmer", "light"),
         "figures": ("/page/figures", "dark"),
     }
+    visit.page.set_viewport_size({"width": 1280, "height": 800})
     for name, (path, scheme) in views.items():
         visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         page = visit.open(path)

@@ -19,6 +19,10 @@ KNOWN = frozenset({"run", *drawer.PARAMS, *(name for panel in PANELS.values() fo
 """Every parameter an address of the page may have."""
 
 
+_ROWS = {"rows": "feed-list.html", "feed-more": "feed-rows.html"}
+"""Parts of the feed that are loaded without the rest of it."""
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("stigmergy.edges.dashboard"),
@@ -59,8 +63,8 @@ class Page:
         """One part by the id of its element; none if there is no such part."""
         if name == "drawer":
             return self.drawer()
-        if name == "feed-more":
-            return self._render("feed-rows.html", **PANELS["feed"].load(self._desk, self._address.params))
+        if name in _ROWS:
+            return self._render(_ROWS[name], **PANELS["feed"].load(self._desk, self._address.params))
         panel = name.removeprefix("panel-")
         return self._panel(panel) if name.startswith("panel-") and panel in PANELS else None
 

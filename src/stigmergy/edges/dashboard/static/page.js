@@ -100,9 +100,19 @@ let known = new Set();
 let asked = null;
 let unseen = 0;
 
+/* Of the feed only the rows are loaded anew: somebody may be typing above them. */
 function reload(panel) {
-  return htmx.ajax("GET", location.pathname + location.search, { target: "#" + panel.id, swap: "outerMorph" });
+  const target = panel.id === "panel-feed" && at("rows") ? "rows" : panel.id;
+  return htmx.ajax("GET", here(), { target: "#" + target, swap: "outerMorph" });
 }
+
+const here = () => location.pathname + location.search;
+
+/* Rows that were asked for before the filter changed come too late. */
+document.addEventListener("htmx:before:swap", (event) => {
+  const { target, request } = event.detail.ctx;
+  if (target?.id === "rows" && request.action !== here()) event.preventDefault();
+});
 
 function isBusy(panel) {
   const field = document.activeElement;
