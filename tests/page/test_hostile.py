@@ -129,8 +129,9 @@ def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
         body = f"theme=dark&back={back}".encode()
         answer = bus.call("POST", "/page/theme", body, token=None, headers=headers)
         assert (answer.status, answer.headers["location"]) == (303, "/")
-    answer = bus.call("POST", "/page/do/pin", b"colour=red", token=None, headers=headers)
-    assert answer.status == 422
+    for name, body in (("pin", b"colour=red"), ("unpin", b"back=/"), ("approve", b"uses=1"), ("deny", b"")):
+        answer = bus.call("POST", f"/page/do/{name}", body, token=None, headers=headers)
+        assert (answer.status, b"FIELD_" in answer.body) == (422, True), name
 
 
 def test_links_off_the_page_are_of_two_kinds() -> None:

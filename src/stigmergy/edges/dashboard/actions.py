@@ -8,6 +8,7 @@ import msgspec
 
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.words import place
+from stigmergy.errors import FieldMissing
 
 Form = Mapping[str, str]
 
@@ -18,6 +19,13 @@ class Action(msgspec.Struct, frozen=True):
     do: Callable[[Desk, Form], str]
     """Does it, and says what was done."""
     fields: frozenset[str]
+    required: frozenset[str] = frozenset()
+
+    def __call__(self, desk: Desk, form: Form) -> str:
+        """Do it, if the form says all that is needed."""
+        for missing in sorted(self.required - form.keys()):
+            raise FieldMissing(f"The field '{missing}' is required.", field=missing)
+        return self.do(desk, form)
 
 
 def _approve(desk: Desk, form: Form) -> str:
@@ -47,9 +55,11 @@ def _unpin(desk: Desk, form: Form) -> str:
     return "No longer pinned."
 
 
+_ID = frozenset({"id"})
+
 ACTIONS: dict[str, Action] = {
-    "approve": Action(_approve, frozenset({"id", "cap_tokens", "uses"})),
-    "deny": Action(_deny, frozenset({"id"})),
-    "pin": Action(_pin, frozenset({"id", "claim", "where"})),
-    "unpin": Action(_unpin, frozenset({"id"})),
+    "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
+    "deny": Action(_deny, _ID, _ID),
+    "pin": Action(_pin, _ID | {"claim", "where"}),
+    "unpin": Action(_unpin, _ID, _ID),
 }

@@ -19,7 +19,6 @@ from stigmergy.edges.http.requests import header, read_body, read_query, read_te
 from stigmergy.edges.http.sessions import SESSION_SECONDS, Codes, cookie, cookie_name, session_operations, session_token
 from stigmergy.errors import (
     ContentType,
-    FieldMissing,
     FieldUnknown,
     OriginForbidden,
     RouteNotFound,
@@ -121,9 +120,7 @@ class PageDoor:
         notice = ""
         refusal: StigmergyError | None = None
         try:
-            notice = ACTIONS[name].do(desk, form)
-        except KeyError as missing:
-            refusal = FieldMissing(field=str(missing.args[0]))
+            notice = ACTIONS[name](desk, form)
         except StigmergyError as problem:
             refusal = problem
         if refusal is not None:
