@@ -19,6 +19,7 @@ from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, re
 from bench.law import message_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
+from bench.page import page_rows
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
 from stigmergy.settings import Settings
@@ -73,6 +74,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += grant_rows()
                 rows += anchor_rows(scratch)
                 rows += cli_rows(project, environment)
+                rows += page_rows(project, environment, size)
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
         rows += http_rows(gateway, project, environment, questions)

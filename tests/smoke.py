@@ -25,6 +25,8 @@ def main() -> None:
         run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt")], home)
         run([*pip, "--no-deps", str(wheel)], home)
         run([python, "-W", "error", "-c", "import stigmergy; stigmergy.Bus; import stigmergy.testing"], home)
+        page = "from stigmergy.edges.dashboard import locked_page, static_files; locked_page(); static_files()"
+        run([python, "-W", "error", "-c", page], home)
         stig = str(bare / "bin" / "stig")
         version = run([stig, "--version"], home)
         project = home / "project"

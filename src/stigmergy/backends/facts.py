@@ -10,9 +10,11 @@ from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
@@ -39,6 +41,8 @@ Fact = (
     | EngramConfirmed
     | EngramReceived
     | EngramDelivered
+    | EngramPinned
+    | EngramUnpinned
     | DerefProved
     | TurnClosed
     | DerefRequested

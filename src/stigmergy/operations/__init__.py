@@ -3,10 +3,11 @@
 from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
-from stigmergy.operations.brief import brief
+from stigmergy.operations.brief import brief, list_briefs
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
+from stigmergy.operations.feed import feed
 from stigmergy.operations.gateway import LOCAL_ADMIN, Call, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
@@ -16,9 +17,9 @@ from stigmergy.operations.grants import (
     request_deref,
     revoke_grant,
 )
-from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
+from stigmergy.operations.keeping import confirm_engram, forget_engram, pin_engram, promote_engram, unpin_engram
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
-from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
+from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, list_runs, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
@@ -52,6 +53,7 @@ __all__ = [
     "deny_request",
     "deref_pointer",
     "end_run",
+    "feed",
     "forget_engram",
     "get_engram",
     "inbox",
@@ -59,8 +61,11 @@ __all__ = [
     "issue_grant",
     "link_pointer",
     "list_agents",
+    "list_briefs",
     "list_requests",
+    "list_runs",
     "open_run",
+    "pin_engram",
     "promote_engram",
     "put_engram",
     "put_engrams",
@@ -74,6 +79,7 @@ __all__ = [
     "take_answer",
     "team_budget",
     "to_request",
+    "unpin_engram",
     "validate_deref",
     "validate_message",
     "verify",

@@ -62,7 +62,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     speak_as: str | None = None
     """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
     run: str | None = None
-    """The run the local admin chose; a token names its own."""
+    """The run an admin chose; other tokens name their own."""
     idempotency_key: str | None = None
     """Repeats of a write under the same key are answered, not done again."""
     trace: str | None = None
@@ -269,7 +269,7 @@ class Gateway:
 
     def _caller(self, view: View, credential: Credential) -> Caller:
         if credential.token is not None:
-            caller = self._bearer(view, credential.token)
+            caller = self._bearer(view, credential.token, credential.run)
         elif credential.local_admin:
             caller = Caller(project=self.store.project, run=_chosen_run(view, credential.run), name=ADMIN, role=ADMIN)
         else:
@@ -282,9 +282,11 @@ class Gateway:
         agent = check_descends(view, caller, name)
         return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
 
-    def _bearer(self, view: View, token: str) -> Caller:
+    def _bearer(self, view: View, token: str, chosen: str | None) -> Caller:
         claims = self.key.check(token, project=self.store.project, now=view.as_of)
         run = view.run(claims.run)
+        if chosen is not None and claims.role == ADMIN:
+            run = _chosen_run(view, chosen)
         if run is None:
             raise TokenInvalid
         if claims.role != ADMIN:

@@ -26,6 +26,8 @@ from stigmergy.policy import (
 
 _NO_TOOL = {"mcp": "runs and agents are for whoever orchestrates"}
 
+MAX_RUNS = 50
+
 Goal = Annotated[str, Meta(min_length=1, max_length=500, description="What the run is for")]
 
 
@@ -93,6 +95,42 @@ def end_run(context: Context, request: EndRun) -> RunAnswer:
         return facts, RunAnswer(run_id=run.run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
+
+
+class ListRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    run_id: str
+    goal: str
+    opened_at: str
+    ended: bool
+    current: bool
+    """Whether those who name no run work in it."""
+
+
+class RunsAnswer(Struct, frozen=True, kw_only=True):
+    runs: list[RunRow]
+    """Newest first."""
+
+
+@operation("run.list", roles=ADMINS, route=Route("GET", "/run"), command=Command("run list"), kept_off=_NO_TOOL)
+def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
+    """The runs opened last."""
+    current = context.view.current_run()
+    return RunsAnswer(
+        runs=[
+            RunRow(
+                run_id=run.run_id,
+                goal=run.goal,
+                opened_at=print_time(run.opened_at),
+                ended=run.ended,
+                current=run == current,
+            )
+            for run in context.view.runs(limit=MAX_RUNS)
+        ]
+    )
 
 
 class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

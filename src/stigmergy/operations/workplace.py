@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from stigmergy.core import is_hex
-from stigmergy.errors import PointerRefusal, PointerSpan
+from stigmergy.errors import PointerRefusal, PointerSpan, StigmergyError
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     TYPES,
@@ -14,6 +15,8 @@ from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
     Repositories,
+    Standing,
+    Standings,
     check_path,
     parse_lines,
     print_address,
@@ -58,6 +61,7 @@ class Workplace:
         self.root = root
         self.repositories = repositories
         self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
+        self._standings = Standings(repositories)
 
     def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
@@ -90,6 +94,14 @@ class Workplace:
         except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, no commit yet
             found = ""
         return found if is_hex(found, 40, 64) else self.expand("HEAD")
+
+    def standings(self, pointers: Sequence[Pointer]) -> list[Standing | None]:
+        """How these stand at the commit that is checked out; nothing is said where there is none."""
+        try:
+            head = self.head()
+        except StigmergyError:
+            return [None] * len(pointers)
+        return [self._standings.of(pointer, head) for pointer in pointers]
 
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""

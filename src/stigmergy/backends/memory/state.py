@@ -15,9 +15,11 @@ from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
     Stored,
     Traits,
     kind_key,
@@ -73,6 +75,7 @@ class State:
         self.ids: dict[tuple[str, str], int] = {}
         self.puts: dict[tuple[str, int], int] = {}
         self.votes: dict[int, set[str]] = {}
+        self.pins: dict[int, None] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.mail: list[tuple[str, str, Mail]] = []
@@ -126,6 +129,10 @@ class State:
                 self._promote(fact)
             case EngramForgotten():
                 self._drop(self.ids[fact.space, fact.id])
+            case EngramPinned():
+                self.pins[self.ids[fact.space, fact.id]] = None
+            case EngramUnpinned():
+                self.pins.pop(self.ids[fact.space, fact.id], None)
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
             case DerefProved():
@@ -154,7 +161,9 @@ class State:
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
-                self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))
+                self.briefs.setdefault((fact.run, fact.role), []).append(
+                    Brief(version=fact.version, at=at, lines=fact.lines)
+                )
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
@@ -235,6 +244,10 @@ class MemoryView:
         """The last run opened for a client's session."""
         return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
 
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last."""
+        return sorted(self._state.runs.values(), key=lambda run: run.number, reverse=True)[:limit]
+
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
         return self._state.agents.get((run_id, name))
@@ -281,6 +294,11 @@ class MemoryView:
         """The newest live engrams with exactly these pointers."""
         found = self._live((space,), {EVERYTHING})
         return [at for at in found if place_key(self._state.stored[at].engram.pointers) == place][:limit]
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The live engrams somebody pinned."""
+        live = set(self._live(spaces, {EVERYTHING}))
+        return [ordinal for ordinal in reversed(self._state.pins) if ordinal in live]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
@@ -348,6 +366,10 @@ class MemoryView:
         if version is None:
             return kept[-1] if kept else None
         return next((brief for brief in kept if brief.version == version), None)
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief."""
+        return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
 
     def tallies(self, run_id: str | None) -> dict[str, Tally]:
         """What was counted for each agent of a run, or for each role of the project."""

@@ -19,9 +19,11 @@ from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
     place_key,
     pointer_names,
     posted_keys,
@@ -49,7 +51,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 7
+LAYOUT = 9
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -121,6 +123,10 @@ class Projection:
                 ordinal = self._place(fact.space, fact.id)[0]
                 self._run("renew", fact.expires_at, ordinal)
                 self._run("vote", ordinal, fact.root)
+            case EngramPinned():
+                self._run("pin", self._place(fact.space, fact.id)[0])
+            case EngramUnpinned():
+                self._run("unpin", self._place(fact.space, fact.id)[0])
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -150,7 +156,7 @@ class Projection:
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
-                self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))
+                self._run("make_brief", fact.run, fact.role, fact.version, at, "\n".join(fact.lines))
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 
@@ -252,6 +258,7 @@ class Projection:
         for space, kind in gone:
             self._run("count_live", space, kind, -1)
         self._run("drop_votes", ordinal)
+        self._run("unpin", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:

@@ -79,6 +79,10 @@ class SqliteView:
         )
         return run
 
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last."""
+        return [run_from_row(row) for row in self._connection.execute(self._sql["runs"], (limit,))]
+
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
         agent: Agent | None = self._once(
@@ -129,6 +133,11 @@ class SqliteView:
         """The newest live engrams with exactly these pointers."""
         rows: Any = self._connection.execute(self._sql["at_place"], (space, place, self._as_of, limit))
         return [row[0] for row in rows]
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The live engrams somebody pinned."""
+        rows: Any = self._connection.execute(self._sql["pinned"], (self._as_of,))
+        return [ordinal for ordinal, space in rows if space in spaces]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
@@ -203,7 +212,11 @@ class SqliteView:
         """A version of a role's brief."""
         asked = ("last_brief", run_id, role) if version is None else ("brief", run_id, role, version)
         row = self._one(*asked)
-        return Brief(version=row[0], lines=tuple(row[1].split("\n"))) if row else None
+        return _brief_from_row(row) if row else None
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief."""
+        return [_brief_from_row(row) for row in self._connection.execute(self._sql["briefs"], (run_id, role, limit))]
 
     def counts(self) -> Counts:
         """How much there is."""
@@ -371,6 +384,11 @@ def _stored_from_row(row: Any) -> Stored:
         expires_at=expires_at,
         more_keys=tuple(more_keys.split()),
     )
+
+
+def _brief_from_row(row: Any) -> Brief:
+    version, at, lines = row
+    return Brief(version=version, at=at, lines=tuple(lines.split("\n")))
 
 
 def _tally(counted: Sequence[int]) -> Tally:

@@ -15,17 +15,19 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 KIND_COLUMN = 12
 SHORT = 7
+SHOWN_VERSIONS = 8
 
 
 def short_ref(pointer: Pointer) -> str:
@@ -128,6 +130,7 @@ def _anchor(answer: AnchorAnswer) -> Iterator[str]:
 
 def _link(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
+    rows += [("now", answer.standing), ("at HEAD", answer.head)]
     yield from pairs((name, value) for name, value in rows if value is not None)
 
 
@@ -263,6 +266,44 @@ def _brief(answer: BriefAnswer) -> Iterator[str]:
         yield safe_line(line)
 
 
+def _briefs(answer: BriefsAnswer) -> Iterator[str]:
+    which = f"version {answer.version}" if answer.version else "as it would be made now"
+    yield dim(f"Brief for {safe(answer.role)}, {which}")
+    for line in answer.changed if answer.changed is not None else answer.lines:
+        yield safe_line(line)
+    if answer.versions:
+        kept = ", ".join(
+            f"{each.version} ({age(each.made_at, answer.as_of)})" for each in answer.versions[:SHOWN_VERSIONS]
+        )
+        yield dim(f"Versions: {kept}")
+
+
+def _feed(answer: FeedAnswer) -> Iterator[str]:
+    for row in answer.rows:
+        engram = row.engram
+        marks = [mark for mark, here in (("stale", row.stale), ("pinned", row.pinned)) if here]
+        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
+        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + more, *about, engram.id])))
+    if not answer.rows:
+        yield "Nothing found." if answer.cursor is None else f"Nothing in the newest {answer.searched:,}."
+    if answer.cursor is not None:
+        yield dim(f"Older: --cursor {safe(answer.cursor)}")
+
+
+def _pinned(answer: Pinned) -> Iterator[str]:
+    yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
+
+
+def _runs(answer: RunsAnswer) -> Iterator[str]:
+    rows = []
+    for run in answer.runs:
+        state = "current" if run.current else "ended" if run.ended else "open"
+        rows.append([run.run_id, state, run.opened_at, run.goal])
+    yield from table(["RUN", "STATE", "OPENED", "GOAL"], rows)
+
+
 def _confirmed(answer: Confirmed) -> Iterator[str]:
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
@@ -294,6 +335,11 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "request_deref": _asked,
     "list_requests": _requests,
     "deny_request": _denied,
+    "list_briefs": _briefs,
+    "feed": _feed,
+    "pin_engram": _pinned,
+    "unpin_engram": _pinned,
+    "list_runs": _runs,
     "open_run": _run,
     "end_run": _run,
     "add_agent": _agent,

@@ -56,6 +56,16 @@ COMMANDS: dict[str, Entry] = {
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
+    "briefs": Entry(
+        KNOW,
+        "The versions of a role's brief, what one of them says, and what changed.",
+        "stig briefs --role programmer --version 4 --since 3",
+    ),
+    "feed": Entry(
+        KNOW,
+        "Engrams as they came, newest first, with who said each and whether its evidence still stands.",
+        "stig feed ledger --role programmer --stale",
+    ),
     "anchor": Entry(
         KNOW,
         "Find the lines that hold a text, and point at them.",
@@ -76,6 +86,12 @@ COMMANDS: dict[str, Entry] = {
         KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
     ),
     "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "pin": Entry(
+        KNOW,
+        "Have an engram stand first in every brief, until it is unpinned.",
+        "stig pin 01K7Z3V5QX0000000000000000",
+    ),
+    "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
     "message": Entry(TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml"),
     "broadcast": Entry(
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
@@ -114,6 +130,7 @@ COMMANDS: dict[str, Entry] = {
     "run end": Entry(
         TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
     ),
+    "run list": Entry(TEAM, "The runs opened last.", "stig run list"),
     "agent add": Entry(
         TEAM,
         "Add an agent to the run and give it a token.",

@@ -17,12 +17,13 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.stats import StatsAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
@@ -438,6 +439,50 @@ class Methods(ABC):
         """
         return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
 
+    def list_briefs(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        version: int | None = None,
+        since: int | None = None,
+    ) -> BriefsAnswer:
+        """The versions of a role's brief, what one of them says, and what changed.
+
+        Args:
+            role: The role; unless said, the one whose brief was made last
+            version: This version; unless said, as it would be made now
+            since: Show what changed after this version
+        """
+        return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
+
+    def feed(
+        self,
+        q: str = "",
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """Engrams as they came, newest first, with who said each and whether its evidence still stands.
+
+        Args:
+            q: Only those that hold each of these words, in any part
+            role: Only by agents of this role
+            agent: Only by this agent
+            scope: Only this scope
+            kind: Only this kind
+            stale: Only those whose evidence has changed since
+            id: Only this one
+            k: How many at the most
+            cursor: Where the last page ended
+        """
+        return self._do("feed", FeedAnswer, {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor})
+
     def forget_engram(
         self,
         id: str,
@@ -482,6 +527,34 @@ class Methods(ABC):
         """
         return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
 
+    def pin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Have an engram stand first in every brief, until it is unpinned.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_engram", Pinned, {"id": id}, idempotency_key)
+
+    def unpin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Let an engram take its turn in the briefs again.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("unpin_engram", Pinned, {"id": id}, idempotency_key)
+
     def open_run(
         self,
         goal: str,
@@ -511,6 +584,12 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("end_run", RunAnswer, {"run_id": run_id}, idempotency_key)
+
+    def list_runs(
+        self,
+    ) -> RunsAnswer:
+        """The runs opened last."""
+        return self._do("list_runs", RunsAnswer, {})
 
     def add_agent(
         self,

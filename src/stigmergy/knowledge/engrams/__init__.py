@@ -4,9 +4,11 @@ from stigmergy.knowledge.engrams.facts import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
 from stigmergy.knowledge.engrams.likeness import alike, place_key
@@ -46,10 +48,12 @@ __all__ = [
     "EngramConfirmed",
     "EngramDelivered",
     "EngramForgotten",
+    "EngramPinned",
     "EngramPromoted",
     "EngramPut",
     "EngramReads",
     "EngramReceived",
+    "EngramUnpinned",
     "Keys",
     "Kind",
     "Provenance",

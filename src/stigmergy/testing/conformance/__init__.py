@@ -9,6 +9,7 @@ Each test takes a `harness` with a new project; nothing here imports pytest.
 
 from stigmergy.testing.conformance.boundaries import Boundaries
 from stigmergy.testing.conformance.briefing import Briefing
+from stigmergy.testing.conformance.feeding import Feeding
 from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
 from stigmergy.testing.conformance.law import Law
@@ -23,6 +24,7 @@ __all__ = [
     "Boundaries",
     "Briefing",
     "Conformance",
+    "Feeding",
     "Figuring",
     "Granting",
     "Law",
@@ -35,6 +37,8 @@ __all__ = [
 ]
 
 
-class Conformance(Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Figuring, People, Truth):
+class Conformance(
+    Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Feeding, Figuring, People, Truth
+):
     """Recall, the life of an engram, saying it twice, messages and turns, grants, what hooks report, secrets, the
-    brief, the figures, who may do what, and the journal as the only truth."""
+    brief, the feed, the figures, who may do what, and the journal as the only truth."""

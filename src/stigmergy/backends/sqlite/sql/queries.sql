@@ -22,6 +22,9 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session =
 -- name: current_run
 SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended, number DESC LIMIT 1;
 
+-- name: runs
+SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
+
 -- name: add_agent
 INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);
 
@@ -137,6 +140,15 @@ INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
 -- name: drop_votes
 DELETE FROM votes WHERE ordinal = ?;
 
+-- name: pin
+INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
+
+-- name: unpin
+DELETE FROM pins WHERE ordinal = ?;
+
+-- name: pinned
+SELECT ordinal, space FROM pins JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
+
 -- name: votes
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
 
@@ -148,13 +160,16 @@ ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
 SELECT engrams FROM puts WHERE author = ? AND minute = ?;
 
 -- name: make_brief
-INSERT INTO briefs (run, role, version, lines) VALUES (?, ?, ?, ?);
+INSERT INTO briefs (run, role, version, at, lines) VALUES (?, ?, ?, ?, ?);
 
 -- name: last_brief
-SELECT version, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+
+-- name: briefs
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT ?;
 
 -- name: brief
-SELECT version, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
 
 -- name: deliver_mail
 INSERT INTO mail (run, recipient, kind, item, sender, at, text) VALUES (?, ?, ?, ?, ?, ?, ?);

@@ -89,6 +89,11 @@ CREATE TABLE votes (                -- which roots of the hierarchy confirmed an
     PRIMARY KEY (ordinal, root)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE pins (                 -- engrams that stand first in every brief
+    position   INTEGER PRIMARY KEY,
+    ordinal    INTEGER NOT NULL UNIQUE
+) STRICT;
+
 CREATE TABLE puts (                 -- how much each author put, by the minute; only the last minutes are of use
     author     TEXT    NOT NULL,
     minute     INTEGER NOT NULL,
@@ -175,6 +180,7 @@ CREATE TABLE briefs (
     run        TEXT    NOT NULL,
     role       TEXT    NOT NULL,
     version    INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
     lines      TEXT    NOT NULL,    -- one below the other
     PRIMARY KEY (run, role, version)
 ) STRICT, WITHOUT ROWID;
