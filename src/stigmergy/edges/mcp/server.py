@@ -139,8 +139,9 @@ def serve_stdio(open_bus: Callable[[], Bus], credential: Credential) -> None:
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with Lines(take_stdin()) as lines:
-        # The SDK only iterates over what it is given for standard input.
-        async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
-            lines.answer_to(write)
-            await server.run(read, write, server.create_initialization_options())
+    async with (
+        Lines(take_stdin()) as lines,
+        stdio_server(stdin=lines) as (read, write),  # type: ignore[arg-type]  # which it only iterates over
+    ):
+        lines.answer_to(write)
+        await server.run(read, write, server.create_initialization_options())
