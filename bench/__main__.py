@@ -101,10 +101,10 @@ Written by `make bench`; every ratio is between two figures of the same run, on 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
 returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
 SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
-`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine; *git grep
--F* is git's own search of the same commit for one of the pasted lines. The peers
-hold as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their
-search is what is timed.
+`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine, *shown
+first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own search of the same
+commit for one of the pasted lines. The peers hold as many records, are asked the same questions, and get their vectors
+from a hash that costs nothing, so their search is what is timed.
 """
 
 

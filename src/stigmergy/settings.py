@@ -9,6 +9,35 @@ from pathlib import Path
 import msgspec
 
 
+class Exports(msgspec.Struct, frozen=True, kw_only=True):
+    """Where OpenTelemetry is told to send what it gathers; its SDK reads the rest of its environment itself."""
+
+    traces: str | None = None
+    """OTEL_TRACES_EXPORTER: `otlp`, `console`, or the name of another that is installed."""
+    metrics: str | None = None
+    """OTEL_METRICS_EXPORTER: the same for metrics."""
+    protocol: str | None = None
+    """OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` or `http/protobuf`."""
+    service: str = "stigmergy"
+    """OTEL_SERVICE_NAME."""
+
+    @classmethod
+    def from_environment(cls, given: Mapping[str, str]) -> Exports | None:
+        """What the environment asks for; none when it asks for nothing."""
+        if given.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            return None
+        endpoint = given.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        chosen = {}
+        for signal in ("traces", "metrics"):
+            named = given.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT") or endpoint
+            name = given.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip() or ("otlp" if named else "none")
+            chosen[signal] = None if name == "none" else name
+        if not any(chosen.values()):
+            return None
+        protocol = given.get("OTEL_EXPORTER_OTLP_PROTOCOL") or None
+        return cls(**chosen, protocol=protocol, service=given.get("OTEL_SERVICE_NAME") or "stigmergy")
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How this process was told to behave."""
 
@@ -22,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """XDG_STATE_HOME: where keys are kept."""
     data_home: Path
     """XDG_DATA_HOME: where the stores that projects share are kept."""
+    exports: Exports | None = None
+    """OTEL_*: where spans and metrics go; nowhere unless said."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -34,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             run=given.get("STIGMERGY_RUN") or None,
             state_home=_folder(given.get("XDG_STATE_HOME"), home / ".local" / "state"),
             data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
+            exports=Exports.from_environment(given),
         )
 
     def key_folder(self, project: str) -> Path:

@@ -6,7 +6,7 @@ from stigmergy.operations.brief import brief
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
-from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.gateway import LOCAL_ADMIN, Call, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
     deny_request,
@@ -21,12 +21,14 @@ from stigmergy.operations.people import add_agent, agent_token, end_run, list_ag
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
-from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.stats import stats
+from stigmergy.operations.upkeep import apply_policy, verify
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
     "OPERATIONS",
+    "Call",
     "Command",
     "Credential",
     "Gateway",

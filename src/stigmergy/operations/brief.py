@@ -92,7 +92,9 @@ def _grant_lines(context: Context, view: View) -> list[str]:
         open_still = grant.expires_at > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
         if open_still and not view.revoked([grant.block_id]):
             what = grant.pointer or grant.prefix
-            lines.append(f"Granted: {what}, {grant.cap_tokens - spent.tokens} tokens, {grant.uses - spent.uses} times.")
+            uses = grant.uses - spent.uses
+            left = f"{grant.cap_tokens - spent.tokens} tokens, {uses} use{'s' * (uses != 1)}"
+            lines.append(f"Granted: {what}, {left}.")
     return lines[:MAX_GRANTS]
 
 

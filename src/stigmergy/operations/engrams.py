@@ -64,6 +64,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
     checked: CheckedEngram
     pointers: tuple[Pointer, ...]
+    pointed_tokens: int
+    """What stands behind the pointers."""
     keys: Keys
 
 
@@ -195,7 +197,8 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
     )
     context.workplace.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
-    return Prepared(checked=checked, pointers=pointers, keys=keys)
+    weight = sum(map(context.evidence.weigh, pointers, checked.addresses))
+    return Prepared(checked=checked, pointers=pointers, pointed_tokens=weight, keys=keys)
 
 
 def put_or_confirm(
@@ -210,8 +213,9 @@ def put_or_confirm(
     `beside` are those put in the same commit; to say again what one of them says is no fact.
     """
     fact = _fact(context, view, prepared, found_in, beside)
+    refs = {pointer.ref for pointer in fact.engram.pointers}
     for put in beside.values() if not prepared.checked.id else ():
-        same_place = place_key(put.engram.pointers) == place_key(fact.engram.pointers)
+        same_place = {pointer.ref for pointer in put.engram.pointers} == refs
         if same_place and put.engram.scope == fact.engram.scope and alike(fact.engram, put.engram):
             return None, put.engram
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
@@ -242,6 +246,7 @@ def _fact(
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime,
         more_keys=prepared.keys.more,
+        pointed_tokens=prepared.pointed_tokens,
     )
 
 

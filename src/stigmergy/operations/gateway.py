@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,9 +16,11 @@ from stigmergy.errors import (
     FieldValue,
     IdempotencyConflict,
     IndexDamaged,
+    Internal,
     RoleForbidden,
     RunEnded,
     RunNotFound,
+    StigmergyError,
     TokenInvalid,
     TokenMissing,
 )
@@ -60,6 +63,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """The run the local admin chose; a token names its own."""
     idempotency_key: str | None = None
     """Repeats of a write under the same key are answered, not done again."""
+    trace: str | None = None
+    """The caller's own span, as W3C's `traceparent` writes it; nothing is decided by it."""
 
 
 LOCAL_ADMIN = Credential(local_admin=True)
@@ -131,6 +136,21 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.store.commit(once)
 
 
+class Call(msgspec.Struct, kw_only=True):
+    """A call, as those who watch calls are told of it once it is over."""
+
+    operation: Operation[Any, Any]
+    trace: str | None
+    took: int
+    """Nanoseconds."""
+    caller: Caller | None = None
+    """Whoever asked, when that was found out."""
+    answer: Any = None
+    """None when it was refused."""
+    code: str | None = None
+    """The code it was refused with."""
+
+
 class Gateway:
     """One project, open for business."""
 
@@ -144,6 +164,7 @@ class Gateway:
         grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
+        ticks: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -152,6 +173,8 @@ class Gateway:
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
         self._randomness = randomness
+        self._ticks = ticks
+        self._watchers: tuple[Callable[[Call], None], ...] = ()
         self.feed = Feed(store)
 
     def close(self) -> None:
@@ -161,16 +184,48 @@ class Gateway:
         self.shared.close()
         self.workplace.close()
 
+    def watch_calls(self, told: Callable[[Call], None]) -> Callable[[], None]:
+        """Have a function told of every call once it is over; it must be quick and must not raise. Call what is given
+        back to have it told no more."""
+        self._watchers = (*self._watchers, told)
+
+        def leave() -> None:
+            self._watchers = tuple(each for each in self._watchers if each is not told)
+
+        return leave
+
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """Carry out an operation for whoever the credential shows."""
+        if not self._watchers:
+            return self._attempt(operation, request, credential, None)
+        call, began = Call(operation=operation, trace=credential.trace, took=0), self._ticks()
         try:
-            return self._call(operation, request, credential)
+            answer = call.answer = self._attempt(operation, request, credential, call)
+            return answer
+        except StigmergyError as refusal:
+            call.code = refusal.code
+            raise
+        except BaseException:
+            call.code = Internal.code
+            raise
+        finally:
+            call.took = self._ticks() - began
+            for told in self._watchers:
+                told(call)
+
+    def _attempt(
+        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+    ) -> Response:
+        try:
+            return self._call(operation, request, credential, call)
         except IndexDamaged:
-            return self._call(operation, request, credential)
+            return self._call(operation, request, credential, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
 
-    def _call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+    def _call(
+        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+    ) -> Response:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
@@ -178,6 +233,8 @@ class Gateway:
             check_no_secrets(_texts(operation, request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
+            if call is not None:
+                call.caller = caller
             if caller.role not in operation.roles:
                 raise RoleForbidden(
                     f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))

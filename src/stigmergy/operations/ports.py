@@ -17,6 +17,7 @@ from stigmergy.core.journal import Line
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
+from stigmergy.operations.tallies import TallyReads
 from stigmergy.policy import IdentityReads, Policy, TurnReads
 from stigmergy.policy.grants import GrantReads
 
@@ -52,7 +53,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Protocol):
+class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, TallyReads, Protocol):
     """A store as of one moment."""
 
     @property

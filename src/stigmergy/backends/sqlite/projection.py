@@ -10,6 +10,7 @@ import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
 from stigmergy.backends.sqlite.queries import queries
+from stigmergy.backends.sqlite.tallying import Tallying
 from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
@@ -27,6 +28,7 @@ from stigmergy.knowledge.engrams import (
 )
 from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
+from stigmergy.operations.tallies import count_of
 from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
@@ -47,7 +49,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 6
+LAYOUT = 7
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -82,10 +84,15 @@ class Projection:
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
         self._puts: dict[tuple[str, int], int] = {}
+        self._live: dict[tuple[str, str], int] = {}
+        self._tallying = Tallying(connection)
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
-        """Let one fact have happened. Puts are gathered and written by `flush`."""
+        """Let one fact have happened. Puts are gathered and written by `flush`, figures by `save`."""
+        count = count_of(fact, at, self._turn)
+        if count is not None:
+            self._tallying.add(count, at)
         if isinstance(fact, EngramPut):
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             minute = (fact.engram.provenance.created_by, at // MINUTE)
@@ -128,7 +135,8 @@ class Projection:
             case DerefAnswered():
                 self._run("answer", fact.grant_id, fact.request_id)
             case GrantIssued():
-                self._run("issue_grant", fact.grant_id, fact.run, fact.child, _encode(fact))
+                limits = (fact.cap_tokens, fact.uses, fact.expires_at)
+                self._run("issue_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
             case GrantSpent():
                 self._run("spend_block", fact.block_id, fact.tokens)
             case GrantRevoked():
@@ -164,7 +172,9 @@ class Projection:
             self.applied.pending = 0
         for (author, minute), count in self._puts.items():
             self._run("count_puts", author, minute, count)
-        self._engrams, self._tokens, self._puts = [], [], {}
+        for (space, kind), count in self._live.items():
+            self._run("count_live", space, kind, count)
+        self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
@@ -176,6 +186,7 @@ class Projection:
     def save(self, place: Place) -> None:
         """Write everything gathered, and how far we have come."""
         self.flush()
+        self._tallying.write()
         applied = self.applied
         applied.place = place
         self._run(
@@ -212,6 +223,7 @@ class Projection:
             )
         )
         self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._place(fact.space, fact.id)
@@ -220,6 +232,8 @@ class Projection:
         self._vacate(space, fact.id)
         self._unpost(ordinal)
         self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
+        self._run("count_live", fact.space, engram.kind, -1)
+        self._run("count_live", space, engram.kind, 1)
         self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
@@ -234,7 +248,9 @@ class Projection:
             self._drop(row[0])
 
     def _drop(self, ordinal: int) -> None:
-        self._run("drop_engram", ordinal)
+        gone: list[Any] = self._connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
+        for space, kind in gone:
+            self._run("count_live", space, kind, -1)
         self._run("drop_votes", ordinal)
         self._unpost(ordinal)
 

@@ -17,6 +17,7 @@ from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from stigmergy.knowledge.messages import Budgets, Mail, MessageKind
 from stigmergy.operations.ports import Counts, Remembered
+from stigmergy.operations.tallies import FIELDS, GrantsLeft, Tally
 from stigmergy.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
 from stigmergy.policy.grants import GrantIssued, KeptRequest, Spent
 
@@ -199,8 +200,7 @@ class SqliteView:
 
     def counts(self) -> Counts:
         """How much there is."""
-        rows = self._connection.execute(self._sql["count_kinds"], (self._as_of,))
-        kinds: dict[Any, Any] = {row[0]: row[1] for row in rows}
+        kinds = self._live_by_kind(None)
         agents = self._one("count_agents")
         return Counts(
             commits=self._applied.place.seq,
@@ -208,8 +208,55 @@ class SqliteView:
             runs=self._applied.runs,
             agents=agents[0] if agents else 0,
             engrams=sum(kinds.values()),
-            kinds=kinds,
+            kinds=dict(sorted(kinds.items())),
         )
+
+    def tallies(self, run_id: str | None) -> dict[str, Tally]:
+        """What was counted for each agent of a run, or for each role of the project."""
+        rows = self._of_run_or_project("tallies", run_id)
+        return {name: _tally(counted) for name, *counted in rows}
+
+    def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        """How many engrams of each kind each agent of a run put, or each role of the project."""
+        found: dict[str, dict[str, int]] = {}
+        for name, kind, count in self._of_run_or_project("kinds_put", run_id):
+            found.setdefault(name, {})[kind] = count
+        return found
+
+    def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
+        """What was counted in each bucket from a moment on, by role."""
+        rows = self._of_run_or_project("history", run_id, bucket, since)
+        return [(start, role, _tally(counted)) for start, role, *counted in rows]
+
+    def _of_run_or_project(self, query: str, run_id: str | None, *values: object) -> Any:
+        if run_id is None:
+            return self._connection.execute(self._sql[f"{query}_of_project"], values)
+        return self._connection.execute(self._sql[query], (run_id, *values))
+
+    def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
+        """What is left of the grants of a run."""
+        rows: Any = self._connection.execute(self._sql["grants_left"], (run_id, self._as_of))
+        return {child: GrantsLeft(grants=grants, tokens=tokens) for child, grants, tokens in rows}
+
+    def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
+        """How many live engrams of each kind lie in these spaces."""
+        return self._live_by_kind(spaces)
+
+    def _live_by_kind(self, spaces: Sequence[str] | None) -> dict[str, int]:
+        """How many there are by what was kept count of, without those past their time that nobody swept out yet."""
+        kinds: dict[str, int] = {}
+        gone: list[Any] = []
+        if spaces is None:
+            rows: list[Any] = self._connection.execute(self._sql["live"]).fetchall()
+        else:
+            rows = self._connection.executemany(self._sql["live_in"], ((space,) for space in spaces)).fetchall()
+        if self.overdue():
+            gone = self._connection.execute(self._sql["live_overdue"], (self._as_of,)).fetchall()
+        for sign, counted in ((1, rows), (-1, gone)):
+            for space, kind, count in counted:
+                if spaces is None or space in spaces:
+                    kinds[kind] = kinds.get(kind, 0) + sign * count
+        return {kind: count for kind, count in kinds.items() if count}
 
     def _posted(self, spaces: Sequence[str], keys: tuple[str, ...], limit: int, before: int) -> Sequence[int]:
         overdue = self.overdue()
@@ -317,6 +364,10 @@ def _stored_from_row(row: Any) -> Stored:
         expires_at=expires_at,
         more_keys=tuple(more_keys.split()),
     )
+
+
+def _tally(counted: Sequence[int]) -> Tally:
+    return Tally(**dict(zip(FIELDS, counted, strict=True)))
 
 
 def _agent_from_row(row: Any) -> Agent:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.figures import show_stats
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
@@ -19,7 +20,7 @@ from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -119,7 +120,8 @@ def _anchor(answer: AnchorAnswer) -> Iterator[str]:
         yield "It stands in several places; --path says which one is meant."
         yield from (safe(pointer.ref) for pointer in answer.candidates)
     else:
-        yield "Not found."
+        yield "Not found in that commit."
+        yield dim("Lines that are not committed yet are found with --snapshot.")
 
 
 def _link(answer: LinkAnswer) -> Iterator[str]:
@@ -142,32 +144,6 @@ def _agents(answer: AgentsAnswer) -> Iterator[str]:
         )
     else:
         yield "Nobody yet: stig agent add NAME --role ROLE"
-
-
-def _stats(answer: StatsAnswer) -> Iterator[str]:
-    counts = answer.counts
-    yield from pairs(
-        [
-            ("project", answer.project),
-            ("run", answer.run_id),
-            ("as of", answer.as_of),
-            ("engrams", f"{counts.engrams:,}"),
-            *((f"  {name}", f"{count:,}") for name, count in sorted(counts.kinds.items())),
-            ("agents", f"{counts.agents:,}"),
-            ("runs", f"{counts.runs:,}"),
-            ("commits", f"{counts.commits:,}"),
-            ("journal", _size(counts.journal_bytes)),
-        ]
-    )
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def _verify(answer: VerifyAnswer) -> Iterator[str]:
@@ -237,8 +213,7 @@ def _verdict(answer: ValidateAnswer) -> Iterator[str]:
         f"{used.inline_tokens} of {budget.max_inline_tokens} tokens, {used.engrams} of {budget.max_engrams} engrams, "
         f"{used.inline_code_chars} of {budget.max_inline_code_chars} characters of code"
     )
-    for problem in answer.problems:
-        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+    yield from _problems(answer.problems)
 
 
 def _inbox(answer: InboxAnswer) -> Iterator[str]:
@@ -253,8 +228,18 @@ def _inbox(answer: InboxAnswer) -> Iterator[str]:
 def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
     by = "a grant" if answer.granted else f"turn {answer.turn}"
     yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
-    for problem in answer.problems:
+    yield from _problems(answer.problems)
+
+
+def _problems(problems: list[dict[str, Any]]) -> Iterator[str]:
+    """What something would be refused with, and where, and what to do about it."""
+    for problem in problems:
         yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+        facts = [f"{name}: {safe(str(problem[name]))}" for name in ("field", "line") if problem.get(name) is not None]
+        if facts:
+            yield dim("  " + "   ".join(facts))
+        if problem.get("hint"):
+            yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
 
 
 def _brief(answer: BriefAnswer) -> Iterator[str]:
@@ -264,8 +249,8 @@ def _brief(answer: BriefAnswer) -> Iterator[str]:
 
 
 def _confirmed(answer: Confirmed) -> Iterator[str]:
-    others = "1 line of agents" if answer.votes == 1 else f"{answer.votes} lines of agents"
-    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}; {others} behind it."
+    lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
+    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
 
 
 def _forgotten(answer: Forgotten) -> Iterator[str]:
@@ -300,6 +285,6 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "anchor_text": _anchor,
     "link_pointer": _link,
     "apply_policy": _policy,
-    "stats": _stats,
+    "stats": show_stats,
     "verify": _verify,
 }

@@ -26,6 +26,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "demo": Entry(START, "Watch a team of four review this repository, in a minute.", "stig demo --fresh", "demo:demo"),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
@@ -69,12 +70,12 @@ COMMANDS: dict[str, Entry] = {
     "grant issue": Entry(
         TEAM,
         "Let a child read more than its turn allows.",
-        "stig grant issue coder repo:src/refunds.py#L1-L200@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --cap-tokens 500",
+        "stig grant issue coder src/refunds.py:1-200 --cap-tokens 500",
     ),
     "grant ask": Entry(
         TEAM,
         "Ask your parent to let you read more.",
-        'stig grant ask repo:src/refunds.py@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --reason "To check the limit"',
+        'stig grant ask src/refunds.py --reason "To check the limit"',
     ),
     "grant check": Entry(
         TEAM,
@@ -100,7 +101,11 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
-    "stats": Entry(CARE, "How much the project holds.", "stig stats"),
+    "stats": Entry(
+        CARE,
+        "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
+        "stig stats --bucket PT1M --last 60",
+    ),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
     ),

@@ -23,7 +23,8 @@ from stigmergy.operations.keeping import Confirmed, Forgotten
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+from stigmergy.operations.stats import StatsAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 T = TypeVar("T")
 
@@ -509,6 +510,22 @@ class Methods(ABC):
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
 
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
+
     def apply_policy(
         self,
         policy: dict[str, Any],
@@ -522,12 +539,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
-
-    def stats(
-        self,
-    ) -> StatsAnswer:
-        """How much the project holds."""
-        return self._do("stats", StatsAnswer, {})
 
     def verify(
         self,

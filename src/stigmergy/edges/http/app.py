@@ -17,8 +17,10 @@ from stigmergy.edges.http.events import EventStreams
 from stigmergy.edges.http.events_entry import EVENTS
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
 from stigmergy.edges.http.mcp import METHODS, McpEndpoint
+from stigmergy.edges.http.metrics import METRICS, MetricsPage
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.sessions import Codes, session_operations
+from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
 from stigmergy.version import __version__
@@ -31,6 +33,8 @@ _PAGE = {
     "/static/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/static/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+_BESIDE = {"/events": {"get": EVENTS}, "/metrics": {"get": METRICS}}
+"""What HTTP offers beside the operations."""
 _PAGE_HEADERS: Headers = [
     (
         b"content-security-policy",
@@ -68,6 +72,7 @@ def create_app(
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
     mcp = mcp or McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
+    methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
     paths = sorted(methods, key=lambda path: (path.count("{"), path))
     app = Starlette(
@@ -82,7 +87,7 @@ def create_app(
 
 
 def _files(operations: list[Operation[Any, Any]], public: frozenset[str]) -> dict[str, File]:
-    files = {"/openapi.json": File(openapi(operations, public, {"/events": {"get": EVENTS}}), "application/json")}
+    files = {"/openapi.json": File(openapi(operations, public, _BESIDE), "application/json")}
     for name in schema_names():
         files[f"/schemas/{name}"] = File(schema_bytes(name), "application/schema+json")
     for path, (name, content_type) in _PAGE.items():

@@ -29,6 +29,7 @@ from stigmergy.knowledge.engrams.values import (
     Kind,
     Provenance,
     Source,
+    is_contradiction,
     less_export,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "alike",
     "count_sentences",
     "hash_keys",
+    "is_contradiction",
     "kind_key",
     "less_export",
     "name_keys",

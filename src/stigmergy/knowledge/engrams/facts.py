@@ -17,6 +17,8 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """When its ttl runs out, fixed at put; microseconds."""
     more_keys: tuple[str, ...] = ()
     """Keys it is also found by, beyond the thirty-two it shows."""
+    pointed_tokens: int = 0
+    """What stands behind its pointers, as far as it could be read here; for the figures."""
 
 
 class EngramReceived(

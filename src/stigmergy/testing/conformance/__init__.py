@@ -8,6 +8,7 @@ Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
 from stigmergy.testing.conformance.briefing import Briefing
+from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
 from stigmergy.testing.conformance.law import Law
 from stigmergy.testing.conformance.life import Life
@@ -20,6 +21,7 @@ from stigmergy.testing.conformance.truth import Truth
 __all__ = [
     "Briefing",
     "Conformance",
+    "Figuring",
     "Granting",
     "Law",
     "Life",
@@ -31,6 +33,6 @@ __all__ = [
 ]
 
 
-class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, People, Truth):
-    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, who may do what,
-    and the journal as the only truth."""
+class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, Figuring, People, Truth):
+    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, the figures,
+    who may do what, and the journal as the only truth."""
