@@ -236,7 +236,8 @@ class _Stream:
         more = True
         while not self._ended.is_set():
             if not more:
-                with anyio.move_on_after(heartbeat_seconds) as waiting:
+                # Counted from what was told last: things happen that this reader may not see.
+                with anyio.move_on_after(max(0.0, self._told_at + heartbeat_seconds - time.monotonic())) as waiting:
                     await self._woken.wait()
                 if waiting.cancelled_caught:
                     await self._write(send, b":\nid: %s\n\n" % str(follower.mark).encode())
