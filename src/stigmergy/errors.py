@@ -113,6 +113,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
+│   ├── ClientFileChanged         CLIENT_FILE_CHANGED
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
@@ -890,6 +891,12 @@ class ClientEntryTaken(Conflict):
     """A client's file has an entry of our name that is not ours."""
 
     code = "CLIENT_ENTRY_TAKEN"
+
+
+class ClientFileChanged(Conflict):
+    """A client wrote its file at the same moment, so it was left alone."""
+
+    code = "CLIENT_FILE_CHANGED"
 
 
 class PortTaken(Conflict):

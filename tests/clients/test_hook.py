@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from stigmergy.edges.clients.hook import answer
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.operations import Gateway
 from stigmergy.settings import Settings
-from tests.cli.stig import Desk
+from tests.cli.stig import STIG, Desk
 from tests.clients.told import PAYLOADS, payload
 from tests.http.served import serving
 from tests.projects import Repository
@@ -294,12 +295,30 @@ def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk,
     assert isinstance(said.json, dict)
 
 
-@pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"a": 1, "a": 2}', b"\xff"])
+@pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"cwd": 1}', b"\xff"])
 def test_what_is_no_event_is_told_without_a_verdict(desk: Desk, given: bytes) -> None:
     said = desk.process("hook", given=given)
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("stig hook: ")
     assert said.err.count("\n") == 1
+
+
+def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
+    names = [f"agent-{number}" for number in range(6)]
+    started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in names]
+    for process, name in zip(started, names, strict=True):
+        assert process.stdin is not None
+        process.stdin.write(payload("claude-code", "SubagentStart", desk.path, agent_id=name))
+        process.stdin.close()
+    handles = set()
+    for process in started:
+        assert process.stdout is not None
+        with process.stdout as out:
+            handles.add(out.read().partition(b"Your handle is ")[2].partition(b";")[0].decode())
+        assert process.wait(30) == 0
+    rows = desk.ok("agent", "list", "--json").json
+    assert {f"{rows['run_id']}/{row['agent_id']}" for row in rows["agents"] if row.get("parent")} == handles
+    assert len(handles) == len(names)
 
 
 def test_what_a_client_invents_is_let_through(desk: Desk) -> None:

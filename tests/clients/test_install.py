@@ -16,10 +16,13 @@ import pytest
 
 from mcp import Client, StdioServerParameters
 from stigmergy.edges.clients import jsonc
+from stigmergy.edges.clients.files import plan_install, write
 from stigmergy.edges.clients.skill import skill_files
-from stigmergy.edges.clients.wanted import CLIENTS, is_ours
+from stigmergy.edges.clients.wanted import CLIENTS, is_ours, setup_for
+from stigmergy.errors import ClientFileChanged
 from tests.cli.stig import STIG, Desk
 from tests.clients.told import RECORDED, payload
+from tests.projects import make_settings
 
 PLACES: dict[tuple[str, str], dict[str, str]] = {
     ("claude-code", "project"): {".mcp.json": "mcp.json", ".claude/settings.json": "settings.json"},
@@ -231,6 +234,31 @@ def test_a_server_of_our_name_that_is_not_ours_is_not_replaced(desk: Desk, clien
     assert (problem["code"], problem["field"]) == ("CLIENT_ENTRY_TAKEN", f"{servers}.stigmergy")
     assert place.run("uninstall").code == 0
     assert place.tree() == before
+
+
+def test_a_file_we_made_keeps_what_others_need_of_it(desk: Desk) -> None:
+    desk.ok("install", "cursor")
+    path = desk.path / ".cursor" / "hooks.json"
+    held = json.loads(path.read_text())
+    held["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
+    path.write_text(json.dumps(held, indent=4))
+    desk.ok("uninstall", "cursor")
+    assert json.loads(path.read_text()) == {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
+    assert [each.name for each in path.parent.iterdir()] == ["hooks.json"]
+    held = json.loads(path.read_text())
+    desk.ok("install", "cursor")
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    desk.ok("uninstall", "cursor")
+    assert json.loads(path.read_text()) == held
+
+
+def test_a_file_that_was_written_meanwhile_is_left_alone(desk: Desk) -> None:
+    (desk.path / ".mcp.json").write_text("{}")
+    change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["stig"]).files[0], None)
+    (desk.path / ".mcp.json").write_text('{"newer": true}')
+    with pytest.raises(ClientFileChanged):
+        write(change)
+    assert (desk.path / ".mcp.json").read_text() == '{"newer": true}'
 
 
 def test_a_link_stays_a_link_and_a_skill_somebody_changed_stays(desk: Desk) -> None:

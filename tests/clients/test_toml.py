@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stigmergy.edges.clients import toml
@@ -50,6 +50,7 @@ def path() -> Path:
     return Path(tempfile.mkdtemp()) / "config.toml"
 
 
+@settings(deadline=None)
 @given(documents(), st.booleans())
 def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: bool) -> None:  # BX-06
     path.write_bytes(text.encode())
@@ -73,6 +74,7 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: 
     assert tomllib.loads(left) == tomllib.loads(text + more)
 
 
+@settings(deadline=None)
 @given(documents())
 def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) -> None:
     path.write_bytes(text.encode())

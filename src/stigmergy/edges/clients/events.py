@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from stigmergy.core import read_json
-from stigmergy.errors import FieldType, FieldValue
-
-MAX_BYTES = 16 * 1024 * 1024
-"""More than any last answer; a client that sends more is not read."""
+from stigmergy.errors import BadJson, FieldType, FieldValue
 
 Kind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn"]
 
@@ -33,6 +29,22 @@ _SPAWNING = frozenset({"Agent", "Task", "spawn_agent"})
 _ROLES = ("director", "manager", "programmer", "tool")
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 LONGEST_TYPE = 24
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of a client's JSON as is read; what it says of tools and prompts is passed over."""
+
+    hook_event_name: str = ""
+    session_id: str | None = None
+    conversation_id: str | None = None
+    """What Cursor calls a session."""
+    cwd: str | None = None
+    workspace_roots: list[str] | None = None
+    tool_name: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+    last_assistant_message: str | None = None
+    stop_hook_active: bool | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,40 +74,36 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_event(data: bytes) -> Event | None:
     """What a client's JSON says; none for what is no business of ours."""
-    said = read_json(data, max_bytes=MAX_BYTES)
-    if not isinstance(said, dict):
-        raise FieldType("A hook is told one JSON object.", field="stdin")
-    name = _text(said, "hook_event_name")
-    kind = _KINDS.get(name)
-    if kind is None or (kind == "spawn" and said.get("tool_name") not in _SPAWNING):
+    try:
+        said = msgspec.json.decode(data, type=_Told)
+    except msgspec.ValidationError as problem:
+        raise FieldType(f"That is not what a client tells a hook: {problem}", field="stdin") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise BadJson(field="stdin") from None
+    kind = _KINDS.get(said.hook_event_name)
+    if kind is None or (kind == "spawn" and said.tool_name not in _SPAWNING):
         return None
-    session = _text(said, "session_id") or _text(said, "conversation_id")
+    session, agent = said.session_id or said.conversation_id, said.agent_id
     if not session:
         raise FieldValue("The client does not say which session it is.", field="session_id")
-    agent, agent_type = _text(said, "agent_id"), _text(said, "agent_type").lower()
     if not agent and kind in ("subagent_start", "subagent_stop"):
         raise FieldValue("The client does not say which sub-agent it is.", field="agent_id")
+    agent_type = (said.agent_type or "").lower()
     return Event(
         kind=kind,
-        name=name,
+        name=said.hook_event_name,
         session=_short(session, 24),
         folder=_folder(said),
         child=f"{_plain(agent_type)}-{_short(f'{session}/{agent}', 8)}" if agent else None,
         role=agent_type if agent_type in _ROLES else "programmer",
-        text=_text(said, "last_assistant_message"),
-        sent_back=said.get("stop_hook_active") is True,
+        text=said.last_assistant_message or "",
+        sent_back=bool(said.stop_hook_active),
     )
 
 
-def _text(said: dict[str, Any], name: str) -> str:
-    value = said.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _folder(said: dict[str, Any]) -> Path | None:
-    roots = said.get("workspace_roots")
-    given = _text(said, "cwd") or (roots[0] if isinstance(roots, list) and roots else "")
-    return Path(given) if isinstance(given, str) and given.startswith("/") else None
+def _folder(said: _Told) -> Path | None:
+    given = said.cwd or next(iter(said.workspace_roots or ()), "")
+    return Path(given) if given.startswith("/") else None
 
 
 def _plain(agent_type: str) -> str:

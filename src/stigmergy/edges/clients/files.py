@@ -17,7 +17,7 @@ import msgspec
 from stigmergy.edges.clients import jsonc, toml
 from stigmergy.edges.clients.jsonc import Broken, Edit, Node
 from stigmergy.edges.clients.wanted import File, Wish, is_ours
-from stigmergy.errors import ClientEntryTaken, ClientFileBroken
+from stigmergy.errors import ClientEntryTaken, ClientFileBroken, ClientFileChanged
 
 BOM = b"\xef\xbb\xbf"
 
@@ -102,6 +102,8 @@ def write(change: Change) -> None:
     if change.after == change.before:
         return
     path = Path(os.path.realpath(change.path))
+    if _read(path) != change.before:
+        raise ClientFileChanged(f"{path} was changed while it was read.", field=path.name, hint="Try again.")
     if change.after is None:
         path.unlink()
         for folder in map(Path, change.note.folders if change.note else ()):
@@ -178,8 +180,8 @@ def _without(file: File, text: str, note: Note | None, data: bytes | None) -> tu
     while (found := _first_of_ours(file, text)) is not None:
         container, entry = found
         text = jsonc.remove(text, container, entry)
-    for path in made:
-        text = _without_container(text, path)
+    for path in (*made, *made):  # what stood beside a container may be alone once that has gone
+        text = _without_container(text, path, note is not None and note.created)
     return text, note
 
 
@@ -194,15 +196,21 @@ def _first_of_ours(file: File, text: str) -> tuple[Node, jsonc.Entry] | None:
     return None
 
 
-def _without_container(text: str, path: tuple[str, ...]) -> str:
-    """A text without a container we made, if nothing has come to stand in it; what is no container was ours whole."""
+def _without_container(text: str, path: tuple[str, ...], created: bool) -> str:
+    """A text without a container we made, if nothing has come to stand in it.
+
+    A plain value, the version a file has to name, stays in a file we created as long as somebody else uses that.
+    """
     root = _root(text)
     outer = _down(root, path[:-1]) if root else None
     entry = outer.member(path[-1]) if outer else None
     if outer is None or entry is None:
         return text
-    inside = text[entry.value.start + 1 : entry.value.end - 1].strip() if entry.value.entries is not None else ""
-    return text if inside else jsonc.remove(text, outer, entry)
+    if entry.value.entries is not None:
+        needed = bool(text[entry.value.start + 1 : entry.value.end - 1].strip())
+    else:
+        needed = created and len(outer.entries or ()) > 1
+    return text if needed else jsonc.remove(text, outer, entry)
 
 
 def _with(file: File, text: str) -> tuple[list[Edit], list[tuple[str, ...]], str]:

@@ -99,7 +99,10 @@ def _value(text: str, at: int, depth: int) -> Node:
     match = _SCALAR.match(text, at)
     if match is None:
         raise Broken("a value was expected", at)
-    return Node(at, match.end(), json.loads(match[0]))
+    try:
+        return Node(at, match.end(), json.loads(match[0]))
+    except ValueError:
+        raise Broken("a number of more digits than can be read", at) from None
 
 
 def _string(text: str, at: int) -> Node:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stigmergy.edges.clients.files import Change, Note, digest, missing_folders
-from stigmergy.edges.clients.jsonc import Edit
 from stigmergy.errors import ClientEntryTaken, FileNotFound
 
 NAME = "less"
@@ -52,7 +51,7 @@ def plan_skill(target: Path, notes: Mapping[Path, Note]) -> Iterator[Change]:
         before = path.read_bytes() if path.is_file() else None
         old = notes.get(path)
         folders = old.folders if before is not None and old else missing_folders(path) if before is None else ()
-        note = Note(after=digest(content), edits=(Edit(0, "", ""),), created=True, folders=folders)
+        note = Note(after=digest(content), edits=(), created=True, folders=folders)
         yield Change(path=path, before=before, after=content, note=note)
 
 
