@@ -101,7 +101,7 @@ def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  #
     shown = declared.ok("catalog", "diff").out
     assert "- agent.lint.go.v1  build\n" in shown
     assert "+ agent.lint_and_test.go.v1  build\n" in shown
-    assert "'cpu_quota_pct': 60" in shown
+    assert '"cpu_quota_pct": 60' in shown
     declared.ok("catalog", "build")
     told = declared.ok("catalog", "diff", str(old), "--json").json
     assert told["changed"] == ["agent.dev.go.v1", "agent.dev.python.v1"]

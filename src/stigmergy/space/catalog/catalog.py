@@ -79,10 +79,13 @@ class Catalog:
 
     def add(self, entry: CatalogEntry) -> Catalog:
         """The catalog with another yool, or another version of one; what is there already is refused."""
-        versions = self._trie.get(entry.name) or ()
-        if any(each.version == entry.version for each in versions):
+        versions = self._trie.get(entry.name)
+        if versions is None:
+            return self._with(self._trie.put(entry.name, (entry,)))
+        known = {each.version: each for each in versions}
+        if entry.version in known:
             raise _twice(entry)
-        return self._with(self._trie.put(entry.name, _ordered({each.version: each for each in (*versions, entry)})))
+        return self._with(self._trie.put(entry.name, _ordered({**known, entry.version: entry})))
 
     def remove(self, name: str) -> Catalog:
         """The catalog without one version of a yool: the one named, or the newest."""
