@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from stigmergy import Bus
 from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tools
-from stigmergy.errors import YoolNotFound
+from stigmergy.errors import YoolName, YoolNotFound
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.space.catalog import Catalog, read_catalog, write_catalog
 from tests.catalog.test_agents import PRINTED
@@ -169,6 +169,10 @@ def test_a_long_list_is_paged_without_gaps(stocked: Gateway) -> None:  # YT-02
             break
         cursor = page.cursor
     assert len(seen) == len(set(seen)) == 252
+    assert bus.catalog_list_by_lane(lane="build", cursor="zzz.last").yools == []
+    with pytest.raises(YoolName) as odd:
+        bus.catalog_list_by_lane(cursor="5")
+    assert odd.value.field == "cursor"
     assert bus.catalog_lookup("agent.lint.ruff").about == "Enforces style"
     with pytest.raises(YoolNotFound) as refused:
         bus.catalog_lookup("agent.lint.ruf")
