@@ -1,4 +1,4 @@
-"""Yools of the shop, carried out by code: one function, one command."""
+"""Yools carried out by code: one function, one command."""
 
 from __future__ import annotations
 
