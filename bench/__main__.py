@@ -18,6 +18,7 @@ from bench.evidence import deref_rows
 from bench.grants import grant_rows
 from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, recall_times
 from bench.law import message_rows
+from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
@@ -77,6 +78,9 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
         rows += http_rows(gateway, project, environment, questions)
+        rows += tool_rows(project, environment, questions)
+        progress.update(task, description=f"followers at {held:,}")
+        rows += watched_rows(gateway, project, environment, corpus, questions, seconds=60 if peers else 10)
         show(recall_rows(recalls) + rows)
         if peers:
             ours = percentile(recalls[PEER_SIZE][0], 0.95)
@@ -99,12 +103,12 @@ Written by `make bench`; every ratio is between two figures of the same run, on 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
 returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
 SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
-`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine; *git grep
--F* is git's own search of the same commit for one of the pasted lines. The catalog's *resolved names* are found in the
-dict that remembers them, *the walk* goes down the trie every time; both are asked for the same names as
-`immutables.Map`, a dict and pyrsistent, each in its best of five turns. The peers
-hold as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their
-search is what is timed.
+`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine, *shown
+first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own search of the same
+commit for one of the pasted lines. The catalog's *resolved names* are found in the dict that remembers them, *the walk*
+goes down the trie every time; both are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its
+best of five turns. The peers hold as many records, are asked the same questions, and get their vectors
+from a hash that costs nothing, so their search is what is timed.
 """
 
 

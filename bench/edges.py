@@ -26,7 +26,7 @@ STIG = str(Path(sys.executable).with_name("stig"))
 
 def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], questions: list[str]) -> list[Row]:
     """Queries over HTTP against the same queries in process; then at a steady rate; then the server's memory."""
-    port = _free_port()
+    port = free_port()
     server = subprocess.Popen(
         [STIG, "up", "--port", str(port), "--project", str(project)],
         env={**os.environ, **environment},
@@ -34,7 +34,7 @@ def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], ques
     )
     try:
         token = gateway.call(OPERATIONS["add_agent"], AddAgent(name=f"bench-{port}"), LOCAL_ADMIN).token
-        connection = _connect(port)
+        connection = connect(port)
         headers = {"Authorization": f"Bearer {token}"}
 
         def over_http(question: str) -> None:
@@ -52,7 +52,7 @@ def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], ques
             in_process(question)
         local = sample([partial(in_process, question) for question in questions])
         remote = sample([partial(over_http, question) for question in questions])
-        paced = _at_a_steady_rate([partial(over_http, question) for question in questions])
+        paced = at_a_steady_rate([partial(over_http, question) for question in questions])
         added = percentile(remote, 0.95) - percentile(local, 0.95)
         p99 = percentile(paced, 0.99)
         resident = _resident_megabytes(server.pid)
@@ -91,11 +91,14 @@ def _cold(command: list[str], env: dict[str, str]) -> float:
     return statistics.median(times)
 
 
-def _at_a_steady_rate(calls: Sequence[Callable[[], object]]) -> list[float]:
+def at_a_steady_rate(
+    calls: Sequence[Callable[[], object]], seconds: int = PACED_SECONDS, rate: int = PACED_RATE
+) -> list[float]:
+    """How long each call took from the moment it was due, in microseconds, sorted."""
     times = []
     start = time.perf_counter()
-    for number in range(PACED_RATE * PACED_SECONDS):
-        due = start + number / PACED_RATE
+    for number in range(rate * seconds):
+        due = start + number / rate
         wait = due - time.perf_counter()
         if wait > 0:
             time.sleep(wait)
@@ -104,14 +107,16 @@ def _at_a_steady_rate(calls: Sequence[Callable[[], object]]) -> list[float]:
     return sorted(times)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _connect(port: int) -> http.client.HTTPConnection:
+def connect(port: int) -> http.client.HTTPConnection:
+    """A connection to a server that is just starting."""
     for _ in range(200):
         connection = http.client.HTTPConnection("127.0.0.1", port)
         try:

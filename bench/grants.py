@@ -1,4 +1,4 @@
-"""Verifying a grant against Biscuit itself."""
+"""Verifying a grant against Biscuit itself: shown for the first time, and shown again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from stigmergy.policy.grants import GrantKey, Spent, attenuate, check_spend, iss
 
 CHECKS = 2000
 DEPTHS = (1, 3, 8)
+BAR = 300
+"""Microseconds."""
+SECRET = bytes(range(32))
 
 _SHA = "0123456789abcdef0123456789abcdef01234567"
 _FACTS = """
@@ -24,11 +27,11 @@ allow if grant($id, $project, $run, $parent, $use);
 
 def grant_rows() -> list[Row]:
     """Signatures, limits and spending of a chain, against Biscuit opening the same token and running its checks."""
-    key = GrantKey(bytes(range(32)))
+    key = GrantKey(SECRET)
     target = f"repo:src/ledger/reservation.py#L1-L220@{_SHA}"
     asked = parse(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
 
-    def ours(token: str) -> None:
+    def ours(token: str, key: GrantKey) -> None:
         grant = verify(key, token, pointer=asked, lineage=("dev", "lead"), project="p", run="r", now=1, tokens=100)
         check_spend(grant, {block.block_id: Spent(tokens=1, uses=1) for block in grant.blocks}, 100)
 
@@ -56,18 +59,24 @@ def grant_rows() -> list[Row]:
     for depth in range(1, max(DEPTHS) + 1):
         if depth in DEPTHS:
             biscuit = token.rpartition(".")[2]
-            ours(token)
+            ours(token, key)
             raw(biscuit)
-            times, raw_times = sample([partial(ours, token)] * CHECKS), sample([partial(raw, biscuit)] * CHECKS)
-            middle, beside = percentile(times, 0.5), percentile(raw_times, 0.5)
-            rows.append(
-                Row(
-                    "grant",
-                    f"verify, {depth} block{'s' * (depth > 1)}, p50",
-                    microseconds(middle),
-                    f"Biscuit's own {microseconds(beside)}",
-                    *at_most(middle / beside, 1.25),
-                )
-            )
+            first = sample([partial(ours, token, _new_key()) for _ in range(CHECKS)])
+            again = sample([partial(ours, token, key)] * CHECKS)
+            beside = percentile(sample([partial(raw, biscuit)] * CHECKS), 0.5)
+            what = f"verify, {depth} block{'s' * (depth > 1)}"
+            cold, known = percentile(first, 0.5), percentile(again, 0.5)
+            theirs, bar = f"Biscuit's own {microseconds(beside)}", ("≤ 0.3 ms", known <= BAR)
+            rows += [
+                Row("grant", f"{what}, shown first, p50", microseconds(cold), theirs, *at_most(cold / beside, 1.25)),
+                Row("grant", f"{what}, shown again, p50", microseconds(known), theirs, f"{known / beside:.2f} ×", *bar),
+            ]
         token = attenuate(token, child="dev", cap_tokens=500 - depth, uses=2, max_depth=max(DEPTHS) + 1)
     return rows
+
+
+def _new_key() -> GrantKey:
+    """The same key as a gateway has it that has seen no token yet."""
+    key = GrantKey(SECRET)
+    _ = key.name  # derived once in a gateway's life
+    return key

@@ -20,8 +20,10 @@ class Row(NamedTuple):
     met: bool | None
 
 
-def sample(calls: Iterable[Callable[[], object]]) -> list[float]:
-    """How long each call took, in microseconds, sorted."""
+def sample(calls: Iterable[Callable[[], object]], before: Iterable[Callable[[], object]] = ()) -> list[float]:
+    """How long each call took, in microseconds, sorted; `before` warm up and are not counted."""
+    for call in before:
+        call()
     times = []
     for call in calls:
         start = time.perf_counter()

@@ -28,7 +28,7 @@ STREAMS = {"events"}
 def on_mcp() -> set[str]:
     """The operations MCP offers as tools."""
     offered = tool_operations()
-    assert [tool.name for tool in tools()] == list(offered)
+    assert [tool.name for tool in tools().values()] == list(tools()) == list(offered)
     return {operation.name for operation in offered.values()}
 
 

@@ -201,7 +201,7 @@ def test_the_two_tools_cost_an_agent_little() -> None:  # YT-15
     """A model reads a tool's name, description and schema."""
     shown = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-        for tool in tools()
+        for tool in tools().values()
         if tool.name.startswith("catalog_")
     ]
     assert len(shown) == 2

@@ -136,10 +136,38 @@ def test_mcp_is_served_from_files_and_from_a_gateway(desk: Desk, remote: bool) -
         assert _tool_call(desk, {**env, "STIGMERGY_URL": serving["url"]})["claim"] == CLAIM
 
 
-def _tool_call(desk: Desk, env: dict[str, str]) -> Any:
-    """Put an engram through MCP; the answer."""
+def test_mcp_serves_the_agent_that_is_named_and_its_descendants_only(desk: Desk) -> None:
+    token(desk, "lead", "manager")
+    desk.ok("agent", "add", "child", "--parent", "lead")
+    token(desk, "stranger", "programmer")
+    env = dict(os.environ)
+    for speak_as, name in ((None, "lead"), ("child", "child")):
+        said = {"claim": f"{name} says so.", "at": ["src/parser.py:1"]} | ({"as": speak_as} if speak_as else {})
+        put = _tool_call(desk, env, "--as", "lead", arguments=said)
+        assert put["provenance"]["created_by"].endswith(f"/{name}")
+    for speak_as, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("admin", "AGENT_NOT_FOUND")):
+        said = {"claim": "Not mine to say.", "at": ["src/parser.py:1"], "as": speak_as}
+        assert _tool_call(desk, env, "--as", "lead", arguments=said)["code"] == code
+    unknown = _tool_call(desk, env, "--as", "nobody", arguments={"claim": "x", "at": ["src/parser.py:1"]})
+    assert unknown["code"] == "AGENT_NOT_FOUND"
+
+
+def test_mcp_says_in_its_answers_what_is_missing(bare_desk: Desk) -> None:
+    desk = bare_desk
+    before = _tool_call(desk, dict(os.environ))
+    assert (before["code"], "stig init" in before["hint"]) == ("PROJECT_NOT_FOUND", True)
+    desk.ok("init")
+    there = {**os.environ, "STIGMERGY_URL": "http://127.0.0.1:9"}
+    no_token = _tool_call(desk, there)
+    assert (no_token["code"], "stig agent token" in no_token["hint"]) == ("TOKEN_MISSING", True)
+    gone = _tool_call(desk, {**there, "STIGMERGY_TOKEN": token(desk, "coder", "programmer")})
+    assert (gone["code"], "stig up" in gone["hint"]) == ("UNREACHABLE", True)
+
+
+def _tool_call(desk: Desk, env: dict[str, str], *words: str, arguments: dict[str, Any] | None = None) -> Any:
+    """Put an engram through MCP; the answer, or the problem."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    arguments = {"claim": CLAIM, "at": ["src/parser.py:1"]}
+    arguments = arguments or {"claim": CLAIM, "at": ["src/parser.py:1"]}
     messages = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -147,7 +175,12 @@ def _tool_call(desk: Desk, env: dict[str, str]) -> Any:
          "params": {"name": "less_put_engram", "arguments": arguments}},
     ]  # fmt: skip
     with subprocess.Popen(
-        [STIG, "mcp"], cwd=desk.path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [STIG, "mcp", *words],
+        cwd=desk.path,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -160,6 +193,6 @@ def _tool_call(desk: Desk, env: dict[str, str]) -> Any:
             answer = json.loads(line)
             answers[answer.get("id", 0)] = answer
         server.communicate(timeout=20)
-    result = answers[2]["result"]
-    assert not result.get("isError"), result
-    return json.loads(result["content"][0]["text"])
+    answer = json.loads(answers[2]["result"]["content"][0]["text"])
+    assert answers[2]["result"]["isError"] == ("code" in answer)
+    return answer

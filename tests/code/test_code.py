@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stigmergy.knowledge.messages import CodeSpan, code_chars, find_code
+from stigmergy.knowledge.messages.code_lines import COUNTED, ENDING, NEEDED, OPENING
 from tests.code import doc
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
@@ -157,3 +158,17 @@ def test_a_megabyte_of_anything_is_read_promptly(name: str) -> None:
 
 def test_the_page_tells_the_points_that_are_used() -> None:
     assert doc.page() == doc.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NEEDED)
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_pattern_is_left_out_only_where_it_finds_nothing(name: str, data: st.DataObject) -> None:
+    pattern = COUNTED[name][0] if name in COUNTED else OPENING.get(name) or ENDING[name]
+    found = pattern.search(data.draw(st.from_regex(pattern)))
+    assert found is not None
+    assert any(literal in found[0] for literal in NEEDED[name])
+
+
+def test_a_string_may_have_been_written_with_either_quote() -> None:
+    assert all(("'" in literals) == ('"' in literals) for literals in NEEDED.values())

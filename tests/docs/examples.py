@@ -127,10 +127,8 @@ class Reader:
 
     def run(self, example: Example) -> str:
         """What a command prints, on both streams, as a terminal would show it."""
-        if example.language == "python":
-            command = [sys.executable, "-W", "error", "-c", example.command]
-        else:
-            command = ["bash", "-c", example.command.replace(":7171", f":{self.port}")]
+        text = example.command.replace(":7171", f":{self.port}")
+        command = [sys.executable, "-W", "error", "-c", text] if example.language == "python" else ["bash", "-c", text]
         done = subprocess.run(
             command, cwd=self.clone, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )

@@ -11,6 +11,7 @@ import pytest
 from stigmergy.core import digest
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.pointers import (
+    Address,
     ArtifactAddress,
     ArtifactResolver,
     BodyAddress,
@@ -162,6 +163,36 @@ def test_stamping_remembers_what_never_changes() -> None:
         evidence.stamp(*check(pointer(f"repo:{name}@{ABSENT}")))
     evidence.stamp(*check(pinned))  # let go of meanwhile
     assert counting.asked == asked + 4
+
+
+def test_looking_ahead_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
+    sha = repo.commit({f"d/f{n}": f"one {n}\ntwo\n" * (n + 1) for n in range(20)} | {"big": b"x" * 5000})
+    refs = [f"repo:d/f{n}#L{line}-L{line}@{sha}" for n in range(20) for line in (1, 2)]
+    odd = [f"repo:d/f1#L90-L91@{sha}", f"repo:none@{sha}", f"repo:d@{sha}", f"repo:f@{ABSENT}", f"repo:other:f@{sha}"]
+    for extra in ([], [f"repo:big@{sha}"]):  # one that is too large ends the looking ahead, and nothing else
+        ahead, plain = (evidence_of(Repositories(GitRepository(repo.path, cap=4000))) for _ in range(2))
+        checked = [check(pointer(ref)) for ref in (*odd, *refs[:10], *extra, *refs[10:])]
+        ahead.look_ahead(checked)
+        assert [outcome(ahead, *each) for each in checked] == [outcome(plain, *each) for each in checked]
+
+
+def outcome(evidence: Evidence, given: Pointer, address: Address) -> object:
+    try:
+        return evidence.stamp(given, address)
+    except StigmergyError as problem:
+        return problem.problem()
+
+
+def test_looking_ahead_takes_no_damaged_object(repo: Repo) -> None:
+    sha = repo.commit({"a": "x\n", "b": "y\n"})
+    good, bad = (repo.loose(repo.git("rev-parse", f"HEAD:{name}")) for name in "ab")
+    bad.chmod(0o644)
+    bad.write_bytes(good.read_bytes())
+    evidence = evidence_of(Repositories(GitRepository(repo.path)))
+    a, b = (check(pointer(f"repo:{name}@{sha}")) for name in "ab")
+    evidence.look_ahead([b, a])
+    assert refusal(lambda: evidence.stamp(*b)).code in ("OBJECT_DAMAGED", "GIT_TROUBLE")
+    assert evidence.stamp(*a).digest == digest(b"x\n")
 
 
 def test_stamping_gives_the_canonical_pointer(repo: Repo) -> None:

@@ -181,7 +181,7 @@ def test_a_dereference_can_be_judged_without_being_done(desk: Desk) -> None:  # 
     answer = desk.call("validate_deref", desk.agent, pointer=ref)
     assert (answer.ok, answer.tokens_left, answer.granted) == (True, 300, True)
     told = desk.call("brief", desk.agent).lines
-    assert f"Granted: {ref}, 300 tokens, 1 times." in told
+    assert f"Granted: {ref}, 300 tokens, 1 use." in told
     desk.deref()
     assert not any(line.startswith("Granted:") for line in desk.call("brief", desk.agent).lines)
 

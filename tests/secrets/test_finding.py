@@ -69,6 +69,25 @@ def test_a_value_is_refused_by_field_and_kind() -> None:
     assert GITHUB not in str(refused.value.problem())
 
 
+# Texts that would excuse a secret, or be one with it, if they touched it.
+NEIGHBOURS = [
+    "The gateway reserves budget before it writes.", "sha256:", "integrity ", "public_", "icon", "https://", "\\",
+    "QUJD" * 16, "password rules:\n ", '"kty', "login me", "-" * 40, "a" * 60,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_what_stands_beside_it_neither_hides_nor_makes_a_secret(neighbour: str) -> None:
+    for sample in SAMPLES[::7]:
+        value = {"before": neighbour, "here": sample.text, "after": neighbour}
+        if find_secrets(sample.text):
+            with pytest.raises(SecretFound) as refused:
+                check_no_secrets(value)
+            assert refused.value.field == "here", sample
+        else:
+            check_no_secrets(value)
+
+
 def test_keys_are_looked_at_and_not_shown() -> None:
     with pytest.raises(SecretFound) as refused:
         check_no_secrets({"tags": {GITHUB: 1}}, "engrams[2]")

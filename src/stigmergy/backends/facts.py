@@ -82,7 +82,8 @@ def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
             return [(fact.run, fact.to, "request", fact.request_id, fact.agent, text)]
         case GrantIssued():
             what = fact.pointer or fact.prefix or ""
-            text = f"You may read {what}: {fact.cap_tokens} tokens, {fact.uses} times."
+            uses = f"{fact.uses} use{'s' * (fact.uses != 1)}"
+            text = f"You may read {what}: {fact.cap_tokens} tokens, {uses}."
             return [(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
         case _:
             return []

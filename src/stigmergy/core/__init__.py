@@ -5,6 +5,7 @@ from stigmergy.core.clock import SECOND, Clock, SystemClock, parse_time, print_t
 from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid
+from stigmergy.core.memo import Memo
 from stigmergy.core.strict_json import read_json, read_json_with_lines
 from stigmergy.core.strict_yaml import read_yaml, read_yaml_with_lines
 from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
@@ -13,6 +14,7 @@ __all__ = [
     "BYTES_PER_TOKEN",
     "SECOND",
     "Clock",
+    "Memo",
     "Randomness",
     "SystemClock",
     "canonical",

@@ -23,7 +23,7 @@ from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.upkeep import apply_policy, stats, verify
-from stigmergy.operations.workplace import Place, Workplace, split_place
+from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
@@ -53,6 +53,7 @@ __all__ = [
     "forget_engram",
     "get_engram",
     "inbox",
+    "is_ref",
     "issue_grant",
     "link_pointer",
     "list_agents",

@@ -20,7 +20,7 @@ class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, description="Lines of a file, as they were pasted")]
     path: Annotated[str, Meta(max_length=4096, description="Their path, its end, or a file's name")] | None = None
     revision: Annotated[str, Meta(max_length=256, description="The commit to look in; HEAD unless said")] | None = None
-    snapshot: Annotated[bool, Meta(description="Look at the files as they lie on disk, and keep them")] = False
+    snapshot: Annotated[bool, Meta(description="Look at uncommitted lines too")] = False
 
 
 class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):

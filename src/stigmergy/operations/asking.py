@@ -55,7 +55,7 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation("less.query_engrams", route=Route("GET", "/engram/query"), command=Command("query", ("q",)), tool=True)
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
-    """Find what the team knows: by words, by keys, or the newest."""
+    """Find what the team knows: by words, or the newest."""
     keys = _asked_keys(request)
     with context.sights(request.scope) as sights:
         if keys or request.q.strip():

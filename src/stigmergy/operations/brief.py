@@ -25,7 +25,7 @@ class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose brief, and since when."""
 
     role: Annotated[Role | None, Meta(description="Another role's brief; your own unless said")] = None
-    since: Annotated[int, Meta(ge=1, description="Show what changed after this version")] | None = None
+    since: Annotated[int, Meta(ge=1, description="Only what changed after this version")] | None = None
     max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
 
 
@@ -92,7 +92,9 @@ def _grant_lines(context: Context, view: View) -> list[str]:
         open_still = grant.expires_at > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
         if open_still and not view.revoked([grant.block_id]):
             what = grant.pointer or grant.prefix
-            lines.append(f"Granted: {what}, {grant.cap_tokens - spent.tokens} tokens, {grant.uses - spent.uses} times.")
+            uses = grant.uses - spent.uses
+            left = f"{grant.cap_tokens - spent.tokens} tokens, {uses} use{'s' * (uses != 1)}"
+            lines.append(f"Granted: {what}, {left}.")
     return lines[:MAX_GRANTS]
 
 

@@ -32,6 +32,7 @@ from stigmergy.knowledge.engrams import (
 from stigmergy.operations.declare import KEEPERS, PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
+from stigmergy.operations.workplace import is_ref
 from stigmergy.policy import ADMIN, Scope, check_may_write, root_of, space_of
 
 MAX_AT_ONCE = 500
@@ -44,10 +45,10 @@ MINUTE = 60 * SECOND
 class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An engram as its author sends it; `id` and provenance are the gateway's to give."""
 
-    claim: Annotated[str, Meta(description="One to three sentences, at most 500 characters")]
+    claim: Annotated[str, Meta(description="1-3 sentences, at most 500 characters")]
     kind: Annotated[Kind, Meta(description="What sort of claim it is")] = "fact"
     pointers: Annotated[list[Pointer], Meta(description="Where the evidence is, pinned")] = []
-    at: Annotated[list[str], Meta(description="Evidence the easy way: path:10-20, stamped at HEAD")] = []
+    at: Annotated[list[str], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
     confidence: Annotated[float | UnsetType, Meta(description="How sure, 0 to 1")] = UNSET
     ttl: Annotated[str | UnsetType, Meta(description="How long it lives: PT6H, P7D")] = UNSET
     scope: Annotated[Scope | UnsetType, Meta(description="How far it is seen")] = UNSET
@@ -177,7 +178,9 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
     draft.pop("source", None)
     places = draft.pop("at")
     draft["pointers"] += [
-        msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
+        {"type": place.partition(":")[0], "ref": place}
+        if is_ref(place)
+        else msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
         for position, place in enumerate(places)
     ]
     return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
@@ -207,8 +210,9 @@ def put_or_confirm(
     `beside` are those put in the same commit; to say again what one of them says is no fact.
     """
     fact = _fact(context, view, prepared, found_in, beside)
+    refs = {pointer.ref for pointer in fact.engram.pointers}
     for put in beside.values() if not prepared.checked.id else ():
-        same_place = place_key(put.engram.pointers) == place_key(fact.engram.pointers)
+        same_place = {pointer.ref for pointer in put.engram.pointers} == refs
         if same_place and put.engram.scope == fact.engram.scope and alike(fact.engram, put.engram):
             return None, put.engram
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)

@@ -60,7 +60,7 @@ def forget_engram(context: Context, request: EngramId) -> Forgotten:
 class Confirmed(Struct, frozen=True, kw_only=True):
     id: str
     votes: int
-    """How many lines of agents stand behind it besides its author."""
+    """How many lines of agents have confirmed it: a root of the hierarchy with all beneath it is one."""
     expires_at: str
 
 

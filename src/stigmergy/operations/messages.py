@@ -8,18 +8,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import new_ulid, parse_duration, print_time
-from stigmergy.errors import (
-    BudgetExceeded,
-    FieldValue,
-    NoRepository,
-    RevisionNotFound,
-    SecretFound,
-    StigmergyError,
-)
+from stigmergy.errors import BudgetExceeded, FieldValue, SecretFound, StigmergyError
 from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
-    CHILD_SECTIONS,
-    PARENT_SECTIONS,
     BroadcastSent,
     ChildMessage,
     Message,
@@ -28,10 +19,7 @@ from stigmergy.knowledge.messages import (
     MessageRejected,
     ParentMessage,
     Reading,
-    Recognised,
     Usage,
-    code_chars,
-    judge,
     measure,
     message_object,
     print_message,
@@ -44,6 +32,7 @@ from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_c
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
+from stigmergy.operations.pastes import Pastes
 from stigmergy.operations.ports import View
 from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, lineage_of, present_turn
 from stigmergy.policy.grants import VerifiedGrant, check_spend, debits, verify
@@ -51,9 +40,6 @@ from stigmergy.policy.secrets import check_no_secrets
 
 MAX_TEXT = 65_536
 MAX_MAIL = 100
-SECTIONS = frozenset({*CHILD_SECTIONS, *PARENT_SECTIONS})
-SHORTEST_PASTE = 40
-"""Shorter texts are not held against the repository."""
 
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its form, as YAML or JSON")]
@@ -62,7 +48,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its 
 class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a child reports."""
 
-    text: Text
+    text: Annotated[str, Meta(max_length=MAX_TEXT, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
     budget_token: Annotated[str, Meta(max_length=8192, description="A grant that allows inline code")] | None = None
 
 
@@ -89,14 +75,17 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading, pastes = _read(context, request.text, "child"), Pastes(context)
+    reading, pastes = _read(context, request.text, "child"), Pastes(context.workplace)
     budget, grant = _budget(context, request.budget_token)
-    usage, problems = judge(reading, budget, pastes.code_chars)
+    usage, problems = pastes.judge(reading, budget)
     if problems:
         raise _sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
+    context.evidence.look_ahead(
+        pair for checked in message.engrams for pair in zip(checked.pointers, checked.addresses, strict=True)
+    )
     prepared = []
     for position, checked in enumerate(message.engrams):
         with naming(f"ENGRAMS[{position}]"):
@@ -189,9 +178,9 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Tell your children what matters, what they may spend and what to do."""
     caller = context.caller
-    reading, pastes = _read(context, request.text, "parent"), Pastes(context)
+    reading, pastes = _read(context, request.text, "parent"), Pastes(context.workplace)
     budget, _ = _budget(context, None)
-    usage, problems = judge(reading, budget, pastes.code_chars)
+    usage, problems = pastes.judge(reading, budget)
     if problems:
         raise _sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
@@ -248,7 +237,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     budget = inline_budget(context, context.view)
     try:
-        usage, problems = judge(_read(context, request.text, request.kind), budget, Pastes(context).code_chars)
+        usage, problems = Pastes(context.workplace).judge(_read(context, request.text, request.kind), budget)
     except SecretFound as found:
         usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
@@ -292,42 +281,12 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
 
 
-class Pastes:
-    """Finds lines of the repository's present commit in texts; which commit that is is asked once."""
-
-    def __init__(self, context: Context) -> None:
-        self._workplace = context.workplace
-        self._revision: str | None = None
-
-    def code_chars(self, text: str) -> int:
-        """How many characters of a text are code by their looks, or stand in the repository whatever they look like."""
-        found = code_chars(text)
-        if found or len(text) < SHORTEST_PASTE:
-            return found
-        return sum(end - start for start, end, _ in self.recognise(text))
-
-    def recognise(self, text: str) -> list[Recognised]:
-        """Where a text holds lines of the repository, and the pointers to them."""
-        try:
-            self._revision = self._revision or self._workplace.head()
-            found = self._workplace.anchors.recognise(text, revision=self._revision)
-        except (NoRepository, RevisionNotFound):  # nothing to recognise it by
-            return []
-        # The form of a message may itself stand in a file, a documentation page say; that is not pasted.
-        return [
-            (each.start, each.end, each.pointer)
-            for each in found
-            if text[each.start : each.end].lstrip().partition(":")[0] not in SECTIONS
-        ]
-
-
 def _read(context: Context, text: str, kind: MessageKind) -> Reading:
     """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
     reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
-    if reading.message is not None:
-        check_no_secrets(message_object(_kept(reading.message)))  # by its sections, escapes undone
-    check_no_secrets({"text": text})
+    sections = message_object(_kept(reading.message)) if reading.message is not None else {}
+    check_no_secrets({**sections, "text": text})  # by its sections first, escapes undone
     return reading
 
 

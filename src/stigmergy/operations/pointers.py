@@ -74,7 +74,7 @@ class DerefAnswer(Struct, frozen=True, kw_only=True):
     tool=True,
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
-    """Pull the lines behind a pointer, within a budget, with the digest that proves them."""
+    """Read what a pointer points at, within a budget."""
     caller = context.caller
     pointer, _ = check(as_pointer(request.pointer))
     content = context.evidence.read(pointer)

@@ -9,6 +9,7 @@ from stigmergy.core import is_hex
 from stigmergy.errors import PointerRefusal, PointerSpan
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
+    TYPES,
     Address,
     Pointer,
     RepoAddress,
@@ -44,6 +45,12 @@ def split_place(place: str) -> Place:
     if not colon or not lines.replace("-", "").isdigit():
         path, lines = spot, ""
     return Place(path, lines, revision)
+
+
+def is_ref(place: str) -> bool:
+    """Whether a place is written as a pointer's ref; a file called `test`, with lines behind it, is a file."""
+    kind, colon, _ = split_place(place).path.partition(":")
+    return bool(colon) and kind in TYPES
 
 
 class Workplace:

@@ -37,7 +37,7 @@ _IN_MESSAGES = {
 """What a parent's message calls these limits."""
 
 _ASK = (
-    "Say what you have and go on next turn, or ask for it: less.request_deref with a reason; "
+    "Say what you have and go on next turn, or ask for it: less.request_deref or `stig grant ask` with a reason; "
     "your parent, or a person with `stig grant approve`, answers."
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,13 +13,16 @@ from stigmergy.core import Randomness, new_ulid
 from stigmergy.evidence.pointers import Evidence, RepoAddress, Repositories
 from stigmergy.operations import Gateway, Workplace
 from stigmergy.operations.ports import Store
-from stigmergy.policy import RunOpened, TokenKey
+from stigmergy.operations.shared import SharedStores
+from stigmergy.policy import SHARED_SCOPES, RunOpened, TokenKey
 from stigmergy.policy.grants import GrantKey
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.randomness import SeededRandomness
 from stigmergy.testing.shelf import Shelf
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
+SHARED = {scope: f"01KDVP9R00STGMERGYTEST{scope.upper():X>4.4}" for scope in SHARED_SCOPES}
+"""What the stores beyond the project are called."""
 FIRST_GOAL = "first run"
 
 
@@ -47,13 +52,22 @@ class Harness(Opened, Protocol):
         """The whole journal."""
         ...
 
+    def shared_bytes(self, scope: str) -> bytes:
+        """The journal of a store beyond the project from its first commit on."""
+        ...
+
     def close(self) -> None:
         """Let go of everything."""
         ...
 
 
-def open_gateway(store: Store, root: Path, randomness: Randomness) -> Gateway:
-    """A gateway without repositories: `sam:` and `test:` pointers are stored as they are, `repo:` ones can be read."""
+def open_gateway(
+    store: Store, root: Path, randomness: Randomness, shared: dict[str, Callable[[], Store]] | None = None
+) -> Gateway:
+    """A gateway without repositories: `sam:` and `test:` pointers are stored as they are, `repo:` ones can be read.
+
+    `shared` opens the stores beyond the project, by scope.
+    """
     return Gateway(
         store=store,
         evidence=Evidence({RepoAddress: Shelf()}),
@@ -61,6 +75,7 @@ def open_gateway(store: Store, root: Path, randomness: Randomness) -> Gateway:
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),
         randomness=randomness,
+        shared=SharedStores(shared or {}),
     )
 
 
@@ -77,6 +92,7 @@ class MemoryHarness:
         self.clock = clock or TurningClock()
         self._randomness = SeededRandomness(seed)
         self._journal = MemoryJournal(project=PROJECT, at=self.clock.now())
+        self._shared = {scope: MemoryJournal(project=name, at=self.clock.now()) for scope, name in SHARED.items()}
         self._open()
         open_first_run(self.gateway.store, self.clock, self._randomness)
 
@@ -87,7 +103,7 @@ class MemoryHarness:
 
     def reopen(self) -> None:
         """Read the journal into another store."""
-        self._gateway.store.close()
+        self.close()
         self._open()
 
     def delete_index(self) -> None:
@@ -98,13 +114,19 @@ class MemoryHarness:
         """The whole journal."""
         return self._journal.text()
 
+    def shared_bytes(self, scope: str) -> bytes:
+        """The journal of a store beyond the project from its first commit on."""
+        return b"".join(self._shared[scope].lines[1:])
+
     def close(self) -> None:
-        """Close the store."""
+        """Close the stores."""
         self._gateway.store.close()
+        self._gateway.shared.close()
 
     def _open(self) -> None:
         store = MemoryStore(self._journal, self.clock)
-        self._gateway = open_gateway(store, Path("/nowhere"), self._randomness)
+        shared = {scope: partial(MemoryStore, journal, self.clock) for scope, journal in self._shared.items()}
+        self._gateway = open_gateway(store, Path("/nowhere"), self._randomness, {**shared})
 
 
 class SqliteHarness:
@@ -114,6 +136,7 @@ class SqliteHarness:
         self.folder = folder
         self.clock = clock or TurningClock()
         self._randomness = SeededRandomness(seed)
+        self._begun = self.clock.now()
         folder.mkdir(parents=True, exist_ok=True)
         create_store(folder, project=PROJECT, at=self.clock.now())
         self._open()
@@ -126,21 +149,35 @@ class SqliteHarness:
 
     def reopen(self) -> None:
         """Close the store and open its folder again."""
-        self._gateway.store.close()
+        self.close()
         self._open()
 
     def delete_index(self) -> None:
         """Unlink the index under the running store; what SQLite keeps beside it is left behind."""
-        (self.folder / "index.db").unlink(missing_ok=True)
+        for folder in (self.folder, *(self.folder / scope for scope in SHARED)):
+            (folder / "index.db").unlink(missing_ok=True)
 
     def journal_bytes(self) -> bytes:
         """The whole journal."""
         return (self.folder / "memory.jsonl").read_bytes()
 
+    def shared_bytes(self, scope: str) -> bytes:
+        """The journal of a store beyond the project from its first commit on."""
+        journal = self.folder / scope / "memory.jsonl"
+        return journal.read_bytes().partition(b"\n")[2] if journal.exists() else b""
+
     def close(self) -> None:
-        """Close the store."""
+        """Close the stores."""
         self._gateway.store.close()
+        self._gateway.shared.close()
 
     def _open(self) -> None:
         store = SqliteStore(self.folder, self.clock)
-        self._gateway = open_gateway(store, self.folder, self._randomness)
+        shared = {scope: partial(self._open_shared, scope) for scope in SHARED}
+        self._gateway = open_gateway(store, self.folder, self._randomness, {**shared})
+
+    def _open_shared(self, scope: str) -> Store:
+        folder = self.folder / scope
+        folder.mkdir(exist_ok=True)
+        create_store(folder, project=SHARED[scope], at=self._begun)
+        return SqliteStore(folder, self.clock)

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from stigmergy.operations import LOCAL_ADMIN, Credential
+from stigmergy.policy import SHARED_SCOPES
 from stigmergy.testing.clock import TurningClock
-from stigmergy.testing.hand import NOTE, Hand, leads_to
+from stigmergy.testing.hand import NOTE, Hand, leads_to, written
 from stigmergy.testing.harness import Harness, MemoryHarness
+from stigmergy.testing.shelf import on_shelf
 
 WORDS = ("alpha", "beta", "gamma", "delta", "retryPolicy", "config.yaml", "service:gateway", "ключ", "日本", "x9.py")
 OWN_IDS = tuple(f"01KDVP9R0000000000000000{number:02}" for number in range(4))
 TTLS = ("PT1S", "PT10S", "PT1M", "P1D", "P30D")
+SHELF = (on_shelf("src/a.py"), on_shelf("src/b.py", 3, 30))
 TURNS = (-3600, -1, 0, 1, 9, 10, 59, 3600, 86_400)
 
 claims = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -66,6 +69,9 @@ class BackEndsAgree(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever happened, the index is what the journal says."""
         assert self.other.gateway.store.verify() == []
+        for scope in SHARED_SCOPES:
+            if self.other.shared_bytes(scope):
+                assert self.other.gateway.shared.store(scope).verify() == []
         self.reference.close()
         self.other.close()
 
@@ -140,10 +146,25 @@ class BackEndsAgree(RuleBasedStateMachine):
         """Take one off."""
         self.both("forget_engram", who, id=engram)
 
-    @rule(who=people, engram=ids, scope=st.sampled_from(("project", "project", "org", "run")))
+    @rule(who=people, engram=ids)
+    def confirm(self, who: Credential, engram: str) -> None:
+        """Say that one still holds."""
+        self.both("confirm_engram", who, id=engram)
+
+    @rule(who=people, engram=ids, scope=st.sampled_from(("project", "project", "org", "org", "global", "run")))
     def promote(self, who: Credential, engram: str, scope: str) -> None:
         """Let one be seen further."""
         self.both("promote_engram", who, id=engram, scope=scope)
+
+    @rule(target=ids, claim=claims, steps=st.integers(1, 2))
+    def send_beyond(self, claim: str, steps: int) -> Any:
+        """The admin opens every scope and sends an engram to the stores that projects share."""
+        self.both("apply_policy", policy={"scopes": ("run", "project", *SHARED_SCOPES)})
+        pointers = [{"type": "sam", "ref": NOTE}]
+        put = self.both("put_engram", claim=claim, pointers=pointers, scope="project", confidence=1.0)
+        for scope in SHARED_SCOPES[:steps] if put else ():
+            self.both("promote_engram", id=put["id"], scope=scope)
+        return put["id"] if put else multiple()
 
     @rule(seconds=st.sampled_from(TURNS), microseconds=st.sampled_from((0, 0, 1, 999_999)))
     def turn_the_clock(self, seconds: int, microseconds: int) -> None:
@@ -178,10 +199,34 @@ class BackEndsAgree(RuleBasedStateMachine):
         """A run is over, once or twice, or was never there."""
         self.both("end_run", run_id=[*self.runs, "nothing"][which % (len(self.runs) + 1)])
 
-    @rule(floor=st.sampled_from((0.1, 0.95)), ttl=st.sampled_from(("P365D", "PT10S", "nonsense")))
-    def apply_policy(self, floor: float, ttl: str) -> None:
-        """The rules change."""
-        self.both("apply_policy", policy={"promotion_floor": {"project": floor}, "max_ttl": ttl})
+    @rule(who=people, ref=st.sampled_from(SHELF), max_tokens=st.sampled_from((90, 400)))
+    def deref(self, who: Credential, ref: str, max_tokens: int) -> None:
+        """Read something, out of one's turn."""
+        self.both("deref_pointer", who, pointer=ref, max_tokens=max_tokens)
+
+    @rule(target=ids, who=people, role=st.sampled_from(("manager", "programmer")), said=st.lists(drafts(), max_size=3))
+    def report(self, who: Credential, role: str, said: list[dict[str, Any]]) -> Any:
+        """Send a message, which closes the turn; or one that is refused."""
+        text = written(role=role, task_status="done", engrams=said, output={"summary": "So far."})
+        answer = self.both("send_message", who, text=text)
+        return multiple(*answer["engrams"]) if answer else multiple()
+
+    @rule(who=people, k=st.sampled_from((1, 20)))
+    def read_the_mail(self, who: Credential, k: int) -> None:
+        """What others sent, and what matters now."""
+        self.both("inbox", who, k=k)
+        self.both("brief", who)
+
+    @rule(
+        floor=st.sampled_from((0.1, 0.95)),
+        ttl=st.sampled_from(("P365D", "PT10S", "nonsense")),
+        reach=st.sampled_from((2, 3, 4, 4)),
+    )
+    def apply_policy(self, floor: float, ttl: str, reach: int) -> None:
+        """The rules change, and how far engrams may go."""
+        scopes = ("run", "project", *SHARED_SCOPES)[:reach]
+        floors = {scope: floor for scope in scopes if scope != "run"}
+        self.both("apply_policy", policy={"promotion_floor": floors, "max_ttl": ttl, "scopes": scopes})
 
     @rule(who=people)
     def look_around(self, who: Credential) -> None:
@@ -205,3 +250,5 @@ class BackEndsAgree(RuleBasedStateMachine):
     def the_journals_are_the_same(self) -> None:
         """Byte for byte."""
         assert self.other.journal_bytes() == self.reference.journal_bytes()
+        for scope in SHARED_SCOPES:
+            assert self.other.shared_bytes(scope) == self.reference.shared_bytes(scope)

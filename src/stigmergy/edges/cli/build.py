@@ -41,7 +41,10 @@ def parameters(operation: Operation[Any, Any], hook: Hook = PLAIN) -> list[click
     about = operation.explained
     options = (_option(field, hints[name], about[name]) for name, field in fields.items() if name not in by_position)
     return [
-        *(Argument(name, about[name], required=fields[name].required and not hook.optional) for name in by_position),
+        *(
+            Argument(name, *(hook.called or (None, about[name])), required=fields[name].required and not hook.optional)
+            for name in by_position
+        ),
         *(option for option in options if option is not None),
     ]
 

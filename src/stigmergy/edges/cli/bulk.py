@@ -126,7 +126,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple[BinaryIO, int]]:
+def _opened(name: str, called: str = "--file") -> Iterator[tuple[BinaryIO, int]]:
     """The input and its size; 0 when that is not known. Only a file will do: others may never end, or bite."""
     if name == STDIN:
         yield sys.stdin.buffer, 0
@@ -138,7 +138,7 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, int]]:
             _check_file(status, name)
             yield file, status.st_size
     except FileNotFoundError:
-        raise click.BadParameter(f"There is no file '{name}'.", param_hint="'--file'") from None
+        raise click.BadParameter(f"There is no file '{name}'.", param_hint=f"'{called}'") from None
 
 
 def _check_file(status: os.stat_result, name: str) -> None:
@@ -146,9 +146,9 @@ def _check_file(status: os.stat_result, name: str) -> None:
         raise InputNotAFile(f"'{name}' is not a regular file.", field="file", hint="To read standard input, give -.")
 
 
-def read_text_file(name: str, limit: int = 1_048_576) -> str:
-    """The text of a file, or of standard input for -."""
-    with _opened(name) as (file, _):
+def read_text_file(name: str, called: str, limit: int = 1_048_576) -> str:
+    """The text of a file, or of standard input for -; `called` is where the name was given."""
+    with _opened(name, called) as (file, _):
         data = file.read(limit + 1)
     if len(data) > limit:
         raise BodyTooLarge(field="file", limit=limit)

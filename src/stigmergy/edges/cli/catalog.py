@@ -46,7 +46,7 @@ def lint(entry: Entry) -> Command:
 
 def diff(entry: Entry) -> Command:
     """`stig catalog diff`"""
-    old = Argument("old", "The older file; without one, what a build would change is shown", required=False)
+    old = Argument("old", None, "The older file; without one, what a build would change is shown", required=False)
     new = click.Option(["--new", "new"], metavar="FILE", help="The newer file; the project's own unless said.")
     return Command("diff", entry, [old, new, *_SOURCES], _diff)
 

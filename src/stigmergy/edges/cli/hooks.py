@@ -33,6 +33,8 @@ class Hook(NamedTuple):
     """What it takes besides the operation's fields."""
     optional: bool = False
     """Whether what is given by position may be left out."""
+    called: tuple[str, str] | None = None
+    """What is given by position, and what that is, where it is not the operation's field itself."""
 
 
 PLAIN = Hook()
@@ -66,12 +68,36 @@ def _followed(field: str) -> Callable[[Session, Operation[Any, Any], Given], Non
     return act
 
 
+def _granted(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    folder = given["pointer"].rstrip("/")
+    if (session.folder / folder).is_dir():
+        raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")
+    _followed("pointer")(session, operation, given)
+
+
 def _from_file(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     """A message is given as a file; - reads stdin."""
+    _ask_and_show(session, operation, _with_text(given))
+
+
+def _with_text(given: Given) -> Given:
     from stigmergy.edges.cli.bulk import read_text_file
 
-    given["text"] = read_text_file(given["text"])
-    _ask_and_show(session, operation, given)
+    return {**given, "text": read_text_file(given["text"], "FILE")}
+
+
+def _judged(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    """What would be refused is told as if it were: by the exit status too."""
+    if "text" in given:
+        given = _with_text(given)
+    else:
+        from stigmergy.edges.cli.places import full_ref
+
+        given = {**given, "pointer": full_ref(given["pointer"], session.folder, "pointer")}
+    answer = ask(session, operation, given)
+    session.answer(answer, SHOW[operation.name])
+    if not answer.ok:
+        click.get_current_context().exit(1)
 
 
 def _anchor(session: Session, operation: Operation[Any, Any], given: Given) -> None:
@@ -100,6 +126,8 @@ def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given
     _ask_and_show(session, operation, {"policy": {} if said is None else said})
 
 
+MESSAGE_FILE = ("FILE", "The message in its form, as YAML or JSON; - reads stdin")
+
 HOOKS: dict[str, Hook] = {
     "put": Hook(
         _put,
@@ -120,10 +148,12 @@ HOOKS: dict[str, Hook] = {
         optional=True,
     ),
     "link": Hook(_followed("ref")),
-    "grant check": Hook(_followed("pointer")),
-    "message": Hook(_from_file),
-    "broadcast": Hook(_from_file),
-    "check": Hook(_from_file),
+    "grant issue": Hook(_granted),
+    "grant ask": Hook(_followed("pointer")),
+    "grant check": Hook(_judged),
+    "message": Hook(_from_file, called=MESSAGE_FILE),
+    "broadcast": Hook(_from_file, called=MESSAGE_FILE),
+    "check": Hook(_judged, called=MESSAGE_FILE),
     "verify": Hook(_verify),
     "policy apply": Hook(_apply_policy),
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 from stigmergy.core import is_hex
 from stigmergy.errors import PointerPath
 from stigmergy.evidence.pointers import (
-    TYPES,
     GitRepository,
     Pointer,
     Repositories,
@@ -17,7 +16,7 @@ from stigmergy.evidence.pointers import (
     from_swhid,
     print_address,
 )
-from stigmergy.operations import Place, Workplace, split_place
+from stigmergy.operations import Place, Workplace, is_ref, split_place
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -27,11 +26,9 @@ def full_ref(text: str, folder: Path, field: str) -> str:
     linked = from_link(text, field)
     if linked is not None:
         return linked.ref
-    scheme, colon, rest = text.partition(":")
-    is_ref = colon and scheme in TYPES and not rest.partition("@")[0].replace("-", "").isdigit()
     top = find_worktree(folder)
-    if is_ref:
-        return text if top is None else _full_revisions(text, scheme, top)
+    if is_ref(text):
+        return text if top is None else _full_revisions(text, text.partition(":")[0], top)
     if top is None:
         return text  # the gateway says what is wrong with it
     with closing(_repository(top)) as repository:

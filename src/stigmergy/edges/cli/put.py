@@ -13,7 +13,7 @@ from stigmergy.edges.cli.show import SHOW
 from stigmergy.errors import FileNotFound, RevisionNotFound, StigmergyError
 from stigmergy.evidence.pointers import RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
-from stigmergy.operations import Operation, Place, split_place
+from stigmergy.operations import Operation, Place, is_ref, split_place
 
 HEAD = "HEAD"
 
@@ -29,6 +29,8 @@ def put_one(session: Session, operation: Operation[Any, Any], given: Given) -> N
         linked = from_link(text, field)
         if linked is not None:
             refs.append(linked.ref)
+        elif is_ref(text):
+            refs.append(full_ref(text, session.folder, field))
         elif top is None:
             at.append(text)
         else:

@@ -24,6 +24,10 @@ class Tree(click.Group):
         super().__init__(words.rpartition(" ")[2] or "stig", help=help, short_help=help, no_args_is_help=True)
         self._words = words
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, once options that every command takes stand where the command looks for them."""
+        return super().parse_args(ctx, _after_the_command(args))
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The next word of every command, in the table's order."""
         return list(dict.fromkeys(word for _, word, _ in self._entries()))
@@ -67,6 +71,24 @@ class Tree(click.Group):
                 continue
             word, _, more = rest.partition(" ")
             yield entry.section, word, GROUPS[word] if more else entry.summary
+
+
+def _after_the_command(args: list[str]) -> list[str]:
+    """`--as ada inbox` as `inbox --as ada`."""
+    if not args or not args[0].startswith("--"):
+        return args
+    from stigmergy.edges.cli.session import everywhere
+
+    takes_value = {each.opts[0]: not each.is_flag for each in everywhere() if isinstance(each, click.Option)}
+    moved, rest = list[str](), list(args)
+    while rest and rest[0].partition("=")[0] in takes_value:
+        name = rest[0]
+        length = 2 if takes_value[name.partition("=")[0]] and "=" not in name else 1
+        moved, rest = moved + rest[:length], rest[length:]
+    if moved and not rest:
+        raise click.UsageError(f"{moved[0]} goes with a command: stig inbox {moved[0]} …")
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *moved, *rest[end:]]
 
 
 stig = click.version_option(__version__, message="stigmergy %(version)s")(Tree("", _ABOUT))

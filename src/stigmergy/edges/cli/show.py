@@ -120,7 +120,8 @@ def _anchor(answer: AnchorAnswer) -> Iterator[str]:
         yield "It stands in several places; --path says which one is meant."
         yield from (safe(pointer.ref) for pointer in answer.candidates)
     else:
-        yield "Not found."
+        yield "Not found in that commit."
+        yield dim("Lines that are not committed yet are found with --snapshot.")
 
 
 def _link(answer: LinkAnswer) -> Iterator[str]:
@@ -238,8 +239,7 @@ def _verdict(answer: ValidateAnswer) -> Iterator[str]:
         f"{used.inline_tokens} of {budget.max_inline_tokens} tokens, {used.engrams} of {budget.max_engrams} engrams, "
         f"{used.inline_code_chars} of {budget.max_inline_code_chars} characters of code"
     )
-    for problem in answer.problems:
-        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+    yield from _problems(answer.problems)
 
 
 def _inbox(answer: InboxAnswer) -> Iterator[str]:
@@ -254,8 +254,18 @@ def _inbox(answer: InboxAnswer) -> Iterator[str]:
 def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
     by = "a grant" if answer.granted else f"turn {answer.turn}"
     yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
-    for problem in answer.problems:
+    yield from _problems(answer.problems)
+
+
+def _problems(problems: list[dict[str, Any]]) -> Iterator[str]:
+    """What something would be refused with, and where, and what to do about it."""
+    for problem in problems:
         yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+        facts = [f"{name}: {safe(str(problem[name]))}" for name in ("field", "line") if problem.get(name) is not None]
+        if facts:
+            yield dim("  " + "   ".join(facts))
+        if problem.get("hint"):
+            yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
 
 
 def _brief(answer: BriefAnswer) -> Iterator[str]:
@@ -265,8 +275,8 @@ def _brief(answer: BriefAnswer) -> Iterator[str]:
 
 
 def _confirmed(answer: Confirmed) -> Iterator[str]:
-    others = "1 line of agents" if answer.votes == 1 else f"{answer.votes} lines of agents"
-    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}; {others} behind it."
+    lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
+    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
 
 
 def _forgotten(answer: Forgotten) -> Iterator[str]:

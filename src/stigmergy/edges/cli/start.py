@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -11,6 +12,10 @@ from stigmergy.edges.cli.command import Command
 from stigmergy.edges.cli.screen import dim, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from stigmergy.edges.client import Way
+    from stigmergy.errors import StigmergyError
 
 
 def init(entry: Entry) -> Command:
@@ -39,5 +44,17 @@ def mcp(entry: Entry) -> Command:
 
 def _mcp(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.edges.mcp import serve_stdio
+    from stigmergy.errors import StigmergyError
+    from stigmergy.operations import Credential
 
-    serve_stdio(session.way, session.credential())
+    try:
+        credential = session.credential()
+        open_bus: Callable[[], Way] = session.way
+    except StigmergyError as refusal:
+        # Clients show what a tool answers and hide what a program dies of.
+        credential, open_bus = Credential(), partial(_refuse, refusal)
+    serve_stdio(open_bus, credential)
+
+
+def _refuse(refusal: StigmergyError) -> NoReturn:
+    raise refusal

@@ -32,11 +32,11 @@ COMMANDS: dict[str, Entry] = {
         'stig put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
     ),
     "query": Entry(
-        KNOW, "Find what the team knows: by words, by keys, or the newest.", "stig query refund approval --kind risk"
+        KNOW, "Find what the team knows: by words, or the newest.", "stig query refund approval --kind risk"
     ),
     "deref": Entry(
         KNOW,
-        "Pull the lines behind a pointer, within a budget, with the digest that proves them.",
+        "Read what a pointer points at, within a budget.",
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
@@ -86,12 +86,12 @@ COMMANDS: dict[str, Entry] = {
     "grant issue": Entry(
         TEAM,
         "Let a child read more than its turn allows.",
-        "stig grant issue coder repo:src/refunds.py#L1-L200@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --cap-tokens 500",
+        "stig grant issue coder src/refunds.py:1-200 --cap-tokens 500",
     ),
     "grant ask": Entry(
         TEAM,
         "Ask your parent to let you read more.",
-        'stig grant ask repo:src/refunds.py@4f1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c --reason "To check the limit"',
+        'stig grant ask src/refunds.py --reason "To check the limit"',
     ),
     "grant check": Entry(
         TEAM,

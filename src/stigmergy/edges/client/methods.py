@@ -50,7 +50,7 @@ class Methods(ABC):
             text: Lines of a file, as they were pasted
             path: Their path, its end, or a file's name
             revision: The commit to look in; HEAD unless said
-            snapshot: Look at the files as they lie on disk, and keep them
+            snapshot: Look at uncommitted lines too
         """
         return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
 
@@ -65,7 +65,7 @@ class Methods(ABC):
         max_tokens: int | None = None,
         cursor: str | None = None,
     ) -> QueryAnswer:
-        """Find what the team knows: by words, by keys, or the newest.
+        """Find what the team knows: by words, or the newest.
 
         Args:
             q: Free text
@@ -101,7 +101,7 @@ class Methods(ABC):
 
         Args:
             role: Another role's brief; your own unless said
-            since: Show what changed after this version
+            since: Only what changed after this version
             max_tokens: The answer is never larger
             idempotency_key: Repeats under the same key are answered, not done again
         """
@@ -152,10 +152,10 @@ class Methods(ABC):
         """Put one claim on the bus, anchored to pointers.
 
         Args:
-            claim: One to three sentences, at most 500 characters
+            claim: 1-3 sentences, at most 500 characters
             kind: What sort of claim it is
             pointers: Where the evidence is, pinned
-            at: Evidence the easy way: path:10-20, stamped at HEAD
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
             confidence: How sure, 0 to 1
             ttl: How long it lives: PT6H, P7D
             scope: How far it is seen
@@ -189,11 +189,11 @@ class Methods(ABC):
         """Put what was looked up for an agent, and keep where it was found.
 
         Args:
-            claim: One to three sentences, at most 500 characters
+            claim: 1-3 sentences, at most 500 characters
             source: Where it was found: by retrieval, or in the memory
             kind: What sort of claim it is
             pointers: Where the evidence is, pinned
-            at: Evidence the easy way: path:10-20, stamped at HEAD
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
             confidence: How sure, 0 to 1
             ttl: How long it lives: PT6H, P7D
             scope: How far it is seen
@@ -228,7 +228,7 @@ class Methods(ABC):
         budget_token: str | None = None,
         idempotency_key: str | None = None,
     ) -> DerefAnswer:
-        """Pull the lines behind a pointer, within a budget, with the digest that proves them.
+        """Read what a pointer points at, within a budget.
 
         Args:
             pointer: A pointer, or its ref alone
@@ -417,7 +417,7 @@ class Methods(ABC):
         """Report to your parent: engrams, pointers and a short answer.
 
         Args:
-            text: The message in its form, as YAML or JSON
+            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
             budget_token: A grant that allows inline code
             idempotency_key: Repeats under the same key are answered, not done again
         """

@@ -20,9 +20,9 @@ _JSON: Headers = [(b"content-type", b"application/json"), _NO_STORE, _NO_SNIFFIN
 _PROBLEM: Headers = [(b"content-type", b"application/problem+json"), _NO_STORE, _NO_SNIFFING]
 
 
-async def send_json(send: Send, body: bytes) -> None:
+async def send_json(send: Send, body: bytes, status: int = 200) -> None:
     """Answer with JSON that nobody keeps."""
-    await _send(send, 200, _JSON, body)
+    await _send(send, status, _JSON, body)
 
 
 async def send_problem(scope: Scope, receive: Receive, send: Send, error: StigmergyError) -> None:

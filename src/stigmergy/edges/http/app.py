@@ -13,8 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stigmergy.edges.http.answers import File, Headers, send_json
 from stigmergy.edges.http.calls import Endpoint, route_of
-from stigmergy.edges.http.events import EVENTS, EventStreams
+from stigmergy.edges.http.events import EventStreams
+from stigmergy.edges.http.events_entry import EVENTS
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
+from stigmergy.edges.http.mcp import METHODS, McpEndpoint
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.sessions import Codes, session_operations
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
@@ -43,7 +45,12 @@ _PAGE_HEADERS: Headers = [
 
 
 def create_app(
-    gateway: Gateway, *, port: int, codes: Codes | None = None, streams: EventStreams | None = None
+    gateway: Gateway,
+    *,
+    port: int,
+    codes: Codes | None = None,
+    streams: EventStreams | None = None,
+    mcp: McpEndpoint | None = None,
 ) -> Starlette:
     """The application that offers a project on a port of this machine; `app.state.codes` makes codes for the page."""
     codes = codes or Codes()
@@ -59,11 +66,14 @@ def create_app(
         methods[path] = {"GET": file}
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
+    mcp = mcp or McpEndpoint(gateway)
+    methods["/mcp"] = dict.fromkeys(METHODS, mcp)
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
     paths = sorted(methods, key=lambda path: (path.count("{"), path))
     app = Starlette(
         routes=[Route(path, Place(methods[path])) for path in paths],
         middleware=[Middleware(Guard, port=port)],
+        lifespan=mcp.running,
     )
     app.router.redirect_slashes = False
     app.router.default = nothing_here

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stigmergy.edges.http.app import create_app
 from stigmergy.edges.http.events import HANG_UP, EventStreams
+from stigmergy.edges.http.mcp import McpEndpoint
 from stigmergy.edges.http.sessions import Codes
 from stigmergy.operations import Gateway
 
@@ -23,10 +24,12 @@ DRAIN_SECONDS = 5
 class Server(uvicorn.Server):
     """A server that tells when it takes requests, and ends without raising the signal that ended it."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None] | None, streams: EventStreams) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None] | None, *endless: EventStreams | McpEndpoint
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self._streams = streams
+        self._endless = endless
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
@@ -35,8 +38,9 @@ class Server(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let every event stream end, since none would by itself, and finish what is under way."""
-        self._streams.close()
+        """Let what would not end by itself end, and finish what is under way."""
+        for each in self._endless:
+            each.close()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -72,20 +76,20 @@ def make_server(
     address, port = sock.getsockname()[:2]
     if not ip_address(address).is_loopback:
         raise ValueError(f"{address} is not a loopback address")
-    streams = streams or EventStreams(gateway)
+    streams, mcp = streams or EventStreams(gateway), McpEndpoint(gateway)
     config = uvicorn.Config(
-        create_app(gateway, port=port, codes=codes, streams=streams),
+        create_app(gateway, port=port, codes=codes, streams=streams, mcp=mcp),
         loop="uvloop",
         http=Connection,
         ws="none",
-        lifespan="off",
+        lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Server(config, on_ready, streams)
+    return Server(config, on_ready, streams, mcp)
 
 
 def serve(

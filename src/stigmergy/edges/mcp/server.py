@@ -1,123 +1,146 @@
-"""The bus as an MCP server on standard input and output."""
+"""The protocol's server: the tools, the resources, and how long clients may keep what they were told."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
-import msgspec
 from anyio import to_thread
 from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
 from mcp.server.stdio import stdio_server
-from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
-
-from stigmergy.edges.mcp.tools import SPEAK_AS, tool_operations, tools
-from stigmergy.edges.mcp.wire import Lines, take_stdin, tell
-from stigmergy.errors import BudgetExceeded, DerefDenied, FieldType, FieldValue, Internal, StigmergyError
-from stigmergy.operations import Credential, Operation, to_request
-from stigmergy.version import __version__
-
-log = logging.getLogger(__name__)
-
-INSTRUCTIONS = (
-    "What the team knows. Query before you work; put what you learn, pointing at the lines that show it. "
-    "`as` names the descendant you speak for."
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
 )
 
+from stigmergy.edges.mcp.calls import Bus, Calls, StartedAs
+from stigmergy.edges.mcp.resources import RESOURCES
+from stigmergy.edges.mcp.tools import tools
+from stigmergy.edges.mcp.wire import Lines, take_stdin
+from stigmergy.errors import Internal, StigmergyError
+from stigmergy.operations import Credential
+from stigmergy.version import __version__
 
-_PREFIXED = (BudgetExceeded.code, DerefDenied.code)
-"""Refusals the LESS tools have a name of their own for."""
+INSTRUCTIONS = (
+    "What the team knows. Read the brief and query before you work; put what you learn, pointing at the lines that "
+    "show it. `as` names the descendant you speak for."
+)
+
+LISTS_KEPT_MS = 3_600_000
+"""What is offered changes with the version of this program only, and is the same for everybody."""
+
+Context = ServerRequestContext[Any]
+Page = PaginatedRequestParams | None
 
 
-class Bus(Protocol):
-    """What tools are called on: a gateway, or something that speaks to one."""
+def make_server(
+    open_bus: Callable[[], Bus],
+    who: Callable[[Context], Credential],
+    refused: Callable[[Context, str, StigmergyError], None] = lambda context, operation, refusal: None,
+) -> Server[Any]:
+    """The server; `who` says whose call it is, `refused` is told of every refusal."""
+    calls = Calls(open_bus)
 
-    def call(self, operation: Operation[Any, Any], request: Any, credential: Credential) -> Any:
-        """Carry out an operation for whoever the credential shows."""
-        ...
+    async def list_tools(context: Context, params: Page) -> ListToolsResult:
+        return ListToolsResult(tools=list(tools().values()))
 
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        def call() -> dict[str, Any]:
+            def note(operation: str, refusal: StigmergyError) -> None:
+                refused(context, operation, refusal)
 
-class Tools:
-    """Answers tool calls; the bus is opened with the first one, and again until it opens."""
+            return calls.tool(params.name, params.arguments or {}, who(context), note)
 
-    def __init__(self, open_bus: Callable[[], Bus], credential: Credential) -> None:
-        self._open_bus = open_bus
-        self._credential = credential
-        self._bus: Bus | None = None
-        self._opening = threading.Lock()
+        return CallToolResult.model_validate(await to_thread.run_sync(call))
 
-    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool call: the operation's answer, or the problem with it."""
+    async def list_resources(context: Context, params: Page) -> ListResourcesResult:
+        fixed = [each for each in RESOURCES if not each.is_template]
+        return ListResourcesResult(
+            resources=[
+                Resource(uri=each.uri, name=each.operation, title=each.title, mime_type=each.media_type)
+                for each in fixed
+            ]
+        )
+
+    async def list_templates(context: Context, params: Page) -> ListResourceTemplatesResult:
+        families = [each for each in RESOURCES if each.is_template]
+        return ListResourceTemplatesResult(
+            resource_templates=[
+                ResourceTemplate(
+                    uri_template=each.uri, name=each.operation, title=each.title, mime_type=each.media_type
+                )
+                for each in families
+            ]
+        )
+
+    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        uri = str(params.uri)
         try:
-            return tell(self._call(name, dict(arguments)), is_error=False)
+            text, media_type, ttl_ms = await to_thread.run_sync(calls.resource, uri, who(context))
         except StigmergyError as refusal:
-            return tell(_as_less_says(name, refusal.problem()), is_error=True)
-        except Exception:
-            log.exception("%s failed", name)
-            return tell(Internal().problem(), is_error=True)
+            refused(context, "resource", refusal)
+            code = INVALID_PARAMS if refusal.status < Internal.status else INTERNAL_ERROR
+            raise MCPError(code, refusal.detail, refusal.problem()) from None
+        contents = TextResourceContents(uri=uri, mime_type=media_type, text=text)
+        return ReadResourceResult(contents=[contents], ttl_ms=ttl_ms, cache_scope="private")
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        operation = tool_operations().get(name)
-        if operation is None:
-            raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
-        bus = self._opened()
-        credential = self._credential
-        if SPEAK_AS in arguments:
-            speak_as = arguments.pop(SPEAK_AS)
-            if not isinstance(speak_as, str):
-                raise FieldType("Expected the name of an agent.", field=SPEAK_AS)
-            credential = msgspec.structs.replace(credential, speak_as=speak_as)
-        request = to_request(arguments, operation.request)
-        answer: dict[str, Any] = msgspec.to_builtins(bus.call(operation, request, credential))
-        return answer
-
-    def _opened(self) -> Bus:
-        with self._opening:
-            if self._bus is None:
-                self._bus = self._open_bus()
-            return self._bus
-
-
-def _as_less_says(tool: str, problem: dict[str, Any]) -> dict[str, Any]:
-    """The problem, under the name that the specification of the LESS tools gives it."""
-    if tool.startswith("less_") and problem["code"] in _PREFIXED:
-        return {**problem, "code": f"LESS_{problem['code']}"}
-    return problem
-
-
-def make_server(open_bus: Callable[[], Bus], credential: Credential) -> Server[Any]:
-    """The protocol's server, with every tool."""
-    answering = Tools(open_bus, credential)
-
-    async def list_tools(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=list(tools()))
-
-    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        result = await to_thread.run_sync(answering.call, params.name, params.arguments or {})
-        return CallToolResult.model_validate(result)
-
+    listed = CacheHint(ttl_ms=LISTS_KEPT_MS, scope="public")
     return Server(
         "stigmergy",
         version=__version__,
         instructions=INSTRUCTIONS,
+        cache_hints={
+            "server/discover": listed,
+            "tools/list": listed,
+            "resources/list": listed,
+            "resources/templates/list": listed,
+        },
+        get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
     )
 
 
-def serve_stdio(open_gateway: Callable[[], Bus], credential: Credential) -> None:
-    """Serve until standard input ends; works before there is a project, and then says how to make one."""
-    with suppress(KeyboardInterrupt):
-        anyio.run(_serve, make_server(open_gateway, credential))
+def serve_stdio(open_bus: Callable[[], Bus], credential: Credential) -> None:
+    """Serve until standard input ends; works before there is a project, and then says how to make one.
+
+    A credential that names whom to speak as makes that agent the one who is served.
+    """
+    name = credential.speak_as
+    opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
+
+    def open_as() -> Bus:
+        bus = open_bus()
+        return bus if name is None else StartedAs(bus, opener, name)
+
+    try:
+        with suppress(KeyboardInterrupt):
+            anyio.run(_serve, make_server(open_as, lambda context: opener))
+    except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # the client is gone, and what it was not told it can ask again
 
 
 async def _serve(server: Server[Any]) -> None:
-    lines = Lines(take_stdin())
-    # The SDK only iterates over what it is given for standard input.
-    async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
-        lines.answer_to(write)
-        await server.run(read, write, server.create_initialization_options())
+    async with Lines(take_stdin()) as lines:
+        # The SDK only iterates over what it is given for standard input.
+        async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
+            lines.answer_to(write)
+            await server.run(read, write, server.create_initialization_options())

@@ -1,4 +1,8 @@
-"""The tools agents see: made from the declared operations, with schemas as small as they can be said."""
+"""The tools agents see: made from the declared operations, with schemas as small as they can be said.
+
+An agent pays for every word of this list, in every conversation. A field that has a good default is taken but not
+shown, a name that says enough is not explained, and a limit is named when something is refused for it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +17,34 @@ from stigmergy.operations import OPERATIONS, Operation
 SPEAK_AS = "as"
 
 _NOT_SHOWN = {
-    "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys"}),
-    "query_engrams": frozenset({"scope", "cursor"}),
+    "anchor_text": frozenset({"revision"}),
+    "brief": frozenset({"role", "max_tokens"}),
     "catalog_list_by_lane": frozenset({"cursor"}),
+    "issue_grant": frozenset({"uses", "expires_in", "intended_use", "inline_code_chars"}),
+    "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys", "tags", "ttl", "scope", "pointers"}),
+    "send_message": frozenset({"budget_token"}),
+    "query_engrams": frozenset({"scope", "cursor", "keys", "max_tokens"}),
+    "request_deref": frozenset({"intended_use"}),
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
-_NAMED_WELL = frozenset({"kind", "scope", "q", "keys", "k", "tags", "max_tokens", "name", "lane", SPEAK_AS})
-"""Fields whose names say what an agent has to know; `as` is explained once, in the server's instructions."""
+_EXPLAINED = {
+    "anchor_text": frozenset({"snapshot"}),
+    "put_engram": frozenset({"claim", "at"}),
+    "send_message": frozenset({"text"}),
+}
+"""Fields whose names do not say all an agent has to know; `as` is explained once, in the server's instructions."""
+
+_LISTED = {"put_engram": frozenset({"kind"})}
+"""Fields whose values are listed; elsewhere the same names hold the same values."""
 
 _SAYS_LITTLE = frozenset(
     {"title", "default", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum", "maximum"}
 )
-"""What the gateway checks and names when it refuses; an agent pays for every word of a schema, every time."""
+"""What the gateway checks and names when it refuses."""
+
+_KEEPS_FILES = frozenset({"anchor_text"})
+"""Operations that leave the store as it is and can still write: a snapshot goes into the repository, under a ref."""
 
 _REF = "#/$defs/"
 
@@ -38,9 +57,9 @@ def tool_operations() -> dict[str, Operation[Any, Any]]:
 
 
 @cache
-def tools() -> tuple[Tool, ...]:
-    """The tools, always in the same order."""
-    return tuple(_tool(operation) for operation in tool_operations().values())
+def tools() -> dict[str, Tool]:
+    """The tools by name, always in the same order."""
+    return {name: _tool(operation) for name, operation in tool_operations().items()}
 
 
 def _tool(operation: Operation[Any, Any]) -> Tool:
@@ -54,23 +73,33 @@ def _tool(operation: Operation[Any, Any]) -> Tool:
 
 
 def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
-    """Only what differs from the protocol's defaults, which are: writes, destroys, not idempotent, open world."""
-    if not operation.writes:
+    """What a tool does to the world, where it is not what the protocol assumes: writes, destroys, not idempotent, open.
+
+    What HTTP offers as a GET is a read here too. Of a read, only that can be said.
+    """
+    method = operation.route.method if operation.route else None
+    if method == "GET" or not (operation.writes or operation.name in _KEEPS_FILES):
         return ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    if operation.route is not None and operation.route.method == "DELETE":
-        return ToolAnnotations(idempotent_hint=True, open_world_hint=False)
-    return ToolAnnotations(destructive_hint=False, open_world_hint=False)
+    return ToolAnnotations(
+        destructive_hint=None if method == "DELETE" else False,
+        idempotent_hint=True if method == "DELETE" or not operation.writes else None,
+        open_world_hint=False,
+    )
 
 
 def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
     _, definitions = msgspec.json.schema_components([operation.request], ref_template=_REF + "{name}")
     whole = definitions[operation.request.__name__]
     hidden = _NOT_SHOWN.get(operation.name, frozenset())
-    shown = {name: field for name, field in whole["properties"].items() if name not in hidden}
-    properties = {name: _small(field, definitions) for name, field in shown.items()} | {SPEAK_AS: {"type": "string"}}
-    for name in _NAMED_WELL & properties.keys():
-        properties[name].pop("description", None)
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    explained, listed = (table.get(operation.name, frozenset()) for table in (_EXPLAINED, _LISTED))
+    properties = {}
+    for name, field in whole["properties"].items():
+        if name not in hidden:
+            small = _small(field, definitions)
+            dropped = {"description"} - ({"description"} if name in explained else set())
+            dropped |= {"enum"} - ({"enum"} if name in listed else set())
+            properties[name] = {key: value for key, value in small.items() if key not in dropped}
+    schema: dict[str, Any] = {"type": "object", "properties": properties | {SPEAK_AS: {"type": "string"}}}
     if whole["required"]:
         schema["required"] = whole["required"]
     return schema
@@ -78,7 +107,7 @@ def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
 
 def _small(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """A schema without references and without what says little: of several forms the simplest, of an object inside
-    only what it needs.
+    only that it is one.
     """
     if "$ref" in schema:
         return _small({**definitions[schema["$ref"].removeprefix(_REF)], "description": ""}, definitions)
@@ -89,8 +118,7 @@ def _small(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
         return _small({**(texts or choices)[0], **rest}, definitions)
     shown = {name: value for name, value in schema.items() if name not in _SAYS_LITTLE and value not in ("", [])}
     if "properties" in shown:
-        needed = shown.pop("required", ())
-        shown["properties"] = {name: _small(shown["properties"][name], definitions) for name in needed}
+        return {"type": "object"}
     if "enum" in shown:
         shown["type"] = "string"  # some clients refuse a list of values that does not say it
     if "items" in shown:

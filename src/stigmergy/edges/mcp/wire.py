@@ -14,14 +14,13 @@ import anyio
 import msgspec
 from anyio import from_thread, lowlevel
 from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
+from mcp.types import PARSE_ERROR, JSONRPCError, JSONRPCResponse
 
 from stigmergy.core import read_json
 from stigmergy.errors import BodyTooLarge, StigmergyError
 
 MAX_LINE = 1024 * 1024
 
-_PARSE_ERROR = -32700
 _TOOL_CALL = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,80}")\s*,\s*"method"\s*:\s*"tools/call"'
 )
@@ -36,15 +35,16 @@ def take_stdin() -> BinaryIO:
     return os.fdopen(ours, "rb")
 
 
-def tell(value: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
-    """The result of a tool call: the same object as structure, and as text for clients that know only that."""
-    text = msgspec.json.encode(value).decode()
-    return {
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": value,
-        "isError": is_error,
-        "resultType": "complete",
-    }
+def tell(value: dict[str, Any] | str, *, is_error: bool = False) -> dict[str, Any]:
+    """The result of a tool call: an object as structure, and as text for clients that know only that; prose as text.
+
+    Clients that know structure show a model nothing else, so prose must come without any.
+    """
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    told: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": is_error, "resultType": "complete"}
+    if not isinstance(value, str):
+        told["structuredContent"] = value
+    return told
 
 
 class Lines:
@@ -61,6 +61,15 @@ class Lines:
         """Where the answers to refused lines go."""
         self._out = out
         self._has_out.set()
+
+    async def __aenter__(self) -> Lines:
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        """Take no more lines; the thread that reads them is told before the loop it speaks to is gone."""
+        self._receiver.close()
+        with anyio.CancelScope(shield=True):
+            await lowlevel.checkpoint()
 
     def __aiter__(self) -> Lines:
         return self
@@ -104,15 +113,22 @@ class Lines:
 
     async def _refuse(self, line: bytes, refusal: StigmergyError) -> None:
         await self._has_out.wait()
-        problem = refusal.problem()
-        call = _call_id(line)
-        answer: JSONRPCResponse | JSONRPCError
-        if call is not None:
-            answer = JSONRPCResponse(jsonrpc="2.0", id=call, result=tell(problem, is_error=True))
-        else:
-            error = ErrorData(code=_PARSE_ERROR, message=refusal.title, data=problem)
-            answer = JSONRPCError(jsonrpc="2.0", id=None, error=error)
-        await self._out.send(SessionMessage(answer))
+        answer, is_call = refused(line, refusal)
+        model = JSONRPCResponse if is_call else JSONRPCError
+        await self._out.send(SessionMessage(model.model_validate(answer)))
+
+
+def refused(text: bytes, refusal: StigmergyError) -> tuple[dict[str, Any], bool]:
+    """What is answered to something the protocol is not shown, and whether it was a tool call, if one can tell.
+
+    A call is answered with the problem as its result, which is what a model reads.
+    """
+    problem = refusal.problem()
+    call = _call_id(text)
+    if call is not None:
+        return {"jsonrpc": "2.0", "id": call, "result": tell(problem, is_error=True)}, True
+    error = {"code": PARSE_ERROR, "message": refusal.title, "data": problem}
+    return {"jsonrpc": "2.0", "id": None, "error": error}, False
 
 
 def _call_id(line: bytes) -> int | str | None:

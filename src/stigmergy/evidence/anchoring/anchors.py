@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +51,16 @@ class Anchors:
             return []
         return self._index.using(commit, lambda: self._recognise(text, commit))
 
+    def strangers(self, texts: Iterable[str], *, revision: str | None = None) -> set[str]:
+        """Those of the texts in which there is nothing to recognise, told for all of them at once."""
+        lines = {text: _informative(text) for text in texts}
+        try:
+            commit = self._index.commit(self._repositories.select(), revision)
+        except (NoRepository, RevisionNotFound):
+            return set(lines)
+        known = self._index.using(commit, lambda: self._index.known(chain.from_iterable(lines.values())))
+        return {text for text, forms in lines.items() if forms.isdisjoint(known)}
+
     def close(self) -> None:
         """Let go of the cache."""
         self._index.close()
@@ -88,3 +100,9 @@ class Anchors:
                 taken.update(range(window.first, window.last + 1))
                 found.append(Recognised(*with_fences(text, spots, window), pointer))
         return found
+
+
+def _informative(text: str) -> set[str]:
+    """Every form of every line of a text that could be looked up."""
+    spots = split_spots(text) + (split_spots(text, escaped=True) if has_escapes(text) else [])
+    return {form for spot in spots for form in spot.forms if is_informative(form)}

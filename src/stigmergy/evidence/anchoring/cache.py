@@ -76,6 +76,11 @@ class LineCache:
         asked = "SELECT count(*) FROM (SELECT 1 FROM line WHERE hash = ? LIMIT ?)"
         return int(self._do(lambda db: db.execute(asked, (line, limit)).get))
 
+    def known(self, lines: Sequence[int]) -> set[int]:
+        """Those of the lines that any blob holds."""
+        asked = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM line WHERE hash = value)"
+        return self._do(lambda db: {value for (value,) in db.execute(asked, (f"[{','.join(map(str, lines))}]",))})
+
     def blobs(self, line: int) -> list[str]:
         """The blobs that hold a line."""
         asked = "SELECT oid FROM line JOIN blob ON blob.id = line.blob WHERE hash = ?"

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from stigmergy.core import is_hex
+from stigmergy.core import Memo, is_hex
 from stigmergy.evidence.anchoring.cache import CacheLost, LineCache
 from stigmergy.evidence.anchoring.lines import Text, hash_line, hash_lines
 from stigmergy.evidence.pointers import GitRepository
-from stigmergy.evidence.pointers.memo import Memo
 
 MAX_BLOB = 1024 * 1024
 """Larger files are not looked into."""
@@ -80,6 +79,11 @@ class Index:
     def count(self, line: str) -> int:
         """How many blobs of all that were ever read hold a line."""
         return self._cache.count(hash_line(line), RARE)
+
+    def known(self, lines: Iterable[str]) -> set[str]:
+        """Those of the lines that any blob holds of all that were ever read."""
+        hashes = {hash_line(line): line for line in lines}
+        return {hashes[found] for found in self._cache.known(list(hashes))}
 
     def holders(self, commit: Commit, line: str) -> list[str]:
         """The paths of a commit whose files hold a line, sorted."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stigmergy.core import is_hex
+from stigmergy.core import Memo, is_hex
 from stigmergy.errors import ArtifactAmbiguous, ArtifactNotFound, ContentTooLarge, FileNotFound
 from stigmergy.evidence.pointers.addresses import ArtifactAddress, BodyAddress
 from stigmergy.evidence.pointers.git import MAX_CONTENT, Blob, GitRepository
 from stigmergy.evidence.pointers.headings import Section, pick_section, read_sections
-from stigmergy.evidence.pointers.memo import Memo
 from stigmergy.evidence.pointers.repo import Repositories
 from stigmergy.evidence.pointers.resolve import Content
 

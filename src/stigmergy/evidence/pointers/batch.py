@@ -19,6 +19,8 @@ from typing import NamedTuple
 from stigmergy.core import is_hex
 from stigmergy.errors import ContentTooLarge, GitTrouble, ObjectDamaged
 
+AT_ONCE = 256
+"""Objects asked for in one breath: their ids fit into a pipe, so that neither side waits for the other."""
 _CHUNK = 65_536
 
 
@@ -57,14 +59,31 @@ class Batch:
             return None
         with self._lock:
             found = self._ask(object_id, cap)
-        if found is None:
-            return None
-        framed = hashlib.new("sha1" if len(object_id) == 40 else "sha256", usedforsecurity=False)
-        framed.update(b"%s %d\0" % (found.kind.encode(), len(found.data)))
-        framed.update(found.data)
-        if framed.hexdigest() != object_id:
-            raise ObjectDamaged(f"Object {object_id} of the repository does not have the hash it is stored under.")
-        return found
+        return _checked(object_id, found)
+
+    def read_each(self, object_ids: Sequence[str], cap: int, take: Callable[[str, GitObject], None]) -> None:
+        """Hand over several objects, one after the other, asked for in one breath; those that are absent are left out.
+
+        For looking ahead: at the first trouble it gives up.
+        """
+        wanted = [each for each in object_ids if is_hex(each, 40, 64)][:AT_ONCE]
+        with self._lock:
+            deadline = time.monotonic() + self._timeout
+            process = self._process or self._start()
+            try:
+                source = self._write(process, wanted)
+                rest = b""
+                for object_id in wanted:
+                    said, rest = self._answer(source, object_id, cap, deadline, rest)
+                    found = _checked(object_id, said)
+                    if found is not None:
+                        take(object_id, found)
+                _check_silent(rest)
+            except BaseException as problem:
+                self._stop()
+                if isinstance(problem, OSError | ValueError):
+                    raise GitTrouble("Git stopped while it was reading objects.") from None
+                raise
 
     def close(self) -> None:
         """End git; a later read starts it again."""
@@ -95,16 +114,28 @@ class Batch:
     def _converse(
         self, process: subprocess.Popen[bytes], object_id: str, cap: int, deadline: float
     ) -> GitObject | None:
+        source = self._write(process, [object_id])
+        found, rest = self._answer(source, object_id, cap, deadline)
+        _check_silent(rest)
+        return found
+
+    @staticmethod
+    def _write(process: subprocess.Popen[bytes], object_ids: Sequence[str]) -> int:
+        """Ask for objects; where the answers will come from."""
         assert process.stdin and process.stdout  # noqa: S101, PT018 - both are pipes
-        os.write(process.stdin.fileno(), object_id.encode() + b"\n")
-        source = process.stdout.fileno()
-        seen = self._more(source, deadline)
+        os.write(process.stdin.fileno(), "".join(f"{each}\n" for each in object_ids).encode())
+        return process.stdout.fileno()
+
+    def _answer(
+        self, source: int, object_id: str, cap: int, deadline: float, seen: bytes = b""
+    ) -> tuple[GitObject | None, bytes]:
+        """What git has to say about one object, and what it has said beyond that."""
         while (end := seen.find(b"\n")) < 0:
             seen += self._more(source, deadline)
         header = seen[:end].split(b" ")
         if len(header) != 3:
-            if header[-1] in (b"missing", b"ambiguous") and len(seen) == end + 1:
-                return None
+            if header[-1] in (b"missing", b"ambiguous"):
+                return None, seen[end + 1 :]
             raise OSError("git speaks out of turn")
         size = int(header[2])
         if size > cap:
@@ -116,12 +147,9 @@ class Batch:
                 parts.append(self._more(source, deadline))
                 have += len(parts[-1])
             seen = b"".join(parts)
-        if len(seen) != want:
-            raise OSError("git speaks out of turn")
         # A short id or a name that looks like one can lead git elsewhere; then it is not what was asked for.
-        if header[0] != object_id.encode():
-            return None
-        return GitObject(header[1].decode(), seen[end + 1 : -1])
+        found = GitObject(header[1].decode(), seen[end + 1 : want - 1]) if header[0] == object_id.encode() else None
+        return found, seen[want:]
 
     def _more(self, source: int, deadline: float) -> bytes:
         if not self._poll.poll(max(0.0, (deadline - time.monotonic()) * 1000)):
@@ -165,6 +193,23 @@ class Batch:
             self._ending.detach()
             process.returncode = 0
             _close_pipes(process)
+
+
+def _checked(object_id: str, found: GitObject | None) -> GitObject | None:
+    """The object, if its bytes hash to its id."""
+    if found is None:
+        return None
+    framed = hashlib.new("sha1" if len(object_id) == 40 else "sha256", usedforsecurity=False)
+    framed.update(b"%s %d\0" % (found.kind.encode(), len(found.data)))
+    framed.update(found.data)
+    if framed.hexdigest() != object_id:
+        raise ObjectDamaged(f"Object {object_id} of the repository does not have the hash it is stored under.")
+    return found
+
+
+def _check_silent(rest: bytes) -> None:
+    if rest:
+        raise OSError("git speaks out of turn")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,11 +7,12 @@ at a path of a commit is proved to be there. Commits and trees are remembered, s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.core import is_hex
+from stigmergy.core import Memo, is_hex
 from stigmergy.errors import (
     FileNotFound,
     GitTrouble,
@@ -22,9 +23,9 @@ from stigmergy.errors import (
     PointerRevision,
     RepositoryRefused,
     RevisionNotFound,
+    StigmergyError,
 )
-from stigmergy.evidence.pointers.batch import Batch
-from stigmergy.evidence.pointers.memo import Memo
+from stigmergy.evidence.pointers.batch import Batch, GitObject
 from stigmergy.evidence.pointers.process import Done, git_command, git_environment, run_git
 from stigmergy.evidence.pointers.snapshot import take_snapshot
 
@@ -69,12 +70,23 @@ class GitRepository:
 
     def read(self, revision: str, path: str) -> Blob:
         """The file at a path of a commit."""
-        place = (revision, path)
-        blob_id = self._places.get(place)
-        if blob_id is None:
-            blob_id = self._locate(revision, path)
-            self._places.put(place, blob_id)
+        blob_id = self._place(revision, path)
         return Blob(blob_id, self.blob(blob_id))
+
+    def read_each(self, places: Iterable[tuple[str, str]], take: Callable[[tuple[str, str], Blob], None]) -> None:
+        """Hand over the files at several places, each revision and path; what cannot be read is left out."""
+        wanted: dict[str, list[tuple[str, str]]] = {}
+        for place in places:
+            with suppress(StigmergyError):
+                wanted.setdefault(self._place(*place), []).append(place)
+
+        def found(blob_id: str, data: GitObject) -> None:
+            for place in wanted[blob_id] if data.kind == "blob" else ():
+                take(place, Blob(blob_id, data.data))
+
+        with suppress(StigmergyError):
+            self._check_borrowing()
+            self._batch.read_each(list(wanted), self.cap, found)
 
     def check_commit(self, revision: str) -> None:
         """Refuse a revision that is not a commit of this repository."""
@@ -210,6 +222,14 @@ class GitRepository:
     def git_pid(self) -> int | None:
         """The process id of the running git, for those who watch it."""
         return self._batch.pid
+
+    def _place(self, revision: str, path: str) -> str:
+        """The id of the blob at a path, looked up once."""
+        blob_id = self._places.get((revision, path))
+        if blob_id is None:
+            blob_id = self._locate(revision, path)
+            self._places.put((revision, path), blob_id)
+        return blob_id
 
     def _locate(self, revision: str, path: str) -> str:
         """The id of the blob at a path, each tree on the way checked."""

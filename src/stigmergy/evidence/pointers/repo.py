@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 
 from stigmergy.core import is_hex
-from stigmergy.errors import NoRepository, RepositoryNotFound, SpanNotFound
+from stigmergy.errors import NoRepository, RepositoryNotFound, SpanNotFound, StigmergyError
 from stigmergy.evidence.pointers.addresses import Address, ArtifactAddress, DiffAddress, RepoAddress
-from stigmergy.evidence.pointers.git import GitRepository
+from stigmergy.evidence.pointers.git import Blob, GitRepository
 from stigmergy.evidence.pointers.resolve import Content
 
 
@@ -59,8 +61,32 @@ class RepoResolver:
     def resolve(self, address: RepoAddress) -> Content:
         """The pointed lines with their line ends, or the whole file."""
         blob = self._repositories.select(address.repository).read(address.revision, address.path)
-        data = blob.data if address.lines is None else cut_lines(blob.data, *address.lines)
-        return Content.of(data, blob.id)
+        return _cut(blob, address)
+
+    def resolve_each(self, addresses: Iterable[RepoAddress], take: Callable[[RepoAddress, Content], None]) -> None:
+        """Hand over what several addresses lead to, each file read once; what cannot be read is left out."""
+        named: dict[str | None, dict[tuple[str, str], list[RepoAddress]]] = {}
+        for address in addresses:
+            places = named.setdefault(address.repository, {})
+            places.setdefault((address.revision, address.path), []).append(address)
+        for name, places in named.items():
+            with suppress(StigmergyError):
+                self._repositories.select(name).read_each(places, partial(_take_each, places, take))
+
+
+def _take_each(
+    places: Mapping[tuple[str, str], Iterable[RepoAddress]],
+    take: Callable[[RepoAddress, Content], None],
+    place: tuple[str, str],
+    blob: Blob,
+) -> None:
+    for address in places[place]:
+        with suppress(StigmergyError):
+            take(address, _cut(blob, address))
+
+
+def _cut(blob: Blob, address: RepoAddress) -> Content:
+    return Content.of(blob.data if address.lines is None else cut_lines(blob.data, *address.lines), blob.id)
 
 
 def cut_lines(data: bytes, first: int, last: int) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from stigmergy.core import digest, is_hex
+from stigmergy.core import Memo, digest, is_hex
 from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
@@ -19,7 +19,6 @@ from stigmergy.evidence.pointers.addresses import (
     UrlAddress,
 )
 from stigmergy.evidence.pointers.grammar import check
-from stigmergy.evidence.pointers.memo import Memo
 
 A = TypeVar("A", contravariant=True)
 
@@ -44,6 +43,15 @@ class Resolver(Protocol[A]):
 
     def resolve(self, address: A, /) -> Content:
         """The whole content the address names, or a refusal; `field` is filled in by the caller."""
+        ...
+
+
+@runtime_checkable
+class ResolvesEach(Protocol):
+    """Reads many addresses of one type for less than one by one."""
+
+    def resolve_each(self, addresses: Iterable[Any], take: Callable[[Any, Content], None], /) -> None:
+        """Hand over what each address names; what cannot be read is left out."""
         ...
 
 
@@ -78,6 +86,20 @@ class Evidence:
                 self._digests.put(pointer.ref, found)
         _compare(pointer, found, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
+
+    def look_ahead(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
+        """Find out the digests of many pointers with few reads; `stamp` then knows them, and refuses the others."""
+        asked = {
+            address: pointer.ref
+            for pointer, address in pointers
+            if _never_changes(address) and self._digests.get(pointer.ref) is None
+        }
+        for kind, resolver in self._resolvers.items() if len(asked) > 1 else ():
+            if isinstance(resolver, ResolvesEach):
+                resolver.resolve_each(
+                    [address for address in asked if type(address) is kind],
+                    lambda address, content: self._digests.put(asked[address], content.digest),
+                )
 
     def _resolve(self, address: Address, field: str) -> Content:
         resolver = self._resolvers.get(type(address))

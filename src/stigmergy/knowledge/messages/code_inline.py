@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from stigmergy.knowledge.messages.code_lines import CODE_WORDS, COMMON, LONGEST, score
@@ -83,6 +84,7 @@ def stretch(text: str) -> tuple[int, int] | None:
     return found if best >= ENOUGH_STRETCH else None
 
 
+@lru_cache(maxsize=8192)
 def _word_points(word: str) -> int:
     if not word:
         return 0

@@ -20,6 +20,8 @@ _QUOTE_MARK = re.compile(r"(?:[ \t]{0,3}>[ \t]?(?![>=]))+")
 _COMMENT = re.compile(r"(?:^|[ \t;{}),])(?://|/\*|#[ \t]).*$|^--[ \t].*$")
 _PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+)(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
 
+_MARKS = re.compile(r"[^\w .,\-'’]")
+
 _BLOCK = (
     "def|class|if|elif|else|for|while|try|except|finally|with|async|match|case|switch|do|catch|function|fn|func|sub|"
     "struct|enum|union|interface|impl|trait|module|namespace|begin|unless|loop|template|default|cdef|cpdef|foreach"
@@ -143,6 +145,72 @@ SHAPES: Final = (
 )  # fmt: skip
 FEATURES: Final = (*SHAPES, *COUNTED, *OPENING, *ENDING)
 
+# name → literals of which everything its pattern finds holds at least one, or held it before strings were taken out.
+# On a line without any of them it is not tried; a pattern that is not listed is tried on every line.
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    name: tuple(literals.split())
+    for name, literals in {
+        "call": "(",
+        "empty call": "(",
+        "method call": "(",
+        "operator": "= & | > : + < ? $ [ ]",
+        "spaced assignment": "=",
+        "tight assignment": "=",
+        "comparison": "< > + * / % ^ | &",
+        "subscript": "[",
+        "bracket list": "[",
+        "brace": "{ }",
+        "semicolon": ";",
+        "sigil": "$ % @ & * self.",
+        "constant": "_",
+        "dotted": ".",
+        "tag": "< >",
+        "attribute": "=",
+        "annotated": ":",
+        "arrow": ">",
+        "pointer": "*",
+        "number": "0x [ ( = ,",
+        "long flag": "-",
+        "sql": "E I O V",
+        "tight comma": ",",
+        "string and comma": ",",
+        "directive": "#",
+        "assignment": "=",
+        "key": ":",
+        "quoted key": ":",
+        "string": "\" '",
+        "decorator": "@",
+        "section": "[",
+        "tag first": "<",
+        "prompt": "> . $ %",
+        "call first": "(",
+        "lone call": "(",
+        "pipeline": "|",
+        "closing": ") ] }",
+        "chained": ". & | + ? :",
+        "trace": "\" ' (",
+        "comment": "/ * < - ;",
+        "selector": "{ ,",
+        "field": ":",
+        "ends ;": ";",
+        "ends open": "{ ( [",
+        "ends }": "}",
+        "ends )": ")",
+        "ends );": ")",
+        "ends ],": "]",
+        "ends ,": ",",
+        "ends :": ":",
+        "ends \\": "\\",
+        "ends string": "\" '",
+        "ends sentence": ". ! ?",
+    }.items()
+}
+_LITERALS: Final = frozenset(literal for literals in NEEDED.values() for literal in literals)
+_CHARACTERS: Final = frozenset(literal for literal in _LITERALS if len(literal) == 1)
+_Counted = tuple[str, re.Pattern[str], int]
+_Placed = tuple[str, re.Pattern[str]]
+_LONGER: Final = tuple(sorted(_LITERALS - _CHARACTERS))
+
 
 POINTS: Final[dict[str, int]] = {
     "bias": 4,
@@ -255,14 +323,16 @@ def features(line: str) -> dict[str, int]:
         found["indent 2"] = 1
     if indent >= 4:
         found["indent 4"] = 1
-    opening = _STRING.sub('""', text) if text[0] not in "\"'" else text
-    bare = _STRING.sub('""', text)
+    bare = _STRING.sub('""', text) if '"' in text or "'" in text else text
+    opening = bare if text[0] not in "\"'" else text
     found["strings"] = min(bare.count('""'), 3)
-    uncommented = _COMMENT.sub("", bare).rstrip() if not text.startswith("#") else bare
+    commented = not text.startswith("#") and ("#" in text or "/" in text or text.startswith("--"))
+    uncommented = _COMMENT.sub("", bare).rstrip() if commented else bare
     if uncommented != bare and uncommented:
         found["has comment"] = 1
         bare = uncommented
-    for name, (pattern, cap) in COUNTED.items():
+    counted, openings, endings = _worth_trying(_held(text))
+    for name, pattern, cap in counted:
         count = 0
         for _ in pattern.finditer(bare):
             count += 1
@@ -270,19 +340,46 @@ def features(line: str) -> dict[str, int]:
                 break
         if count:
             found[name] = count
-    for name, pattern in OPENING.items():
+    for name, pattern in openings:
         if pattern.match(opening):
             found[name] = 1
-    for name, pattern in ENDING.items():
-        if pattern.search(bare[-40:]):
+    last = bare[-40:]
+    for name, pattern in endings:
+        if pattern.search(last):
             found[name] = 1
     _shape(bare, found)
     return found
 
 
+def _held(text: str) -> frozenset[str]:
+    return _CHARACTERS.intersection(text).union([literal for literal in _LONGER if literal in text])
+
+
+@lru_cache(maxsize=1024)
+def _worth_trying(held: frozenset[str]) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
+    """The patterns that can find anything in a line that holds just these literals."""
+
+    def possible(name: str) -> bool:
+        return name not in NEEDED or not held.isdisjoint(NEEDED[name])
+
+    return (
+        [(name, pattern, cap) for name, (pattern, cap) in COUNTED.items() if possible(name)],
+        [(name, pattern) for name, pattern in OPENING.items() if possible(name)],
+        [(name, pattern) for name, pattern in ENDING.items() if possible(name)],
+    )
+
+
+@lru_cache(maxsize=8192)
+def _sort_of(word: str) -> tuple[bool, bool, bool]:
+    """Whether a word is plain, a word of programming languages, common."""
+    core = word.strip(",.;:!?\"'()*_’“”")
+    is_code = core in CODE_WORDS
+    return bool(_PLAIN.fullmatch(core)) and "(" not in word[1:] and not is_code, is_code, core.lower() in COMMON
+
+
 def _shape(bare: str, found: dict[str, int]) -> None:
     squeezed = len(bare) - bare.count(" ")
-    marks = sum(not (char.isalnum() or char in " .,_-'’") for char in bare)
+    marks = len(_MARKS.findall(bare))
     for share in (10, 20, 30):
         if marks * 100 >= squeezed * share:
             found[f"dense {share}"] = 1
@@ -297,11 +394,9 @@ def _shape(bare: str, found: dict[str, int]) -> None:
         found["two words"] = 1
     run = longest = plain = common = commas = 0
     for word in words:
-        core = word.strip(",.;:!?\"'()*_’“”")
-        is_plain = bool(_PLAIN.fullmatch(core)) and "(" not in word[1:] and core not in CODE_WORDS
-        if core.lower() in COMMON:
-            common += 1
-        if is_plain or (core in CODE_WORDS and run):
+        is_plain, is_code, is_common = _sort_of(word)
+        common += is_common
+        if is_plain or (is_code and run):
             run += 1
             plain += is_plain
             longest = max(longest, run)

@@ -137,7 +137,7 @@ def _sections(value: Any, kind: MessageKind, sheet: Sheet) -> dict[str, Any]:
 
 def _unknown(written: str, name: str, kind: MessageKind) -> MessageSectionUnknown:
     other = "parent" if kind == "child" else "child"
-    hint = f"{name} is a section of the other kind of message." if name in _SECTIONS[other] else None
+    hint = f"{name} is a section of a {other}'s message." if name in _SECTIONS[other] else None
     return MessageSectionUnknown(
         f"'{written}' is not a section of a {kind}'s message.",
         field=written,

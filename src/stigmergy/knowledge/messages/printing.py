@@ -14,6 +14,8 @@ from stigmergy.knowledge.engrams import DEFAULTS, CheckedEngram
 from stigmergy.knowledge.messages.values import ChildMessage, Message
 
 _NOT_PRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_POINTER = frozenset(Pointer.__struct_fields__)
+_written = json.JSONEncoder(ensure_ascii=False).encode
 _WORDS = ("ROLE", "TASK_STATUS", "kind")
 """Fields with a fixed set of values, written without quotes."""
 
@@ -104,7 +106,7 @@ def _item(item: Any, depth: int) -> Iterator[str]:
 
 
 def _is_pointer(said: dict[str, Any]) -> bool:
-    return said.keys() <= set(Pointer.__struct_fields__)
+    return said.keys() <= _POINTER
 
 
 def _inline(value: Any) -> str:
@@ -118,4 +120,4 @@ def _inline(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
+    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", _written(text))

@@ -28,7 +28,7 @@ RECENT_LINES = 512
 RECENT_EVENTS = 4096
 """How much of what was read last is kept, so that readers who are up to date decode it once."""
 PASSING = 256
-"""How many events that are not journalled wait for a reader; the oldest are let go."""
+"""How many events that are not journalled wait for readers; the oldest are let go."""
 
 
 class Told(NamedTuple):
@@ -48,9 +48,16 @@ class Feed:
         self._followers: tuple[Follower, ...] = ()
         self._recent: deque[Told] = deque()
         self._recent_events = 0
+        self._growths = 0
+        """How often there was news of more lines."""
+        self._end = (-1, 0)
+        """The last line there was when the store was asked, after so many news."""
+        self._passing: deque[Event] = deque(maxlen=PASSING)
+        self._passed = 0
+        """How many events that are not journalled there were."""
         self._poller: threading.Thread | None = None
         self._stop = threading.Event()
-        store.watch(self._wake)
+        store.watch(self._has_grown)
 
     def follow(self, after: Mark | None, *, sees: Callable[[Event], bool], wake: Callable[[], None]) -> Follower:
         """Begin to follow, from a mark or from now; `wake` is called, from any thread, when there may be more.
@@ -60,13 +67,17 @@ class Feed:
         last = self._store.last_line()
         if after is None or after.seq > last:
             after = Mark(last)
-        follower = Follower(self, after, sees, wake)
         with self._lock:
+            follower = Follower(self, after, self._passed, sees, wake)
             self._followers = (*self._followers, follower)
             if self._poller is None and not self._stop.is_set():
                 self._poller = threading.Thread(target=self._poll, args=(last,), name="events", daemon=True)
                 self._poller.start()
         return follower
+
+    def last_line(self) -> int:
+        """The number of the last line."""
+        return self._store.last_line()
 
     def leave(self, follower: Follower) -> None:
         """Follow no more; the last to leave ends the asking."""
@@ -75,20 +86,37 @@ class Feed:
 
     def answered(self, operation: str, caller: Caller, at: int, request: object, answer: object) -> None:
         """Tell of a call that leaves nothing in the journal."""
-        followers = self._followers
-        if followers and (event := event_of_call(operation, caller, at, request, answer)):
-            for follower in followers:
-                follower.passes(event)
+        if self._followers and (event := event_of_call(operation, caller, at, request, answer)):
+            with self._lock:
+                self._passing.append(event)
+                self._passed += 1
+            self._wake()
 
-    def lines_after(self, seq: int) -> list[Told]:
-        """What the lines after that number tell of."""
+    def passed_since(self, number: int) -> tuple[list[Event], int]:
+        """The events that are not journalled since there were so many of them, and how many there are now."""
+        with self._lock:
+            new = min(self._passed - number, len(self._passing))
+            return list(islice(self._passing, len(self._passing) - new, None)) if new else [], self._passed
+
+    def ready_after(self, seq: int) -> list[Told] | None:
+        """What the lines after that number tell of, if that is known without asking the store; none if it is not."""
         with self._lock:
             if self._recent and self._recent[0].seq <= seq + 1 <= self._recent[-1].seq:
                 begin = seq + 1 - self._recent[0].seq
                 return list(islice(self._recent, begin, begin + LINES))
+            return [] if self._end == (seq, self._growths) else None
+
+    def lines_after(self, seq: int) -> list[Told]:
+        """What the lines after that number tell of."""
+        ready = self.ready_after(seq)
+        if ready is not None:
+            return ready
+        growths = self._growths  # before the store is asked: what is committed from now on is news
         told = [self._tell(line) for line in self._store.lines_after(seq, LINES)]
         if told:
             self._keep(told)
+        if len(told) < LINES:
+            self._end = (told[-1].seq if told else seq, growths)
         return told
 
     def close(self) -> None:
@@ -121,6 +149,11 @@ class Feed:
         self._recent.clear()
         self._recent_events = 0
 
+    def _has_grown(self) -> None:
+        with self._lock:
+            self._growths += 1
+        self._wake()
+
     def _wake(self) -> None:
         for follower in self._followers:
             follower.wake()
@@ -139,37 +172,44 @@ class Feed:
                 with self._lock:
                     self._forget()
             if now != last:
-                self._wake()
+                self._has_grown()
             last = now
 
 
 class Follower:
     """One reader: how far it has come, and what it may see."""
 
-    def __init__(self, feed: Feed, mark: Mark, sees: Callable[[Event], bool], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, feed: Feed, mark: Mark, passed: int, sees: Callable[[Event], bool], wake: Callable[[], None]
+    ) -> None:
         self.mark = mark
         self.wake = wake
         self._feed = feed
+        self._passed = passed
         self._sees = sees
-        self._passing: deque[Event] = deque(maxlen=PASSING)
-
-    def passes(self, event: Event) -> None:
-        """Let the reader know of an event that is not journalled."""
-        if self._sees(event):
-            self._passing.append(event)
-            self.wake()
 
     def take(self) -> tuple[list[Event], bool]:
         """The next events, and whether to ask again at once: there may be more."""
+        return self._take(self._feed.lines_after(self._behind()))
+
+    def take_ready(self) -> tuple[list[Event], bool] | None:
+        """The same as far as it is known already, without reading anything; none if it is not."""
+        lines = self._feed.ready_after(self._behind())
+        return None if lines is None else self._take(lines)
+
+    def _behind(self) -> int:
+        return self.mark.seq if self.mark.fact is None else max(0, self.mark.seq - 1)
+
+    def _take(self, lines: list[Told]) -> tuple[list[Event], bool]:
         events: list[Event] = []
-        behind = self.mark.seq if self.mark.fact is None else max(0, self.mark.seq - 1)
-        lines = self._feed.lines_after(behind)
         for line in lines:
             known = self.mark.fact if line.seq == self.mark.seq else None
-            events += [event for event in line.events if self._sees(event) and not _was_told(event, known)]
+            events += [event for event in line.events if self._sees(event) and not was_told(event, known)]
             self.mark = Mark(line.seq)
-        while self._passing:
-            events.append(self._passing.popleft())
+        passed, self._passed = self._feed.passed_since(self._passed)
+        events += filter(self._sees, passed)
+        if passed:
+            events.sort(key=lambda event: event.time)
         return events, bool(lines)
 
     def leave(self) -> None:
@@ -177,5 +217,6 @@ class Follower:
         self._feed.leave(self)
 
 
-def _was_told(event: Event, known: int | None) -> bool:
+def was_told(event: Event, known: int | None) -> bool:
+    """Whether an event stands no further in its line than a fact that is known already."""
     return known is not None and event.id is not None and int(event.id.partition(".")[2]) <= known

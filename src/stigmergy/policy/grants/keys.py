@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stigmergy.core import Memo
 from stigmergy.errors import GrantForged, GrantTooDeep, GrantTooLong
 from stigmergy.policy.grants.blocks import FIELD
 from stigmergy.policy.keys import kept_secret
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # biscuit_auth is loaded by the first grant: most commands ne
 
 MAX_TOKEN = 8192
 MAX_DEPTH = 8
+MAX_KNOWN = 4096
+"""Blocks of tokens, all together, that are known again without checking their signatures."""
 
 _SCHEME = "grant1"
 _TOKEN = re.compile(rf"{_SCHEME}\.([A-Za-z0-9_-]{{43}})\.([A-Za-z0-9_-]+={{0,2}})")
@@ -31,6 +34,8 @@ class GrantKey:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self.known: Memo[bytes, Any] = Memo(MAX_KNOWN)
+        """What tokens whose signatures were checked once say, by the digest of the token."""
 
     @classmethod
     def at(cls, folder: Path) -> GrantKey:

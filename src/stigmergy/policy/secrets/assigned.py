@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from stigmergy.policy.secrets.likeness import is_composed, is_drawn, is_password, is_random, likeness
 from stigmergy.policy.secrets.structure import Found
@@ -31,7 +31,7 @@ _HARMLESS = (
 
 
 # What every name above begins with: looked for one by one, far quicker than all at once.
-_STARTS = (b"pass", b"pwd", b"pswd", b"contrasena", b"kennwort", b"secret", b"credential", b"token", b"auth", b"key")
+STARTS = (b"pass", b"pwd", b"pswd", b"contrasena", b"kennwort", b"secret", b"credential", b"token", b"auth", b"key")
 
 
 class Names:
@@ -77,7 +77,7 @@ def names() -> Names:
 def assigned(data: bytes, low: bytes) -> Iterator[Found]:
     """Every value given to a secret name."""
     known = names()
-    for start in _STARTS:
+    for start in STARTS:
         at = 0
         while (at := low.find(start, at)) >= 0:
             match = known.stem.match(low, at)
@@ -95,16 +95,23 @@ def assigned(data: bytes, low: bytes) -> Iterator[Found]:
 
 def named(name: str, value: str) -> str | None:
     """The kind of secret a value is because of the name of its field alone."""
+    sort = _sort_by_name(name[:200])
+    body = value.strip().encode("ascii", "replace") if sort is not None else b""
+    return _judge(sort, body, quoted=True) if sort is not None and len(body) <= 4096 else None
+
+
+@lru_cache(maxsize=1024)
+def _sort_by_name(name: str) -> str | None:
+    """What a field of this name holds: a password, a secret, a key, or nothing secret; the same few come again."""
     known = names()
-    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:200]).lower().encode("ascii", "replace")
+    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().encode("ascii", "replace")
     match = None
     for each in known.stem.finditer(lowered):
         if each[0] != b"key" or known.opener.search(lowered[: each.start()]):
             match = each
     if match is None or _is_harmless(lowered[match.end() :]) or known.public_before.search(lowered[: match.start()]):
         return None
-    body = value.strip().encode("ascii", "replace")
-    return _judge(str(match.lastgroup), body, quoted=True) if len(body) <= 4096 else None
+    return match.lastgroup
 
 
 def _is_harmless(rest: bytes) -> bool:

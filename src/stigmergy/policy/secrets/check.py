@@ -13,12 +13,14 @@ _HINT = "Leave it out, or point to where it is kept. Change it where it was vali
 _PASSES = 4
 SHORTEST = 8
 """No secret that is told by its own form is shorter."""
+_APART = "\n\0\n"
+"""What stands between texts that are searched together: no secret, and nothing that excuses one, reaches across it."""
 
 
 def check_no_secrets(value: object, field: str = "") -> None:
     """Refuse a JSON value if any string in it, keys too, holds a secret; refuse to answer if that cannot be told."""
     try:
-        found = next(_walk(value, field), None)
+        found = next(_search(value, field), None)
     except Exception:
         # The cause may quote the text, so it is not carried along.
         raise SecretCheckFailed(field=field or None) from None
@@ -61,23 +63,39 @@ def _in_key(key: str) -> tuple[str, ...]:
     return tuple(secret.kind for secret in find_secrets(key))
 
 
-def _walk(value: object, field: str) -> Iterator[tuple[str, str]]:
+def _search(value: object, field: str) -> Iterator[tuple[str, str]]:
     """Field and kind of each secret, depth first and in order; keys before what they name."""
+    said = list(_walk(value, field))
+    long = [text for _, _, text in said if len(text) >= SHORTEST]
+    # Nearly always there is nothing to find, and one look at everything tells it.
+    quiet = not find_secrets(_APART.join(long))
+    for where, name, text in said:
+        if name is None:
+            for kind in _in_key(text):
+                yield where, kind
+            continue
+        if not quiet and len(text) >= SHORTEST:
+            for secret in find_secrets(text):
+                yield where, secret.kind
+        told = named(name, text) if name else None
+        if told is not None:
+            yield where, told
+
+
+def _walk(value: object, field: str) -> Iterator[tuple[str, str | None, str]]:
+    """Every text with its field and the name it stands under; a key is a text under no name at all."""
     waiting: list[tuple[object, str, str]] = [(value, field, "")]
     while waiting:
         item, where, name = waiting.pop()
         if isinstance(item, str):
-            for secret in find_secrets(item) if len(item) >= SHORTEST else ():
-                yield where, secret.kind
-            if name and (kind := named(name, item)):
-                yield where, kind
+            yield where, name, item
         elif isinstance(item, dict):
             inner: list[tuple[object, str, str]] = []
             for key, below in item.items():
                 if not isinstance(key, str):
                     raise TypeError("a key that is not a string")
-                for kind in _in_key(key):
-                    yield (f"{where}.(key)" if where else "(key)"), kind
+                if _in_key(key):
+                    yield (f"{where}.(key)" if where else "(key)"), None, key
                 inner.append((below, f"{where}.{key}" if where else key, key))
             waiting += reversed(inner)
         elif isinstance(item, list | tuple):

@@ -1,0 +1,226 @@
+"""What agents and people who watch notice: a tool call over pipes, and a gateway that many follow while many ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from urllib.parse import urlencode
+
+from bench.corpus import Corpus
+from bench.edges import PACED_RATE, STIG, at_a_steady_rate, connect, free_port
+from bench.measure import Row, microseconds, percentile
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from stigmergy.operations.people import AddAgent
+
+LISTENERS = 200
+CLIENTS = 4
+PUT_EACH = 100
+"""Every so-manieth request puts an engram, thirty a minute from each client; the others ask."""
+TOOL_CALLS = 600
+
+EMPTY = """
+import anyio
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
+
+async def listed(context, params):
+    return ListToolsResult(tools=[Tool(name="less_query_engrams", input_schema={"type": "object"})])
+
+async def called(context, params):
+    return CallToolResult(content=[TextContent(type="text", text="")], structured_content={})
+
+async def main():
+    server = Server("empty", on_list_tools=listed, on_call_tool=called)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+anyio.run(main)
+"""
+"""The SDK's own server with a tool that does nothing."""
+
+
+def tool_rows(project: Path, environment: dict[str, str], questions: list[str]) -> list[Row]:
+    """Tool calls over pipes, in turns with those of an empty tool; and how long it takes until the first answer."""
+    from mcp import Client, StdioServerParameters
+
+    async def both() -> tuple[list[float], list[float]]:
+        ours = StdioServerParameters(
+            command=STIG, args=["mcp", "--project", str(project)], env={**os.environ, **environment}
+        )
+        empty = StdioServerParameters(command=sys.executable, args=["-c", EMPTY])
+        async with Client(ours) as spoken, Client(empty) as idle:
+            times: tuple[list[float], list[float]] = ([], [])
+            for number in range(TOOL_CALLS + 50):
+                for client, taken in zip((spoken, idle), times, strict=True):  # in turns: a busy machine hurts both
+                    start = time.perf_counter()
+                    await client.call_tool("less_query_engrams", {"q": questions[number % len(questions)]})
+                    taken.append((time.perf_counter() - start) * 1e6)
+            return sorted(times[0][50:]), sorted(times[1][50:])
+
+    ours, empty = asyncio.run(both())
+    added = percentile(ours, 0.95) - percentile(empty, 0.95)
+    first = _first_answer([STIG, "mcp", "--project", str(project)], environment)
+    bare = _first_answer([sys.executable, "-c", EMPTY], environment)
+    return [
+        Row("MCP stdio", "query, p95 added to an empty tool", microseconds(added),
+            f"empty tool {microseconds(percentile(empty, 0.95))}", "–", "≤ 5 ms", added <= 5000),
+        Row("MCP stdio", "start until the first answer, median", f"{first:.0f} ms", f"empty server {bare:.0f} ms",
+            f"{first / bare:.2f} ×", "–", None),
+    ]  # fmt: skip
+
+
+def _first_answer(command: list[str], environment: dict[str, str]) -> float:
+    client = {"name": "bench", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode() + b"\n"
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        with subprocess.Popen(
+            command, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as server:
+            if server.stdin is None or server.stdout is None:
+                raise RuntimeError("no pipes")
+            server.stdin.write(hello)
+            server.stdin.flush()
+            server.stdout.readline()
+            times.append((time.perf_counter() - start) * 1000)
+            server.stdin.close()
+    return statistics.median(times)
+
+
+def watched_rows(
+    gateway: Gateway, project: Path, environment: dict[str, str], corpus: Corpus, questions: list[str], *, seconds: int
+) -> list[Row]:
+    """Requests at a steady rate while many follow every event; the same rate with nobody following is beside it."""
+    port = free_port()
+    server = subprocess.Popen(
+        [STIG, "up", "--port", str(port), "--project", str(project)],
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        connect(port).close()
+        add = OPERATIONS["add_agent"]
+        tokens = [
+            gateway.call(add, AddAgent(name=f"bench-{port}-{number}"), LOCAL_ADMIN).token for number in range(CLIENTS)
+        ]
+        clients = [_requests(port, token, corpus, questions) for token in tokens]
+        before = _processor_seconds(server.pid)
+        alone = _all_at_once(clients, min(seconds, 10))
+        busy_alone = (_processor_seconds(server.pid) - before) / min(seconds, 10)
+        with subprocess.Popen(
+            [sys.executable, "-m", "bench.live", str(port), str(LISTENERS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as listeners:
+            if listeners.stdin is None or listeners.stdout is None:
+                raise RuntimeError("no pipes")
+            listeners.stdin.write(tokens[0] + "\n")
+            listeners.stdin.flush()
+            if listeners.stdout.readline() != "ready\n":
+                raise RuntimeError("not every listener got its stream")
+            before = _processor_seconds(server.pid)
+            watched = _all_at_once(clients, seconds)
+            busy = (_processor_seconds(server.pid) - before) / seconds
+            told, left = map(int, listeners.communicate("stop\n")[0].split())
+    finally:
+        server.terminate()
+        server.wait(10)
+    if left != LISTENERS:
+        raise RuntimeError(f"only {left} of {LISTENERS} listeners were still there")
+    p99, p99_alone = percentile(watched, 0.99), percentile(alone, 0.99)
+    what = f"p99 at {PACED_RATE} req/s for {seconds} s, {LISTENERS} followers"
+    return [
+        Row("events", what, microseconds(p99), f"nobody following {microseconds(p99_alone)}",
+            f"{p99 / p99_alone:.1f} ×", "≤ 50 ms", p99 <= 50_000),
+        Row("events", f"processor time of the server, {told / seconds:,.0f} events/s told", f"{busy:.0%} of a core",
+            f"nobody following {busy_alone:.0%}", f"{busy / busy_alone:.1f} ×", "–", None),
+    ]  # fmt: skip
+
+
+def _requests(port: int, token: str, corpus: Corpus, questions: list[str]) -> list[Callable[[], object]]:
+    """What one agent asks and tells, over and over, on a connection of its own."""
+    connection = connect(port)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def send(method: str, target: str, body: str | None = None) -> None:
+        connection.request(method, target, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"HTTP {answer.status}")
+
+    def request(number: int) -> Callable[[], object]:
+        if number % PUT_EACH == 0:
+            body = {"claim": corpus.claim(), "at": ["src/part0/module_0.py:1-20"]}
+            return partial(send, "POST", "/engram", json.dumps(body))
+        return partial(send, "GET", "/engram/query?" + urlencode({"q": questions[number % len(questions)]}))
+
+    return [request(number) for number in range(PUT_EACH * 20)]
+
+
+def _all_at_once(clients: list[list[Callable[[], object]]], seconds: int) -> list[float]:
+    """Every client at its share of the rate, so that one slow answer delays only what the same client asks next."""
+    with ThreadPoolExecutor(len(clients)) as pool:
+        parts = pool.map(lambda calls: at_a_steady_rate(calls, seconds, PACED_RATE // len(clients)), clients)
+        return sorted(chain.from_iterable(parts))
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class _Listeners:
+    """Many streams, read as fast as they come."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.told = 0
+
+    async def follow(self, port: int, token: str) -> None:
+        """Read one stream until it ends."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        host = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        writer.write(f"GET /events HTTP/1.1\r\n{host}".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b" 200 " not in head.partition(b"\r\n")[0]:
+            raise RuntimeError(head.decode())
+        self.open += 1
+        while chunk := await reader.read(65536):
+            self.told += chunk.count(b"\nevent: ") + chunk.startswith(b"event: ")
+        self.open -= 1
+
+
+async def _listen(port: int, count: int, token: str, stopped: Callable[[], Awaitable[object]]) -> None:
+    listeners = _Listeners()
+    tasks = [asyncio.create_task(listeners.follow(port, token)) for _ in range(count)]
+    while listeners.open < count and not any(task.done() for task in tasks):
+        await asyncio.sleep(0.05)
+    print("ready" if listeners.open == count else "refused", flush=True)
+    listeners.told = 0
+    await stopped()
+    print(listeners.told, listeners.open, flush=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(
+        _listen(int(sys.argv[1]), int(sys.argv[2]), sys.stdin.readline().strip(),
+                lambda: asyncio.to_thread(sys.stdin.readline))
+    )  # fmt: skip

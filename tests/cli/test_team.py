@@ -1,0 +1,180 @@
+"""A parent and its child at the command line: reports, budgets, requests, grants, broadcasts, briefs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stig import Desk, Said
+
+REPORT = """\
+ROLE: programmer
+TASK_STATUS: in_progress
+ENGRAMS:
+  - kind: risk
+    claim: "The parser trusts its input."
+    pointers: ["repo:src/parser.py#L10-L12@{sha}"]
+DEREF_REQUESTS:
+  - pointer: "repo:src/parser.py#L1-L30@{sha}"
+    reason: "To see who calls it."
+OUTPUT:
+  summary: "One risk."
+"""
+PASTED = """\
+ROLE: programmer
+TASK_STATUS: done
+OUTPUT:
+  summary: |
+    It says
+    line 10 of the parser
+    line 11 of the parser
+    line 12 of the parser
+"""
+BROADCAST = """\
+ROLE: manager
+SHARED_BRIEF_MICRO: ["Goal: a parser that trusts nobody."]
+BUDGETS: {max_repo_spans: 1, max_engrams: 2}
+"""
+
+
+@pytest.fixture
+def team(desk: Desk, tmp_path: Path) -> Desk:
+    """A project with lead, a manager, and ada, whose parent it is; their messages lie beside it as files."""
+    desk.ok("agent", "add", "lead", "--role", "manager")
+    desk.ok("agent", "add", "ada", "--parent", "lead")
+    for name, text in (("report", REPORT), ("pasted", PASTED), ("broadcast", BROADCAST)):
+        (desk.path / f"{name}.yaml").write_text(text.replace("{sha}", desk.repository.sha), "utf-8")
+    return desk
+
+
+def read(team: Desk, lines: str) -> Said:
+    return team.run("deref", f"src/parser.py:{lines}", "--as", "ada")
+
+
+def test_a_report_reaches_the_parent_with_what_it_asks_for(team: Desk) -> None:  # EB-16
+    assert team.ok("check", "report.yaml", "--as", "ada").out.startswith("It would be taken.")
+    sent = team.ok("message", "report.yaml", "--as", "ada").out
+    assert "is with lead; turn 2 is open." in sent
+    mail = team.ok("inbox", "--as", "lead").out
+    assert "request from ada" in mail
+    assert 'claim: "The parser trusts its input."' in mail
+    assert "To see who calls it." in team.ok("grant", "requests", "--as", "lead").out
+    assert team.ok("inbox").out == "Nothing new.\n"
+
+
+def test_a_message_comes_from_a_pipe_too(team: Desk) -> None:
+    sent = team.run("message", "-", "--as", "ada", "--json", given=(team.path / "report.yaml").read_text("utf-8"))
+    assert sent.json["to"] == "lead"
+    assert len(sent.json["engrams"]) == 1
+
+
+def test_a_pasted_file_is_sent_back_with_the_pointer_to_it(team: Desk) -> None:  # EB-07, EB-10
+    checked = team.run("check", "pasted.yaml", "--as", "ada")
+    assert checked.code == 1
+    assert "field: OUTPUT.summary   line: 4" in checked.out
+    refused = team.run("message", "pasted.yaml", "--as", "ada")
+    assert refused.code == 1
+    assert refused.err.startswith("error BUDGET_EXCEEDED: ")
+    assert f"repo:src/parser.py#L10-L12@{team.repository.sha}" in refused.err
+    problem = team.run("message", "pasted.yaml", "--as", "ada", "--json").problem
+    resend = problem["resend"].replace('"..."', '"The parser trusts its input."')
+    assert "in place of" in team.run("message", "-", "--as", "ada", given=resend).out
+
+
+def test_a_turn_runs_out_and_a_person_grants_more(team: Desk) -> None:  # EB-08, EB-11
+    for lines in ("1-2", "3-4", "5-6"):
+        assert read(team, lines).code == 0
+    denied = read(team, "7-8")
+    assert denied.err.startswith("error DEREF_DENIED: This turn's 3 repo dereferences are used.")
+    assert "stig grant ask" in denied.err
+    assert team.run("grant", "check", "src/parser.py:7-8", "--as", "ada").code == 1
+    asked = team.ok("grant", "ask", "src/parser.py:7-12", "--reason", "It is short", "--as", "ada").out
+    assert asked.endswith("waits for lead to answer.\n")
+    given = team.ok("grant", "approve", asked.split()[0], "--as", "lead").out
+    assert given.startswith("Grant ")
+    assert ": 400 tokens, 1 use." in team.ok("inbox", "--as", "ada").out
+    assert "allowed by a grant" in team.ok("grant", "check", "src/parser.py:7-8", "--as", "ada").out
+    assert read(team, "7-8").code == 0
+    assert read(team, "9-10").code == 1  # it was good for one use
+
+
+def test_a_parent_grants_a_span_or_a_folder_and_takes_it_back(team: Desk) -> None:  # EB-11
+    sha = team.repository.sha
+    span = team.ok("grant", "issue", "ada", "src/parser.py:1-5", "--as", "lead", "--json").json
+    whole = team.ok("grant", "issue", "ada", "src/*", "--uses", "3", "--as", "lead", "--json").json
+    brief = team.ok("brief", "--as", "ada").out
+    assert f"Granted: repo:src/parser.py#L1-L5@{sha}, 400 tokens, 1 use." in brief
+    assert f"Granted: repo:src/*@{sha}, 400 tokens, 3 uses." in brief
+    for grant in (span, whole):
+        assert "is revoked" in team.ok("grant", "revoke", grant["grant_id"], "--as", "lead").out
+    assert "Granted" not in team.ok("brief", "--as", "ada").out
+    told = team.run("grant", "issue", "ada", "src", "--as", "lead")
+    assert (told.code, "'src/*' stands for every file in it" in told.err) == (2, True)
+    assert team.run("grant", "issue", "lead", "src/parser.py", "--as", "ada", "--json").problem["code"] == (
+        "ROLE_FORBIDDEN"
+    )
+
+
+def test_a_request_is_turned_down(team: Desk) -> None:
+    asked = team.ok("grant", "ask", "src/parser.py", "--reason", "All of it", "--as", "ada", "--json").json
+    assert "is turned down" in team.ok("grant", "deny", asked["request_id"]).out
+    assert team.ok("grant", "requests", "--as", "lead").out == "Nobody waits for an answer.\n"
+
+
+def test_a_broadcast_lowers_what_a_child_may_spend(team: Desk) -> None:  # EB-06, EB-16
+    wrong_kind = team.run("check", "broadcast.yaml", "--as", "lead")
+    assert wrong_kind.code == 1
+    assert "BUDGETS is a section of a parent's message." in wrong_kind.out
+    team.ok("check", "broadcast.yaml", "--kind", "parent", "--as", "lead")
+    assert team.ok("broadcast", "broadcast.yaml", "--as", "lead").out.endswith("is with ada.\n")
+    assert "trusts nobody" in team.ok("inbox", "--as", "ada").out
+    assert "1 of 2 engrams" in team.ok("check", "report.yaml", "--as", "ada").out
+    assert read(team, "1-2").code == 0
+    assert "limit: 1" in read(team, "3-4").err
+
+
+def test_a_brief_and_what_changed_since(team: Desk) -> None:  # EB-17
+    before = team.ok("brief", "--as", "ada", "--json").json
+    team.ok("message", "report.yaml", "--as", "ada")
+    after = team.ok("brief", "--as", "ada", "--since", str(before["version"])).out.splitlines()
+    assert "+ Risks:" in after
+    assert any(line.startswith("+ - [risk] The parser trusts its input.") for line in after)
+    assert not any(line.startswith("Goal") for line in after)
+
+
+def test_an_engram_is_confirmed_promoted_and_forgotten(team: Desk) -> None:  # EB-20, EB-21
+    said = team.ok(
+        "put", "The lexer is small.", "--at", "docs/design.md", "--scope", "run", "--as", "ada", "--json"
+    ).json
+    assert "confirmed by 1 line of agents." in team.ok("confirm", said["id"], "--as", "lead").out
+    assert team.ok("promote", said["id"], "--as", "lead", "--json").json["scope"] == "project"
+    assert team.run("promote", said["id"], "--scope", "org", "--json").problem["code"] == "SCOPE_FORBIDDEN"
+    assert team.run("forget", said["id"], "--as", "ada", "--json").problem["code"] == "ROLE_FORBIDDEN"
+    team.ok("forget", said["id"])
+
+
+def test_lines_that_are_not_committed_are_pointed_at_after_a_snapshot(team: Desk) -> None:
+    with (team.path / "src/parser.py").open("a", encoding="utf-8") as file:
+        file.write("a line that nobody committed\n")
+    missing = team.ok("anchor", "a line that nobody committed").out
+    assert "--snapshot" in missing
+    ref = team.ok("anchor", "a line that nobody committed", "--snapshot").out.splitlines()[0]
+    assert ref.startswith("repo:src/parser.py#L31-L31@")
+    assert "a line that nobody committed" in team.ok("deref", ref).out
+
+
+def test_options_of_every_command_may_stand_before_it(team: Desk) -> None:
+    team.ok("message", "report.yaml", "--as", "ada")
+    usual = team.ok("inbox", "--as", "lead", "--json")
+    assert team.ok("--as", "lead", "--json", "inbox") == team.ok("--json", "--as=lead", "inbox") == usual
+    assert "ada" in team.ok("--as", "lead", "grant", "requests").out
+    assert "ada" in team.ok("grant", "--as", "lead", "requests").out
+    assert team.ok("--json", "query", "--", "--parser").json["engrams"]
+    alone = team.run("--as", "ada")
+    assert (alone.code, "--as goes with a command" in alone.err) == (2, True)
+
+
+def test_a_message_that_is_no_file_is_named(team: Desk) -> None:
+    said = team.run("message", "nothing.yaml", "--as", "ada")
+    assert (said.code, "'FILE': There is no file 'nothing.yaml'" in said.err) == (2, True)

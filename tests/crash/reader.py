@@ -1,0 +1,38 @@
+"""A process that dereferences as one agent until it is denied or killed, and notes each read once it has it.
+
+    python reader.py FOLDER DIARY
+
+The diary is a file of lines: `read` for each dereference that was answered, `denied` once the turn has no more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from stigmergy.backends.sqlite import SqliteStore
+from stigmergy.core import SystemClock
+from stigmergy.operations import Credential
+from stigmergy.testing import Hand, open_gateway
+from stigmergy.testing.shelf import on_shelf
+
+
+class Project:
+    """The store in a folder, by the machine's own clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gateway = open_gateway(SqliteStore(folder, SystemClock()), folder, os.urandom)
+
+
+def main(folder: Path, diary: Path) -> None:
+    """Read on and on."""
+    notes = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    hand, ada = Hand(Project(folder)), Credential(local_admin=True, speak_as="ada")
+    while hand.ask("deref_pointer", ada, pointer=on_shelf("src/a.py"))[0] == "ok":
+        os.write(notes, b"read\n")
+    os.write(notes, b"denied\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,127 @@
+"""`GET /events` for those who ask for JSON: a page, the same bytes until there is more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.operations import Gateway
+from stigmergy.operations.events import Feed, Mark, events_after, newest_events
+from stigmergy.testing import MemoryHarness
+from tests.events.reader import reading
+from tests.events.test_lines import add
+from tests.http.served import Answer, Served, serving
+from tests.projects import Repository
+
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def bus(gateway: Gateway, repository: Repository) -> Iterator[Served]:
+    """A project, served."""
+    with serving(gateway, repository) as bus:
+        yield bus
+
+
+def _page(bus: Served, query: str = "", token: str = "", **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return bus.call("GET", f"/events{query}", token=token, headers={**JSON, **named})
+
+
+def test_a_page_holds_what_a_stream_tells(bus: Served) -> None:  # EB-26
+    for number in range(4):
+        bus.put(f"Claim {number} of the page.", at=[f"src/parser.py:{number + 1}"])
+    page = _page(bus)
+    assert page.headers["content-type"] == "application/json"
+    with reading(bus, "?after=0") as reader:
+        told = [block.data for block in reader.until("less.engram.put", 4)]
+    assert page.json == {"id": "5", "more": False, "events": told}
+
+
+def test_a_page_is_the_same_until_something_happens(bus: Served) -> None:
+    bus.put()
+    first = _page(bus)
+    tag = first.headers["etag"]
+    assert first.headers["vary"] == "accept, authorization"
+    again = _page(bus, If_None_Match=tag)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+    bus.call("GET", "/engram/query?q=parser")  # what is not journalled changes no page
+    assert _page(bus, If_None_Match=tag).status == 304
+    bus.put("Something else.", at=["src/parser.py:3"])
+    changed = _page(bus, If_None_Match=tag)
+    assert changed.status == 200
+    assert changed.headers["etag"] != tag
+
+
+def test_pages_follow_one_another(bus: Served) -> None:
+    engrams = [{"claim": f"Claim {n} of many.", "at": ["src/parser.py:1"]} for n in range(25)]
+    assert bus.call("POST", "/engrams", {"engrams": engrams}).status == 200
+    everything = [event["id"] for event in _page(bus, "?after=0&limit=500").json["events"]]
+    assert len(everything) == 26
+    found: list[str] = []
+    after, more = "0", True
+    while more:
+        page = _page(bus, f"?after={after}&limit=7").json
+        found += [event["id"] for event in page["events"]]
+        after, more = page["id"], page["more"]
+    assert found == everything
+    assert _page(bus, "?limit=7").json["events"] == _page(bus, "?after=0").json["events"][-7:]
+    assert _page(bus, f"?after={after}").json == {"id": after, "more": False, "events": []}
+    assert _page(bus, "?after=999").json["id"] == after
+
+
+def test_a_page_is_for_its_reader(bus: Served) -> None:  # EB-20, EB-26
+    run = str(bus.call("POST", "/run", {"goal": "another"}).json["run_id"])
+    zoe = bus.call("POST", "/agent", {"name": "zoe", "role": "programmer"}, token=bus.sign(run=run)).json["token"]
+    bus.put("Seen by all.", at=["src/parser.py:1"])
+    bus.put("Seen here only.", at=["src/parser.py:2"], scope="run")
+    kinds = [(each["type"], each["data"].get("scope")) for each in _page(bus, token=zoe).json["events"]]
+    assert ("less.engram.put", "project") in kinds
+    assert ("less.engram.put", "run") not in kinds
+    only = _page(bus, "?type=less.engram.put").json["events"]
+    assert [each["data"]["scope"] for each in only] == ["project", "run"]
+    assert bus.call("GET", "/events", token=None, headers=JSON).code == "TOKEN_MISSING"
+
+
+@pytest.mark.parametrize(("query", "code", "field"), [
+    ("?limit=0", "FIELD_VALUE", "limit"),
+    ("?limit=501", "FIELD_VALUE", "limit"),
+    ("?limit=ten", "FIELD_VALUE", "limit"),
+    ("?limit=99999999999999999999", "FIELD_VALUE", "limit"),
+    ("?after=yesterday", "FIELD_VALUE", "after"),
+    ("?type=less.unknown", "FIELD_VALUE", "type"),
+    ("?colour=red", "FIELD_UNKNOWN", "colour"),
+])  # fmt: skip
+def test_what_is_asked_wrongly(bus: Served, query: str, code: str, field: str) -> None:
+    refused = _page(bus, query)
+    assert (refused.code, refused.json["field"]) == (code, field)
+
+
+def test_a_stream_has_no_limit(bus: Served) -> None:
+    with reading(bus, "?limit=3") as reader:
+        assert (reader.status, reader.problem()) == (422, "FIELD_UNKNOWN")
+
+
+@given(st.integers(0, 300), st.integers(1, 200))
+def test_pages_lose_and_repeat_nothing(lines: int, limit: int) -> None:
+    harness = MemoryHarness()
+    store = harness.gateway.store
+    feed = Feed(store)
+    for number in range(lines):
+        add(store, 2 + number)
+    found: list[str | None] = []
+    mark, more = Mark(0), True
+    while more:
+        page = events_after(feed, mark, limit, lambda event: True)
+        assert len(page.events) <= limit
+        found += [event.id for event in page.events]
+        mark, more = page.mark, page.more
+    assert found == [f"{seq}.0" for seq in range(1, store.last_line() + 1)]
+    newest = newest_events(feed, limit, lambda event: True)
+    assert [event.id for event in newest.events] == found[-limit:]
+    assert newest.mark == Mark(store.last_line())
+    feed.close()
+    harness.close()

@@ -1,0 +1,152 @@
+"""What an agent does, over pipes and over HTTP, in both generations of the protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp import Client
+from stigmergy.settings import Settings
+from tests.mcp.ways import GENERATIONS, WAYS, problem_of, speak, text_of
+from tests.projects import Repository
+
+pytestmark = [pytest.mark.parametrize("way", WAYS), pytest.mark.parametrize("mode", GENERATIONS)]
+
+
+def test_an_agent_puts_finds_and_reads(
+    repository: Repository, settings: Settings, way: str, mode: str
+) -> None:  # EB-29
+    async def talk(client: Client) -> None:
+        put = await client.call_tool(
+            "less_put_engram", {"claim": "The parser trusts its input.", "at": ["src/parser.py:10-12"], "kind": "risk"}
+        )
+        assert not put.is_error
+        engram = put.structured_content
+        assert "hash_keys" not in engram
+        found = await client.call_tool("less_query_engrams", {"q": "parser input", "k": 3})
+        assert found.structured_content["engrams"] == [engram]
+        read = await client.call_tool("less_deref_pointer", {"pointer": engram["pointers"][0]["ref"]})
+        assert read.structured_content["excerpt"].startswith("line 10 of the parser\n")
+        assert read.structured_content["content_digest"] == engram["pointers"][0]["digest"]
+        assert json.loads(text_of(read)) == read.structured_content
+        again = await client.call_tool(
+            "less_put_engram", {"claim": "Lines 10 to 12 do it.", "at": [engram["pointers"][0]["ref"]]}
+        )
+        assert again.structured_content["pointers"] == engram["pointers"]
+
+    speak(way, repository, settings, mode, talk)
+
+
+def test_the_brief_is_prose_and_so_comes_as_text_alone(
+    repository: Repository, settings: Settings, way: str, mode: str
+) -> None:  # EB-22
+    async def talk(client: Client) -> None:
+        await client.call_tool(
+            "less_put_engram", {"claim": "Never trust it.", "at": ["src/parser.py:1"], "kind": "constraint"}
+        )
+        brief = await client.call_tool("less_brief", {})
+        assert brief.structured_content is None
+        lines = text_of(brief).splitlines()
+        assert lines[0] == "Brief 1 (admin); since=1 tells only what is new."
+        assert "Constraints:" in lines
+        await client.call_tool("less_put_engram", {"claim": "It may crash.", "at": ["src/parser.py:2"], "kind": "risk"})
+        later = text_of(await client.call_tool("less_brief", {"since": 1})).splitlines()
+        assert any(line.startswith("+ - [risk] It may crash.") for line in later)
+        assert not any("Never trust it." in line for line in later)
+
+    speak(way, repository, settings, mode, talk)
+
+
+def test_resources_are_read_and_may_be_kept_for_a_while(
+    repository: Repository, settings: Settings, way: str, mode: str
+) -> None:
+    async def talk(client: Client) -> None:
+        listed = await client.list_resources()
+        assert [str(each.uri) for each in listed.resources] == ["stig://brief"]
+        families = await client.list_resource_templates()
+        assert [each.uri_template for each in families.resource_templates] == ["stig://engram/{id}"]
+        put = await client.call_tool("less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
+        engram = put.structured_content
+        kept = await client.read_resource(f"stig://engram/{engram['id']}")
+        (content,) = kept.contents
+        assert content.mime_type == "application/json"
+        assert json.loads(content.text) == engram  # type: ignore[union-attr]
+        brief = await client.read_resource("stig://brief")
+        assert "[fact] A fact." in brief.contents[0].text  # type: ignore[union-attr]
+        if mode != "legacy":
+            assert [(each.ttl_ms, each.cache_scope) for each in (kept, brief)] == [
+                (60_000, "private"),
+                (5000, "private"),
+            ]
+        for uri, code in (
+            ("stig://engram/01K7Z3V5QX0000000000000000", "ENGRAM_NOT_FOUND"),
+            ("stig://engram/", "FIELD_VALUE"),
+            ("stig://engram/../brief", "FIELD_VALUE"),
+            ("stig://receipt/sha256:00", "FIELD_VALUE"),
+            ("file:///etc/passwd", "FIELD_VALUE"),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(uri)
+            assert refused.value.data["code"] == code, uri
+            assert "Traceback" not in str(refused.value)
+
+    speak(way, repository, settings, mode, talk)
+
+
+def test_refusals_are_problems_with_the_same_codes(
+    repository: Repository, settings: Settings, way: str, mode: str
+) -> None:
+    at = ["src/parser.py:1"]
+
+    async def talk(client: Client) -> None:
+        journal = repository.path / ".catalog" / "memory.jsonl"
+        before = journal.read_bytes()
+        cases: list[tuple[str, dict[str, Any], str, str | None]] = [
+            ("less_put_engram", {"claim": "No evidence."}, "NO_POINTER", "pointers"),
+            ("less_put_engram", {"at": at}, "FIELD_MISSING", "claim"),
+            ("less_put_engram", {"claim": 7, "at": at}, "FIELD_TYPE", "claim"),
+            ("less_put_engram", {"claim": "x", "at": at, "colour": "red"}, "FIELD_UNKNOWN", "colour"),
+            ("less_put_engram", {"claim": "x", "at": at, "confidence": 10**22}, "NUMBER_RANGE", None),
+            ("less_put_engram", {"claim": "x", "at": at, "provenance": {}}, "PROVENANCE_STAMPED", "provenance"),
+            ("less_put_engram", {"claim": "x" * 501, "at": at}, "CLAIM_TOO_LONG", "claim"),
+            ("less_put_engram", {"claim": "x", "at": ["repo:src/parser.py#L1"]}, "POINTER_NOT_PINNED", None),
+            ("less_query_engrams", {"k": "3"}, "FIELD_TYPE", "k"),
+            ("less_query_engrams", {"k": 3, "as": "nobody"}, "AGENT_NOT_FOUND", "as"),
+            ("less_query_engrams", {"as": 7}, "FIELD_TYPE", "as"),
+            ("less_deref_pointer", {"pointer": "repo:src/parser.py"}, "POINTER_NOT_PINNED", None),
+            ("less_no_such_tool", {}, "FIELD_VALUE", "name"),
+            ("forget_engram", {"id": "x"}, "FIELD_VALUE", "name"),
+        ]
+        for name, arguments, code, field in cases:
+            problem = problem_of(await client.call_tool(name, arguments))
+            assert problem["code"] == code, (name, arguments, problem)
+            if field is not None:
+                assert problem["field"] == field
+            assert "Traceback" not in json.dumps(problem)
+        assert journal.read_bytes() == before
+
+    speak(way, repository, settings, mode, talk)
+
+
+def test_many_calls_at_once_are_all_answered(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+    async def talk(client: Client) -> None:
+        put: dict[int, str] = {}
+
+        async def say(number: int) -> None:
+            claim = f"Rule number {number} of {number * 7} holds."
+            answer = await client.call_tool("less_put_engram", {"claim": claim, "at": [f"src/parser.py:{number + 1}"]})
+            assert answer.structured_content["claim"] == claim
+            put[number] = answer.structured_content["id"]
+
+        async with anyio.create_task_group() as group:
+            for number in range(25):
+                group.start_soon(say, number)
+        found = await client.call_tool("less_query_engrams", {"k": 50})
+        assert {each["id"] for each in found.structured_content["engrams"]} == set(put.values())
+        assert len(put) == 25
+
+    speak(way, repository, settings, mode, talk)

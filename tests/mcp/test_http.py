@@ -1,0 +1,230 @@
+"""What is particular to `/mcp`: its doors, its sessions, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp import Client
+from stigmergy.edges.http.mcp import BODY_LIMIT
+from stigmergy.operations import Gateway
+from tests.http.served import Answer, Served, count_engrams, served_project, serving
+from tests.mcp.ways import GENERATIONS, calling, over_http, problem_of
+from tests.projects import Repository
+
+OLDER = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+BOTH = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One served project for this module."""
+    with served_project(tmp_path_factory.mktemp("bus")) as bus:
+        yield bus
+
+
+def _post(bus: Served, body: Any, *, token: str | None = "", **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return bus.call("POST", "/mcp", body, token=token, headers={**BOTH, **named})
+
+
+def _initialize(version: str = "2025-06-18") -> dict[str, Any]:
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+
+
+def _call(name: str, arguments: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def _session(bus: Served, token: str | None = "", version: str = "2025-06-18") -> str:
+    opened = _post(bus, _initialize(version), token=token)
+    assert opened.status == 200, opened.body
+    assert opened.json["result"]["protocolVersion"] == version
+    session = opened.headers["mcp-session-id"]
+    started = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert _post(bus, started, token=token, Mcp_Session_Id=session).status == 202
+    return session
+
+
+def test_who_has_no_token_of_this_project_is_not_let_in(bus: Served, tmp_path: Path) -> None:  # EB-20
+    with served_project(tmp_path) as other:
+        for token, code in (
+            (None, "TOKEN_MISSING"),
+            ("stig1.forged.token", "TOKEN_INVALID"),
+            (other.token, "TOKEN_INVALID"),
+            (bus.sign(seconds=-1), "TOKEN_EXPIRED"),
+            (bus.sign(name="nobody", role="programmer"), "TOKEN_INVALID"),
+        ):
+            for body in (_initialize(), _call("less_query_engrams", {})):
+                answer = _post(bus, body, token=token)
+                assert (answer.status, answer.code) == (401, code)
+                assert answer.headers["www-authenticate"] == "Bearer"
+            assert bus.call("GET", "/mcp", token=token, headers=BOTH).status == 401
+
+
+@pytest.mark.parametrize(("headers", "status", "code"), [
+    ({"Host": "evil.example"}, 421, "HOST_FORBIDDEN"),
+    ({"Origin": "http://evil.example"}, 403, "ORIGIN_FORBIDDEN"),
+    ({"Content-Type": "text/plain"}, 415, "CONTENT_TYPE"),
+])  # fmt: skip
+def test_the_doors_are_those_of_every_address(bus: Served, headers: dict[str, str], status: int, code: str) -> None:
+    answer = bus.call("POST", "/mcp", _initialize(), headers={**BOTH, **headers})
+    assert (answer.status, answer.code) == (status, code)
+
+
+def test_methods_and_sizes(bus: Served) -> None:
+    refused = bus.call("PUT", "/mcp", {}, headers=BOTH)
+    assert (refused.status, refused.code) == (405, "METHOD_NOT_ALLOWED")
+    large = _post(bus, b" " * (BODY_LIMIT + 1))
+    assert (large.status, large.code) == (413, "BODY_TOO_LARGE")
+
+
+def test_bodies_are_read_as_strictly_as_all_others(bus: Served) -> None:
+    with bus.nothing_stored():
+        for arguments, code in (
+            (b'{"claim":"x","claim":"y"}', "DUPLICATE_KEY"),
+            (b'{"claim":"x","confidence":NaN}', "NUMBER_RANGE"),
+            (b'{"claim":"\\ud800"}', "BAD_TEXT"),
+            (b'{"claim":' + b"[" * 900 + b"]" * 900 + b"}", "TOO_DEEP"),
+        ):
+            params = b'{"name":"less_put_engram","arguments":%s}' % arguments
+            answer = _post(bus, b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":%s}' % params)
+            assert (answer.status, answer.json["id"]) == (200, 5)
+            assert answer.json["result"]["isError"] is True
+            assert answer.json["result"]["structuredContent"]["code"] == code
+        for body, code in ((b"this is no json", "BAD_JSON"), (b"\xff", "BAD_TEXT"), (b"[" * 5000, "TOO_DEEP")):
+            broken = _post(bus, body)
+            assert (broken.status, broken.json["id"], broken.json["error"]["code"]) == (400, None, -32700)
+            assert broken.json["error"]["data"]["code"] == code
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_older_clients_have_a_session(bus: Served, version: str) -> None:  # EB-29
+    session = _session(bus, version=version)
+    called = _post(bus, _call("less_query_engrams", {"k": 1}), Mcp_Session_Id=session, Mcp_Protocol_Version=version)
+    result = called.json["result"]
+    assert result["isError"] is False
+    assert "as_of" in json.loads(result["content"][0]["text"])
+    assert bus.call("DELETE", "/mcp", headers={**BOTH, "Mcp-Session-Id": session}).status == 200
+    assert _post(bus, _call("less_query_engrams", {}), Mcp_Session_Id=session).status == 404
+
+
+def test_a_session_is_its_agents_own(bus: Served) -> None:
+    ada, bob = bus.add("ada"), bus.add("bob")
+    session = _session(bus, ada)
+    put = _call("less_put_engram", {"claim": "Ada says so.", "at": ["src/parser.py:7"]})
+    with bus.nothing_stored():
+        assert _post(bus, put, token=bob, Mcp_Session_Id=session).status == 404
+    renewed = bus.call("POST", "/agent/ada/token", {}).json["token"]
+    said = _post(bus, put, token=renewed, Mcp_Session_Id=session).json["result"]["structuredContent"]
+    assert said["provenance"]["created_by"].endswith("/ada")
+
+
+@pytest.mark.parametrize("mode", GENERATIONS)
+def test_sub_agents_speak_with_as(gateway: Gateway, repository: Repository, mode: str) -> None:
+    body = {"claim": "Said for another.", "at": ["src/parser.py:1"]}
+
+    async def talk(client: Client) -> None:
+        spoken = await client.call_tool("less_put_engram", {**body, "as": "child"})
+        assert spoken.structured_content["provenance"]["created_by"].endswith("/child")
+        own = await client.call_tool("less_put_engram", {**body, "claim": "Told by myself."})
+        assert own.structured_content["provenance"]["created_by"].endswith("/lead")
+        for name, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("admin", "AGENT_NOT_FOUND")):
+            refused = await client.call_tool("less_put_engram", {**body, "as": name})
+            assert problem_of(refused)["code"] == code
+
+    with serving(gateway, repository) as bus:
+        lead = bus.add("lead", "manager")
+        bus.add("child", parent="lead")
+        bus.add("stranger")
+        over_http(bus, mode, talk, lead)
+
+
+def test_a_client_that_leaves_in_the_middle_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
+    """Half of them leave before all was sent, the others when it is done and before they are answered."""
+    with serving(gateway, repository) as bus:
+        session = _session(bus)
+        for number in range(20):
+            claim = f"Left behind by number {number} of {number * 3}."
+            call = _call("less_put_engram", {"claim": claim, "at": [f"src/parser.py:{number + 1}"]}, number)
+            body = json.dumps(call)
+            head = (
+                f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{bus.port}\r\nAuthorization: Bearer {bus.token}\r\n"
+                f"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+                f"Mcp-Session-Id: {session}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            stays = number % 2 == 1
+            with socket.create_connection(("127.0.0.1", bus.port), timeout=10) as leaving:
+                leaving.sendall((head + body[: len(body) if stays else 40]).encode())
+                deadline = time.monotonic() + 10
+                while stays and count_engrams(gateway) <= number // 2:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+        assert count_engrams(gateway) == 10, "what was sent whole is done, what was not is not"
+        again = _post(bus, _call("less_query_engrams", {"k": 50}, 99), Mcp_Session_Id=session)
+        assert len(again.json["result"]["structuredContent"]["engrams"]) == 10
+
+
+def test_the_server_ends_while_older_clients_listen(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository) as bus:
+        session = _session(bus)
+        connection = HTTPConnection("127.0.0.1", bus.port, timeout=10)
+        headers = {"Authorization": f"Bearer {bus.token}", "Accept": "text/event-stream", "Mcp-Session-Id": session}
+        connection.request("GET", "/mcp", headers=headers)
+        stream = connection.getresponse()
+        assert stream.status == 200
+    rest = stream.read()
+    assert b"Traceback" not in rest
+    connection.close()
+
+
+def test_many_clients_of_both_generations_at_once(gateway: Gateway, repository: Repository) -> None:
+    names = [f"agent-{number}" for number in range(8)]
+
+    async def work(bus: Served, name: str, token: str, mode: str) -> None:
+        async with calling(bus, mode, token) as client:
+            for number in range(5):
+                claim = f"{name} found number {number} of the rules."
+                at = [f"src/parser.py:{number + 1}"]
+                put = await client.call_tool("less_put_engram", {"claim": claim, "at": at, "scope": "run"})
+                assert put.structured_content["provenance"]["created_by"].endswith(f"/{name}")
+
+    async def main(bus: Served, tokens: dict[str, str]) -> None:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for position, (name, token) in enumerate(tokens.items()):
+                    group.start_soon(work, bus, name, token, GENERATIONS[position % 2])
+
+    with serving(gateway, repository) as bus:
+        anyio.run(main, bus, {name: bus.add(name) for name in names})
+        assert count_engrams(gateway) == len(names) * 5
+
+
+def test_refused_tools_are_logged_like_refused_calls(bus: Served, caplog: pytest.LogCaptureFixture) -> None:
+    session = _session(bus, bus.add("logged"))
+    token = bus.call("POST", "/agent/logged/token", {}).json["token"]
+    with caplog.at_level("INFO", logger="stigmergy.refusals"):
+        _post(bus, _call("less_put_engram", {"claim": "A secret claim."}), token=token, Mcp_Session_Id=session)
+    (told,) = (record.told for record in caplog.records if record.name == "stigmergy.refusals")  # type: ignore[attr-defined]
+    assert (told["code"], told["operation"]) == ("NO_POINTER", "put_engram")
+    assert told["agent"].endswith("/logged")
+    assert "secret claim" not in caplog.text
+
+
+def test_the_protocol_is_loaded_when_the_first_client_comes() -> None:
+    """A gateway that serves no MCP client does not pay for the library."""
+    program = "import sys, stigmergy.edges.http; sys.exit('mcp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
