@@ -19,7 +19,20 @@ from tests.http.served import serving
 from tests.projects import Repository
 
 EDGES = get_args(Edge)
-BESIDE_OPERATIONS = {"init", "up", "mcp", "hook", "install", "uninstall", "doctor", "demo", "recover"}
+BESIDE_OPERATIONS = {
+    "init",
+    "up",
+    "mcp",
+    "hook",
+    "install",
+    "uninstall",
+    "doctor",
+    "demo",
+    "recover",
+    "catalog build",
+    "catalog lint",
+    "catalog diff",
+}
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
 BESIDE_ON_HTTP = {"events", "metrics"}
 """What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus

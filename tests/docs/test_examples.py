@@ -19,6 +19,7 @@ PAGES = (
     "docs/clients.md",
     "docs/telemetry.md",
     "docs/demo.md",
+    "docs/catalog.md",
 )
 
 

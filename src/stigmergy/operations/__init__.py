@@ -4,6 +4,7 @@ from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief, list_briefs
+from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
@@ -48,6 +49,8 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "catalog_list_by_lane",
+    "catalog_lookup",
     "close_turn",
     "confirm_engram",
     "deny_request",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stigmergy.core import is_hex
 from stigmergy.errors import PointerRefusal, PointerSpan, StigmergyError
@@ -21,6 +21,9 @@ from stigmergy.evidence.pointers import (
     parse_lines,
     print_address,
 )
+
+if TYPE_CHECKING:
+    from stigmergy.space.catalog import Catalog, CatalogReader
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog; anyone may delete it."""
@@ -60,6 +63,8 @@ class Workplace:
         """Without a catalog, what is found out is remembered in memory only."""
         self.root = root
         self.repositories = repositories
+        self._catalog = catalog
+        self._capabilities: CatalogReader | None = None
         self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
         self._standings = Standings(repositories)
 
@@ -106,6 +111,14 @@ class Workplace:
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
+
+    def catalog(self) -> Catalog:
+        """The catalog of yools as its file holds it now, with the catalog's own."""
+        if self._capabilities is None:
+            from stigmergy.space.catalog import CatalogReader
+
+            self._capabilities = CatalogReader(self._catalog)
+        return self._capabilities.current()
 
     def close(self) -> None:
         """Let go of the index of lines and of every running git."""

@@ -16,6 +16,7 @@ from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
@@ -313,6 +314,25 @@ def _forgotten(answer: Forgotten) -> Iterator[str]:
     yield f"{safe(answer.id)} is forgotten."
 
 
+def _yool(answer: YoolAnswer) -> Iterator[str]:
+    yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
+    rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    for name, value in (answer.agent_terms | answer.contract).items():
+        rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    if len(answer.versions) > 1:
+        rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
+    yield from pairs(row for row in rows if row[1])
+
+
+def _yools(answer: CatalogAnswer) -> Iterator[str]:
+    if answer.yools:
+        yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
+    else:
+        yield "None."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
@@ -348,6 +368,8 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "deref_pointer": _deref,
     "anchor_text": _anchor,
     "link_pointer": _link,
+    "catalog_lookup": _yool,
+    "catalog_list_by_lane": _yools,
     "apply_policy": _policy,
     "stats": show_stats,
     "verify": _verify,

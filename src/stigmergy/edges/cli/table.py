@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     """Where the command is written, for those that are more than an operation: `module:function`."""
 
 
-START, KNOW, TEAM, CARE = "Start", "Knowledge", "Team", "Care"
+START, KNOW, WORK, TEAM, CARE = "Start", "Knowledge", "Work", "Team", "Care"
 
 COMMANDS: dict[str, Entry] = {
     "init": Entry(
@@ -92,6 +92,23 @@ COMMANDS: dict[str, Entry] = {
         "stig pin 01K7Z3V5QX0000000000000000",
     ),
     "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
+    "catalog build": Entry(
+        WORK,
+        "Write .catalog/capabilities.json from AGENTS.md and the code you name.",
+        "stig catalog build --stack python",
+        "catalog:build",
+    ),
+    "catalog lookup": Entry(WORK, "A yool: what for, for whom, on which terms.", "stig catalog lookup agent.lint.ruff"),
+    "catalog list": Entry(WORK, "The yools of a lane, or all.", "stig catalog list --lane build"),
+    "catalog lint": Entry(
+        WORK, "Check names against the naming rules, and that none was renamed.", "stig catalog lint", "catalog:lint"
+    ),
+    "catalog diff": Entry(
+        WORK,
+        "What changed from one catalog file to another, or what a build would change.",
+        "stig catalog diff old.json",
+        "catalog:diff",
+    ),
     "message": Entry(TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml"),
     "broadcast": Entry(
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
@@ -169,6 +186,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 GROUPS = {
+    "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",

@@ -18,6 +18,7 @@ from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
@@ -454,6 +455,31 @@ class Methods(ABC):
             since: Show what changed after this version
         """
         return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
+
+    def catalog_lookup(
+        self,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+
+    def catalog_list_by_lane(
+        self,
+        *,
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
+
+        Args:
+            lane: Only this lane's
+            cursor: Go on after this yool
+        """
+        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
     def feed(
         self,

@@ -19,6 +19,7 @@ SPEAK_AS = "as"
 _NOT_SHOWN = {
     "anchor_text": frozenset({"revision"}),
     "brief": frozenset({"role", "max_tokens"}),
+    "catalog_list_by_lane": frozenset({"cursor"}),
     "issue_grant": frozenset({"uses", "expires_in", "intended_use", "inline_code_chars"}),
     "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys", "tags", "ttl", "scope", "pointers"}),
     "send_message": frozenset({"budget_token"}),
