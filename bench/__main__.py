@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from bench.anchoring import anchor_rows
+from bench.catalog import catalog_rows
 from bench.corpus import Corpus, make_repository
 from bench.edges import cli_rows, http_rows
 from bench.evidence import deref_rows
@@ -19,6 +20,7 @@ from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, re
 from bench.law import message_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
+from bench.page import page_rows
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
 from stigmergy.settings import Settings
@@ -72,7 +74,9 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += message_rows(gateway, corpus, refs, scratch)
                 rows += grant_rows()
                 rows += anchor_rows(scratch)
+                rows += catalog_rows(sizes[-1])
                 rows += cli_rows(project, environment)
+                rows += page_rows(project, environment, size)
             progress.update(task, description="importing")
         progress.update(task, description=f"HTTP at {held:,}")
         rows += http_rows(gateway, project, environment, questions)
@@ -103,7 +107,9 @@ returned; *raw synced append* is a line of the same length written and synced, o
 SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
 `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine, *shown
 first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own search of the same
-commit for one of the pasted lines. The peers hold as many records, are asked the same questions, and get their vectors
+commit for one of the pasted lines. The catalog's *resolved names* are found in the dict that remembers them, *the walk*
+goes down the trie every time; both are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its
+best of five turns. The peers hold as many records, are asked the same questions, and get their vectors
 from a hash that costs nothing, so their search is what is timed.
 """
 

@@ -19,10 +19,24 @@ from tests.http.served import serving
 from tests.projects import Repository
 
 EDGES = get_args(Edge)
-BESIDE_OPERATIONS = {"init", "up", "mcp", "recover"}
+BESIDE_OPERATIONS = {
+    "init",
+    "up",
+    "mcp",
+    "hook",
+    "install",
+    "uninstall",
+    "doctor",
+    "demo",
+    "recover",
+    "catalog build",
+    "catalog lint",
+    "catalog diff",
+}
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-STREAMS = {"events"}
-"""What HTTP offers beside the operations, in its document too: a stream has no answer that ends, so it is none."""
+BESIDE_ON_HTTP = {"events", "metrics"}
+"""What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus
+reads is no JSON; so neither is one."""
 
 
 def on_mcp() -> set[str]:
@@ -62,7 +76,7 @@ def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}
-    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())} | STREAMS
+    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())} | BESIDE_ON_HTTP
     assert expected("http") <= offered
 
 

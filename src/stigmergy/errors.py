@@ -62,6 +62,19 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── MessageSectionUnknown MESSAGE_SECTION_UNKNOWN
 │   │   ├── MessageRole           MESSAGE_ROLE
 │   │   └── MessageStatus         MESSAGE_STATUS
+│   ├── CatalogRefusal            a yool, or a file that declares yools, is not as it should be
+│   │   ├── YoolName              YOOL_NAME
+│   │   ├── YoolReserved          YOOL_RESERVED
+│   │   ├── YoolTwice             YOOL_TWICE
+│   │   ├── YoolContract          YOOL_CONTRACT
+│   │   ├── YoolArguments         YOOL_ARGUMENTS
+│   │   ├── LaneName              LANE_NAME
+│   │   ├── AuthorityInvalid      AUTHORITY_INVALID
+│   │   ├── TermsInvalid          TERMS_INVALID
+│   │   ├── CommandDeclared       COMMAND_DECLARED
+│   │   ├── StackUnknown          STACK_UNKNOWN
+│   │   ├── AgentsFile            AGENTS_FILE
+│   │   └── CatalogFile           CATALOG_FILE
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
@@ -70,6 +83,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── MemoryStoreOutside 403 MEMORY_STORE_OUTSIDE
 │   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
 │   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
+│   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
 │   ├── TokenMissing              TOKEN_MISSING
@@ -113,6 +127,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
 │   ├── EpisodeNotFound           EPISODE_NOT_FOUND
 │   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
+│   ├── YoolNotFound              YOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
 ├── Conflict                 409  true once, not now
@@ -122,6 +137,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
 │   ├── ContributionDecided       CONTRIBUTION_DECIDED
 │   ├── ProjectExists             PROJECT_EXISTS
+│   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
+│   ├── ClientFileChanged         CLIENT_FILE_CHANGED
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
@@ -572,6 +589,84 @@ class MessageStatus(MessageRefusal):
     code = "MESSAGE_STATUS"
 
 
+class CatalogRefusal(Refusal):
+    """The yool, or the file that declares it, is not as it should be."""
+
+    code = "CATALOG_REFUSED"
+
+
+class YoolName(CatalogRefusal):
+    """The name is not one a yool may bear."""
+
+    code = "YOOL_NAME"
+
+
+class YoolReserved(CatalogRefusal):
+    """The names under 'catalog' are the catalog's own."""
+
+    code = "YOOL_RESERVED"
+
+
+class YoolTwice(CatalogRefusal):
+    """The same version of a yool is declared twice."""
+
+    code = "YOOL_TWICE"
+
+
+class YoolContract(CatalogRefusal):
+    """The yool's contract is not one."""
+
+    code = "YOOL_CONTRACT"
+
+
+class YoolArguments(CatalogRefusal):
+    """The arguments are not those the command takes."""
+
+    code = "YOOL_ARGUMENTS"
+
+
+class LaneName(CatalogRefusal):
+    """The name is not one a lane may bear."""
+
+    code = "LANE_NAME"
+
+
+class AuthorityInvalid(CatalogRefusal):
+    """The authority is not a list of user, agent and ci."""
+
+    code = "AUTHORITY_INVALID"
+
+
+class TermsInvalid(CatalogRefusal):
+    """The agent_terms are not what a step may be given."""
+
+    code = "TERMS_INVALID"
+
+
+class CommandDeclared(CatalogRefusal):
+    """A file may declare names and terms, never commands."""
+
+    code = "COMMAND_DECLARED"
+
+
+class StackUnknown(CatalogRefusal):
+    """The name holds ${stack}, and no stack is known."""
+
+    code = "STACK_UNKNOWN"
+
+
+class AgentsFile(CatalogRefusal):
+    """The agents file cannot be read as one."""
+
+    code = "AGENTS_FILE"
+
+
+class CatalogFile(CatalogRefusal):
+    """The catalog file cannot be read as one."""
+
+    code = "CATALOG_FILE"
+
+
 class BudgetExceeded(Refusal):
     """The message is larger than its budget."""
 
@@ -636,6 +731,12 @@ class TrustSnapshotInvalid(MemoryRefusal):
     """The trust snapshot is not in its form."""
 
     code = "TRUST_SNAPSHOT_INVALID"
+
+
+class ClientFileBroken(Refusal):
+    """A client's file cannot be read, so it was left alone."""
+
+    code = "CLIENT_FILE_BROKEN"
 
 
 class PolicyInvalid(Refusal):
@@ -900,6 +1001,18 @@ class ContributionNotFound(NotFound):
     code = "CONTRIBUTION_NOT_FOUND"
 
 
+class YoolNotFound(NotFound):
+    """There is no yool of that name in the catalog."""
+
+    code = "YOOL_NOT_FOUND"
+    members = (*NotFound.members, "nearest")
+
+    def __init__(self, detail: str | None = None, *, nearest: Sequence[str] | None = None, **rest: Any) -> None:
+        super().__init__(detail, **rest)
+        self.nearest = tuple(nearest or ())
+        """The names that are most like it, the likest first."""
+
+
 class RouteNotFound(NotFound):
     """There is nothing at this address."""
 
@@ -954,6 +1067,18 @@ class ContributionDecided(Conflict):
     """The contribution was decided on before."""
 
     code = "CONTRIBUTION_DECIDED"
+
+
+class ClientEntryTaken(Conflict):
+    """A client's file has an entry of our name that is not ours."""
+
+    code = "CLIENT_ENTRY_TAKEN"
+
+
+class ClientFileChanged(Conflict):
+    """A client wrote its file at the same moment, so it was left alone."""
+
+    code = "CLIENT_FILE_CHANGED"
 
 
 class PortTaken(Conflict):

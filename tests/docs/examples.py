@@ -23,6 +23,7 @@ _VARYING = (
     (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),
+    (re.compile(r"/\S*/stigmergy-demo-\w+"), "<folder>"),
     (re.compile(r"stig1\.[\w-]+\.[\w-]+"), "<token>"),
 )
 
@@ -89,6 +90,7 @@ class Reader:
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "src"),  # this tree, whichever one is installed
             "COLUMNS": "160",
+            "TMPDIR": str(home),
             "LANG": "C.UTF-8",
         }
         self._server: subprocess.Popen[bytes] | None = None

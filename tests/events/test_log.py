@@ -1,4 +1,4 @@
-"""`stig up --log json`: every event and every refused call, one JSON object a line."""
+"""`stig up --log json`: every event, every call and every refusal, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -74,7 +74,13 @@ def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None: 
         ("ENGRAM_NOT_FOUND", "get_engram", "admin"),
         ("TOKEN_INVALID", "stats", ""),
     ]
-    assert len(lines) == 4
+    answered = [line for line in lines if line["log"] == "stigmergy.calls"]
+    assert [(line["operation"], line["agent"].rpartition("/")[2]) for line in answered] == [
+        ("open_session", "admin"),
+        ("put_engram", "admin"),
+    ]
+    assert all(line["microseconds"] > 0 for line in answered)
+    assert len(lines) == 6
     for text in (CLAIM[:12], "forged line", 'unknown"', "src/parser"):
         assert text.encode() not in said
 

@@ -11,9 +11,11 @@ from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
 from stigmergy.knowledge.memory import MemoryRead
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
@@ -42,6 +44,8 @@ Fact = (
     | EngramConfirmed
     | EngramReceived
     | EngramDelivered
+    | EngramPinned
+    | EngramUnpinned
     | DerefProved
     | ContentDrawn
     | MemoryRead

@@ -4,7 +4,7 @@ from stigmergy.core.canonical import canonical
 from stigmergy.core.clock import SECOND, Clock, SystemClock, parse_time, print_time
 from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
-from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid
+from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
 from stigmergy.core.memo import Memo
 from stigmergy.core.strict_json import check_depth, read_json, read_json_with_lines
 from stigmergy.core.strict_yaml import read_yaml, read_yaml_with_lines
@@ -34,4 +34,5 @@ __all__ = [
     "read_json_with_lines",
     "read_yaml",
     "read_yaml_with_lines",
+    "ulid_time",
 ]

@@ -1,8 +1,10 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
 from stigmergy.operations.anchoring import anchor_text
+from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
-from stigmergy.operations.brief import brief
+from stigmergy.operations.brief import brief, list_briefs
+from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
 from stigmergy.operations.contributing import (
     accept_contribution,
     contribute,
@@ -14,7 +16,8 @@ from stigmergy.operations.contributing import (
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
-from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.feed import feed
+from stigmergy.operations.gateway import LOCAL_ADMIN, Call, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
     deny_request,
@@ -23,21 +26,24 @@ from stigmergy.operations.grants import (
     request_deref,
     revoke_grant,
 )
-from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
+from stigmergy.operations.keeping import confirm_engram, forget_engram, pin_engram, promote_engram, unpin_engram
 from stigmergy.operations.memory import memory_read
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
-from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
+from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, list_runs, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
 from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
-from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.stats import stats
+from stigmergy.operations.turns import close_turn, team_budget
+from stigmergy.operations.upkeep import apply_policy, verify
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
     "LOCAL_ADMIN",
     "OPERATIONS",
+    "Call",
     "Command",
     "Credential",
     "Gateway",
@@ -56,11 +62,15 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "catalog_list_by_lane",
+    "catalog_lookup",
+    "close_turn",
     "confirm_engram",
     "contribute",
     "deny_request",
     "deref_pointer",
     "end_run",
+    "feed",
     "forget_engram",
     "get_engram",
     "inbox",
@@ -70,10 +80,13 @@ __all__ = [
     "keep_episode",
     "link_pointer",
     "list_agents",
+    "list_briefs",
     "list_contributions",
     "list_requests",
+    "list_runs",
     "memory_read",
     "open_run",
+    "pin_engram",
     "pin_episode",
     "promote_engram",
     "put_engram",
@@ -87,7 +100,10 @@ __all__ = [
     "show_contribution",
     "split_place",
     "stats",
+    "take_answer",
+    "team_budget",
     "to_request",
+    "unpin_engram",
     "validate_deref",
     "validate_message",
     "verify",

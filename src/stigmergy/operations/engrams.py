@@ -64,6 +64,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
     checked: CheckedEngram
     pointers: tuple[Pointer, ...]
+    pointed_tokens: int
+    """What stands behind the pointers."""
     keys: Keys
 
 
@@ -195,7 +197,8 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
     )
     context.workplace.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
-    return Prepared(checked=checked, pointers=pointers, keys=keys)
+    weight = sum(map(context.evidence.weigh, pointers, checked.addresses))
+    return Prepared(checked=checked, pointers=pointers, pointed_tokens=weight, keys=keys)
 
 
 def put_or_confirm(
@@ -243,6 +246,7 @@ def _fact(
         run=caller.run.run_id,
         expires_at=view.as_of + checked.lifetime,
         more_keys=prepared.keys.more,
+        pointed_tokens=prepared.pointed_tokens,
     )
 
 

@@ -18,7 +18,8 @@ from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.cortex import CortexReads
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
-from stigmergy.policy import IdentityReads, Policy, TurnReads
+from stigmergy.operations.tallies import TallyReads
+from stigmergy.policy import IdentityReads, Policy, Run, TurnReads
 from stigmergy.policy.grants import GrantReads
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, Protocol):
+class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, TallyReads, Protocol):
     """A store as of one moment."""
 
     @property
@@ -65,12 +66,20 @@ class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Cort
         """The policy in force."""
         ...
 
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last, newest first."""
+        ...
+
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given to this caller under this idempotency key."""
         ...
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """A version of a role's brief; the last one when none is named."""
+        ...
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief, newest first."""
         ...
 
     def counts(self) -> Counts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stigmergy.core import is_hex
-from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan
+from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan, StigmergyError
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     TYPES,
@@ -16,6 +16,8 @@ from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
     Repositories,
+    Standing,
+    Standings,
     check_path,
     parse_lines,
     print_address,
@@ -24,6 +26,9 @@ from stigmergy.knowledge.memory import Stores
 
 OpenStores = Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]
 """Opens memory stores beneath some folders, or anywhere."""
+
+if TYPE_CHECKING:
+    from stigmergy.space.catalog import Catalog, CatalogReader
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog; anyone may delete it."""
@@ -70,7 +75,10 @@ class Workplace:
         self.root = root
         self._memory_stores = memory_stores
         self.repositories = repositories
+        self._catalog = catalog
+        self._capabilities: CatalogReader | None = None
         self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
+        self._standings = Standings(repositories)
 
     def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
@@ -110,9 +118,25 @@ class Workplace:
             found = ""
         return found if is_hex(found, 40, 64) else self.expand("HEAD")
 
+    def standings(self, pointers: Sequence[Pointer]) -> list[Standing | None]:
+        """How these stand at the commit that is checked out; nothing is said where there is none."""
+        try:
+            head = self.head()
+        except StigmergyError:
+            return [None] * len(pointers)
+        return [self._standings.of(pointer, head) for pointer in pointers]
+
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
+
+    def catalog(self) -> Catalog:
+        """The catalog of yools as its file holds it now, with the catalog's own."""
+        if self._capabilities is None:
+            from stigmergy.space.catalog import CatalogReader
+
+            self._capabilities = CatalogReader(self._catalog)
+        return self._capabilities.current()
 
     def close(self) -> None:
         """Let go of the index of lines and of every running git."""

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 
-class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact"):
+class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact", omit_defaults=True):
     """A run began and became the current one."""
 
     run: str
     goal: str
     by: str
+    session: str | None = None
+    """The session of a client it was opened for."""
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):

@@ -50,6 +50,13 @@ class DerefBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sam: int = 2
     tokens: int = 1200
     run_turns: int = 20
+    team_turns: int = 200
+    """How many turns' worth all agents of a run may read together before it takes no new ones on."""
+
+    @property
+    def team_tokens(self) -> int:
+        """What all agents of a run may read together before it takes no new ones on."""
+        return self.tokens * self.team_turns
 
     @property
     def run_tokens(self) -> int:

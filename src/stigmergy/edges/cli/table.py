@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     """Where the command is written, for those that are more than an operation: `module:function`."""
 
 
-START, KNOW, TEAM, CARE = "Start", "Knowledge", "Team", "Care"
+START, KNOW, WORK, TEAM, CARE = "Start", "Knowledge", "Work", "Team", "Care"
 
 COMMANDS: dict[str, Entry] = {
     "init": Entry(
@@ -26,6 +26,22 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "demo": Entry(START, "Watch a team of four review this repository, in a minute.", "stig demo --fresh", "demo:demo"),
+    "install": Entry(
+        START,
+        "Write a client's own configuration: the MCP server, its hooks and the skill.",
+        "stig install claude-code --dry-run",
+        "clients:install",
+    ),
+    "uninstall": Entry(
+        START,
+        "Take out of a client's configuration what install put in.",
+        "stig uninstall claude-code",
+        "clients:uninstall",
+    ),
+    "hook": Entry(
+        START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"
+    ),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
@@ -40,6 +56,16 @@ COMMANDS: dict[str, Entry] = {
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
+    "briefs": Entry(
+        KNOW,
+        "The versions of a role's brief, what one of them says, and what changed.",
+        "stig briefs --role programmer --version 4 --since 3",
+    ),
+    "feed": Entry(
+        KNOW,
+        "Engrams as they came, newest first, with who said each and whether its evidence still stands.",
+        "stig feed ledger --role programmer --stale",
+    ),
     "anchor": Entry(
         KNOW,
         "Find the lines that hold a text, and point at them.",
@@ -60,11 +86,39 @@ COMMANDS: dict[str, Entry] = {
         KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
     ),
     "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "pin": Entry(
+        KNOW,
+        "Have an engram stand first in every brief, until it is unpinned.",
+        "stig pin 01K7Z3V5QX0000000000000000",
+    ),
+    "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
+    "catalog build": Entry(
+        WORK,
+        "Write .catalog/capabilities.json from AGENTS.md and the code you name.",
+        "stig catalog build --stack python",
+        "catalog:build",
+    ),
+    "catalog lookup": Entry(WORK, "A yool: what for, for whom, on which terms.", "stig catalog lookup agent.lint.ruff"),
+    "catalog list": Entry(WORK, "The yools of a lane, or all.", "stig catalog list --lane build"),
+    "catalog lint": Entry(
+        WORK, "Check names against the naming rules, and that none was renamed.", "stig catalog lint", "catalog:lint"
+    ),
+    "catalog diff": Entry(
+        WORK,
+        "What changed from one catalog file to another, or what a build would change.",
+        "stig catalog diff old.json",
+        "catalog:diff",
+    ),
     "message": Entry(TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml"),
     "broadcast": Entry(
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
     ),
     "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "answer": Entry(
+        TEAM,
+        "Take an agent's last answer: a message is kept as one, prose is only held to the budget.",
+        "stig answer said.txt --as coder-1",
+    ),
     "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
     "grant issue": Entry(
         TEAM,
@@ -93,6 +147,7 @@ COMMANDS: dict[str, Entry] = {
     "run end": Entry(
         TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
     ),
+    "run list": Entry(TEAM, "The runs opened last.", "stig run list"),
     "agent add": Entry(
         TEAM,
         "Add an agent to the run and give it a token.",
@@ -149,7 +204,27 @@ COMMANDS: dict[str, Entry] = {
         "Take back a contribution of your own that nobody has decided on.",
         "stig review withdraw 01K7Z3V5QX0000000000000000",
     ),
-    "stats": Entry(CARE, "How much the project holds.", "stig stats"),
+    "stats": Entry(
+        CARE,
+        "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
+        "stig stats --bucket PT1M --last 60",
+    ),
+    "agent turn": Entry(
+        TEAM,
+        "Close an agent's turn where its client says one ended; one in which nothing was read stays open.",
+        "stig agent turn coder-1 --why prompt",
+    ),
+    "agent budget": Entry(
+        TEAM,
+        "What the agents of the run have read together, and what is left before it takes no new ones on.",
+        "stig agent budget",
+    ),
+    "doctor": Entry(
+        CARE,
+        "Check the project, the machine and every client, and say what to do next.",
+        "stig doctor",
+        "clients:doctor",
+    ),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
     ),
@@ -160,6 +235,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 GROUPS = {
+    "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",

@@ -17,17 +17,22 @@ from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, Snap
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
 from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
 from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.remembering import EpisodeAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+from stigmergy.operations.stats import StatsAnswer
+from stigmergy.operations.turns import TeamBudget, TurnAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 T = TypeVar("T")
 
@@ -56,59 +61,6 @@ class Methods(ABC):
             snapshot: Look at uncommitted lines too
         """
         return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
-
-    def query_engrams(
-        self,
-        q: str = "",
-        *,
-        keys: list[str] | tuple[str, ...] = (),
-        k: int = 12,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        max_tokens: int | None = None,
-        cursor: str | None = None,
-    ) -> QueryAnswer:
-        """Find what the team knows: by words, or the newest.
-
-        Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
-        """
-        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
-
-    def get_engram(
-        self,
-        id: str,
-    ) -> Engram:
-        """Show one engram.
-
-        Args:
-            id: The engram's id
-        """
-        return self._do("get_engram", Engram, {"id": id})
-
-    def brief(
-        self,
-        *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
-        since: int | None = None,
-        max_tokens: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> BriefAnswer:
-        """What matters now for a role, in at most thirty lines.
-
-        Args:
-            role: Another role's brief; your own unless said
-            since: Only what changed after this version
-            max_tokens: The answer is never larger
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
 
     def put_engram(
         self,
@@ -197,6 +149,316 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Read what a pointer points at, within a budget.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; it is cut at a line's end
+            budget_token: A grant that pays for it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+
+    def validate_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        budget_token: str | None = None,
+    ) -> ValidateDerefAnswer:
+        """Tell whether a dereference would be allowed now, without doing it.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            budget_token: A grant that would pay for it
+        """
+        return self._do("validate_deref", ValidateDerefAnswer, {"pointer": pointer, "budget_token": budget_token})
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return self._do("link_pointer", LinkAnswer, {"ref": ref})
+
+    def issue_grant(
+        self,
+        child_id: str,
+        pointer: Pointer | str,
+        *,
+        cap_tokens: int = 400,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        intended_use: str = "",
+        inline_code_chars: int = 0,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Let a child read more than its turn allows.
+
+        Args:
+            child_id: A descendant of yours; it may pass on less
+            pointer: A pointer, or its ref alone
+            cap_tokens: Tokens it may cost in all
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            intended_use: What will be done with it
+            inline_code_chars: Code a message may carry by it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("issue_grant", GrantAnswer, {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key)
+
+    def revoke_grant(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Revoked:
+        """Take a grant back, and every token narrowed from it.
+
+        Args:
+            id: The grant's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("revoke_grant", Revoked, {"id": id}, idempotency_key)
+
+    def request_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        reason: str,
+        intended_use: str = "",
+        max_tokens: int = 400,
+        idempotency_key: str | None = None,
+    ) -> RequestAnswer:
+        """Ask your parent to let you read more.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            reason: Why it is needed
+            intended_use: What will be done with it
+            max_tokens: Tokens it may cost in all
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("request_deref", RequestAnswer, {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key)
+
+    def list_requests(
+        self,
+    ) -> RequestsAnswer:
+        """Requests that wait for your answer."""
+        return self._do("list_requests", RequestsAnswer, {})
+
+    def approve_request(
+        self,
+        id: str,
+        *,
+        cap_tokens: int | None = None,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Grant what was asked for.
+
+        Args:
+            id: The request's id
+            cap_tokens: Tokens it may cost; what was asked for unless said
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("approve_request", GrantAnswer, {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key)
+
+    def deny_request(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Denied:
+        """Turn a request down.
+
+        Args:
+            id: The request's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("deny_request", Denied, {"id": id}, idempotency_key)
+
+    def send_message(
+        self,
+        text: str,
+        *,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageAnswer:
+        """Report to your parent: engrams, pointers and a short answer.
+
+        Args:
+            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
+            budget_token: A grant that allows inline code
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("send_message", MessageAnswer, {"text": text, "budget_token": budget_token}, idempotency_key)
+
+    def broadcast(
+        self,
+        text: str,
+        *,
+        to: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> BroadcastAnswer:
+        """Tell your children what matters, what they may spend and what to do.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            to: Which children; all of them unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("broadcast", BroadcastAnswer, {"text": text, "to": to}, idempotency_key)
+
+    def validate_message(
+        self,
+        text: str,
+        *,
+        kind: Literal["child", "parent"] = "child",
+    ) -> ValidateAnswer:
+        """Tell what would be said about a message, without sending it.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            kind: Whose form it has
+        """
+        return self._do("validate_message", ValidateAnswer, {"text": text, "kind": kind})
+
+    def inbox(
+        self,
+        *,
+        cursor: int = 0,
+        k: int = 20,
+        max_tokens: int | None = None,
+    ) -> InboxAnswer:
+        """What others sent you: reports, broadcasts, requests and grants.
+
+        Args:
+            cursor: Where the last page ended
+            k: How many at the most
+            max_tokens: The answer is never larger
+        """
+        return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
+
+    def close_turn(
+        self,
+        name: str,
+        *,
+        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
+        idempotency_key: str | None = None,
+    ) -> TurnAnswer:
+        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+
+        Args:
+            name: An agent of the run: you, or one of your descendants
+            why: What the client reported
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("close_turn", TurnAnswer, {"name": name, "why": why}, idempotency_key)
+
+    def team_budget(
+        self,
+    ) -> TeamBudget:
+        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        return self._do("team_budget", TeamBudget, {})
+
+    def take_answer(
+        self,
+        text: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Take an agent's last answer: a message is kept as one, prose is only held to the budget.
+
+        Args:
+            text: The answer: a message in its form, or plain prose
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("take_answer", AnswerTaken, {"text": text}, idempotency_key)
+
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return self._do("get_engram", Engram, {"id": id})
+
+    def brief(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        since: int | None = None,
+        max_tokens: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BriefAnswer:
+        """What matters now for a role, in at most thirty lines.
+
+        Args:
+            role: Another role's brief; your own unless said
+            since: Only what changed after this version
+            max_tokens: The answer is never larger
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
+
+    def list_briefs(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        version: int | None = None,
+        since: int | None = None,
+    ) -> BriefsAnswer:
+        """The versions of a role's brief, what one of them says, and what changed.
+
+        Args:
+            role: The role; unless said, the one whose brief was made last
+            version: This version; unless said, as it would be made now
+            since: Show what changed after this version
+        """
+        return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
 
     def keep_episode(
         self,
@@ -371,148 +633,58 @@ class Methods(ABC):
         """
         return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
 
-    def deref_pointer(
+    def catalog_lookup(
         self,
-        pointer: Pointer | str,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+
+    def catalog_list_by_lane(
+        self,
         *,
-        max_tokens: int = 400,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> DerefAnswer:
-        """Read what a pointer points at, within a budget.
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
 
         Args:
-            pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
-            budget_token: A grant that pays for it
-            idempotency_key: Repeats under the same key are answered, not done again
+            lane: Only this lane's
+            cursor: Go on after this yool
         """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
-    def validate_deref(
+    def feed(
         self,
-        pointer: Pointer | str,
+        q: str = "",
         *,
-        budget_token: str | None = None,
-    ) -> ValidateDerefAnswer:
-        """Tell whether a dereference would be allowed now, without doing it.
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """Engrams as they came, newest first, with who said each and whether its evidence still stands.
 
         Args:
-            pointer: A pointer, or its ref alone
-            budget_token: A grant that would pay for it
+            q: Only those that hold each of these words, in any part
+            role: Only by agents of this role
+            agent: Only by this agent
+            scope: Only this scope
+            kind: Only this kind
+            stale: Only those whose evidence has changed since
+            id: Only this one
+            k: How many at the most
+            cursor: Where the last page ended
         """
-        return self._do("validate_deref", ValidateDerefAnswer, {"pointer": pointer, "budget_token": budget_token})
-
-    def link_pointer(
-        self,
-        ref: str,
-    ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
-
-        Args:
-            ref: The pointer's ref
-        """
-        return self._do("link_pointer", LinkAnswer, {"ref": ref})
-
-    def issue_grant(
-        self,
-        child_id: str,
-        pointer: Pointer | str,
-        *,
-        cap_tokens: int = 400,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        intended_use: str = "",
-        inline_code_chars: int = 0,
-        idempotency_key: str | None = None,
-    ) -> GrantAnswer:
-        """Let a child read more than its turn allows.
-
-        Args:
-            child_id: A descendant of yours; it may pass on less
-            pointer: A pointer, or its ref alone
-            cap_tokens: Tokens it may cost in all
-            uses: How often it may be used
-            expires_in: An ISO 8601 duration
-            intended_use: What will be done with it
-            inline_code_chars: Code a message may carry by it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("issue_grant", GrantAnswer, {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key)
-
-    def revoke_grant(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Revoked:
-        """Take a grant back, and every token narrowed from it.
-
-        Args:
-            id: The grant's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("revoke_grant", Revoked, {"id": id}, idempotency_key)
-
-    def request_deref(
-        self,
-        pointer: Pointer | str,
-        *,
-        reason: str,
-        intended_use: str = "",
-        max_tokens: int = 400,
-        idempotency_key: str | None = None,
-    ) -> RequestAnswer:
-        """Ask your parent to let you read more.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            reason: Why it is needed
-            intended_use: What will be done with it
-            max_tokens: Tokens it may cost in all
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("request_deref", RequestAnswer, {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key)
-
-    def list_requests(
-        self,
-    ) -> RequestsAnswer:
-        """Requests that wait for your answer."""
-        return self._do("list_requests", RequestsAnswer, {})
-
-    def approve_request(
-        self,
-        id: str,
-        *,
-        cap_tokens: int | None = None,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        idempotency_key: str | None = None,
-    ) -> GrantAnswer:
-        """Grant what was asked for.
-
-        Args:
-            id: The request's id
-            cap_tokens: Tokens it may cost; what was asked for unless said
-            uses: How often it may be used
-            expires_in: An ISO 8601 duration
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("approve_request", GrantAnswer, {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key)
-
-    def deny_request(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Denied:
-        """Turn a request down.
-
-        Args:
-            id: The request's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("deny_request", Denied, {"id": id}, idempotency_key)
+        return self._do("feed", FeedAnswer, {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor})
 
     def forget_engram(
         self,
@@ -558,6 +730,34 @@ class Methods(ABC):
         """
         return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
 
+    def pin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Have an engram stand first in every brief, until it is unpinned.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_engram", Pinned, {"id": id}, idempotency_key)
+
+    def unpin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Let an engram take its turn in the briefs again.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("unpin_engram", Pinned, {"id": id}, idempotency_key)
+
     def memory_read(
         self,
         query: str,
@@ -584,81 +784,21 @@ class Methods(ABC):
         """
         return self._do("memory_read", ContextPackage, {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key)
 
-    def send_message(
-        self,
-        text: str,
-        *,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> MessageAnswer:
-        """Report to your parent: engrams, pointers and a short answer.
-
-        Args:
-            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
-            budget_token: A grant that allows inline code
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("send_message", MessageAnswer, {"text": text, "budget_token": budget_token}, idempotency_key)
-
-    def broadcast(
-        self,
-        text: str,
-        *,
-        to: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> BroadcastAnswer:
-        """Tell your children what matters, what they may spend and what to do.
-
-        Args:
-            text: The message in its form, as YAML or JSON
-            to: Which children; all of them unless said
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("broadcast", BroadcastAnswer, {"text": text, "to": to}, idempotency_key)
-
-    def validate_message(
-        self,
-        text: str,
-        *,
-        kind: Literal["child", "parent"] = "child",
-    ) -> ValidateAnswer:
-        """Tell what would be said about a message, without sending it.
-
-        Args:
-            text: The message in its form, as YAML or JSON
-            kind: Whose form it has
-        """
-        return self._do("validate_message", ValidateAnswer, {"text": text, "kind": kind})
-
-    def inbox(
-        self,
-        *,
-        cursor: int = 0,
-        k: int = 20,
-        max_tokens: int | None = None,
-    ) -> InboxAnswer:
-        """What others sent you: reports, broadcasts, requests and grants.
-
-        Args:
-            cursor: Where the last page ended
-            k: How many at the most
-            max_tokens: The answer is never larger
-        """
-        return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
-
     def open_run(
         self,
         goal: str,
         *,
+        session: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
         """Open a run and make it the current one.
 
         Args:
             goal: What the run is for
+            session: A client's session it is for; the run that session has is given again
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("open_run", RunAnswer, {"goal": goal}, idempotency_key)
+        return self._do("open_run", RunAnswer, {"goal": goal, "session": session}, idempotency_key)
 
     def end_run(
         self,
@@ -673,6 +813,12 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("end_run", RunAnswer, {"run_id": run_id}, idempotency_key)
+
+    def list_runs(
+        self,
+    ) -> RunsAnswer:
+        """The runs opened last."""
+        return self._do("list_runs", RunsAnswer, {})
 
     def add_agent(
         self,
@@ -712,6 +858,22 @@ class Methods(ABC):
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
 
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
+
     def apply_policy(
         self,
         policy: dict[str, Any],
@@ -725,12 +887,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
-
-    def stats(
-        self,
-    ) -> StatsAnswer:
-        """How much the project holds."""
-        return self._do("stats", StatsAnswer, {})
 
     def verify(
         self,

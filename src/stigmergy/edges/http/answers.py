@@ -25,6 +25,11 @@ async def send_json(send: Send, body: bytes, status: int = 200) -> None:
     await _send(send, status, _JSON, body)
 
 
+async def send_plain(send: Send, body: bytes, content_type: str) -> None:
+    """Answer with a text of some type that nobody keeps."""
+    await _send(send, 200, [(b"content-type", content_type.encode()), _NO_STORE, _NO_SNIFFING], body)
+
+
 async def send_problem(scope: Scope, receive: Receive, send: Send, error: StigmergyError) -> None:
     """Refuse, in the form of RFC 9457.
 

@@ -106,7 +106,7 @@ class StartedAs:
 
     def call(self, operation: Operation[Any, Any], request: Any, credential: Credential) -> Any:
         """Carry out an operation for the agent, or for the descendant of it that the credential names."""
-        own = Credential(token=self._token or self._new_token(), speak_as=credential.speak_as)
+        own = msgspec.structs.replace(credential, token=self._token or self._new_token())
         try:
             return self._bus.call(operation, request, own)
         except TokenExpired:

@@ -21,6 +21,7 @@ _NOT_SHOWN = {
     "brief": frozenset({"role", "max_tokens"}),
     "contribute": frozenset({"inputs_used", "thread_id"}),
     "inherit": frozenset({"for_agent", "max_items", "scope"}),
+    "catalog_list_by_lane": frozenset({"cursor"}),
     "issue_grant": frozenset({"uses", "expires_in", "intended_use", "inline_code_chars"}),
     "memory_read": frozenset({"now_utc", "scoring", "trust_filter", "dropped"}),
     "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys", "tags", "ttl", "scope", "pointers"}),

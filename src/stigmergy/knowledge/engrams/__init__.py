@@ -4,9 +4,11 @@ from stigmergy.knowledge.engrams.facts import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
 from stigmergy.knowledge.engrams.likeness import alike, place_key
@@ -29,6 +31,7 @@ from stigmergy.knowledge.engrams.values import (
     Kind,
     Provenance,
     Source,
+    is_contradiction,
     less_export,
 )
 
@@ -45,10 +48,12 @@ __all__ = [
     "EngramConfirmed",
     "EngramDelivered",
     "EngramForgotten",
+    "EngramPinned",
     "EngramPromoted",
     "EngramPut",
     "EngramReads",
     "EngramReceived",
+    "EngramUnpinned",
     "Keys",
     "Kind",
     "Provenance",
@@ -59,6 +64,7 @@ __all__ = [
     "alike",
     "count_sentences",
     "hash_keys",
+    "is_contradiction",
     "kind_key",
     "less_export",
     "name_keys",

@@ -68,6 +68,10 @@ class EngramReads(Protocol):
         """The ordinals of the newest live engrams in a space with exactly these pointers, newest first."""
         ...
 
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The ordinals of the live engrams in these spaces that somebody pinned, the last pinned first."""
+        ...
+
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots of the hierarchy, besides one, have confirmed an engram."""
         ...

@@ -44,6 +44,8 @@ TABLE: dict[str, Row] = {
         type="less.engram.promote", data={"engram": "id", "scope": "scope"}, audience="project"
     ),  # it was the run's and is now everyone's
     "engram.forgotten": Row(type="less.engram.forget", data={"engram": "id"}, audience="space"),
+    "engram.pinned": Row(type="less.engram.pin", data={"engram": "id"}, audience="space"),
+    "engram.unpinned": Row(type="less.engram.unpin", data={"engram": "id"}, audience="space"),
     "deref.proved": Row(
         type="less.deref.prove",
         data={"pointer_type": "type", "digest": "digest", "tokens": "tokens", "turn": "turn"},

@@ -1,0 +1,201 @@
+"""`stig catalog build`, `lint` and `diff`: the files a catalog is made from, read and written where one stands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stigmergy.edges.cli.command import Argument, Command
+from stigmergy.edges.cli.screen import safe
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.table import Entry
+from stigmergy.errors import AgentsFile, InputNotAFile
+from stigmergy.policy import Project, find_project
+
+if TYPE_CHECKING:
+    from stigmergy.space.catalog import AgentsRead, Catalog, CatalogDiff, Flaw, Yool
+
+_STACK = click.Option(
+    ["--stack", "stacks"], multiple=True, help="What ${stack} stands for; found in the project if not said (repeatable)"
+)
+_IMPORT = click.Option(
+    ["--import", "modules"], multiple=True, metavar="MODULE", help="Take the yools this module registers (repeatable)"
+)
+_SOURCE = click.Option(["--source", "source"], metavar="FILE", help="The agents file; AGENTS.md unless said.")
+_SOURCES: list[click.Parameter] = [_STACK, _IMPORT, _SOURCE]
+
+
+def build(entry: Entry) -> Command:
+    """`stig catalog build`"""
+    output = click.Option(
+        ["--output", "output"], metavar="FILE", help="Write there; .catalog/capabilities.json unless said."
+    )
+    return Command("build", entry, [*_SOURCES, output], _build)
+
+
+def lint(entry: Entry) -> Command:
+    """`stig catalog lint`"""
+    return Command("lint", entry, _SOURCES, _lint)
+
+
+def diff(entry: Entry) -> Command:
+    """`stig catalog diff`"""
+    old = Argument("old", None, "The older file; without one, what a build would change is shown", required=False)
+    new = click.Option(["--new", "new"], metavar="FILE", help="The newer file; the project's own unless said.")
+    return Command("diff", entry, [old, new, *_SOURCES], _diff)
+
+
+class _Made:
+    """What the sources say, read once."""
+
+    def __init__(self, session: Session, given: dict[str, Any]) -> None:
+        from stigmergy.space.catalog import AGENTS, CAPABILITIES, build_catalog, find_stacks, read_agents
+
+        self.project: Project = find_project(session.folder)
+        self.file = self.project.catalog / CAPABILITIES
+        self.source = Path(given["source"]) if given.get("source") else self.project.root / AGENTS
+        self.stacks = tuple(dict.fromkeys(given["stacks"])) or find_stacks(self.project.root)
+        self.read: AgentsRead = read_agents(_text(self.source), self.stacks)
+        self.code: list[Yool] = _imported(given["modules"], self.project.root)
+        self.catalog: Catalog = build_catalog(self.read.declared, self.code)
+        self.lines = {each.entry.full_name: each.line for each in self.read.declared}
+
+    def held(self) -> Catalog:
+        """The catalog as it was built last."""
+        from stigmergy.space.catalog import Catalog, read_catalog
+
+        return read_catalog(self.file) if self.file.exists() else Catalog()
+
+    def flaws(self) -> list[Flaw]:
+        """What the linter says of it, names first."""
+        from stigmergy.space.catalog import lint_change, lint_name
+
+        named = [flaw for entry in self.catalog for flaw in lint_name(entry.full_name, self.lines.get(entry.full_name))]
+        return named + lint_change(self.held(), self.catalog)
+
+
+def _build(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.space.catalog import write_catalog
+
+    made = _Made(session, given)
+    flaws = made.flaws()
+    entries = list(made.catalog)
+    root = made.catalog.root
+    output = Path(given["output"]) if given["output"] else made.file
+    size = write_catalog(output, made.catalog)
+    for flaw in flaws:
+        session.warn(_flaw(flaw))
+    if made.read.skipped:
+        session.say(f"Without a yool_id, and so not in the catalog: {safe(', '.join(made.read.skipped))}")
+    shown = _from(made.project.root, output)
+    answer = {
+        "agents": made.read.agents,
+        "yools": len(entries),
+        "stacks": list(made.stacks),
+        "file": shown,
+        "bytes": size,
+        "popcount": made.catalog.popcount,
+        "root": root,
+        "flaws": flaws,
+    }
+
+    def show(_: Any) -> Iterator[str]:
+        yield f"[build] parsed {_count(made.read.agents, 'agent')} from {safe(made.source.name)}"
+        if made.code:
+            yield f"[build] took {_count(len(made.code), 'yool')} from {safe(', '.join(given['modules']))}"
+        yield f"[build] hashing yools ... {len(entries)}/{len(entries)}"
+        yield "[build] inserting into HAMT ... done"
+        yield f"[build] wrote {safe(shown)} ({size / 1024:.1f} KB)"
+        yield f"[build] popcount root: {made.catalog.popcount}/32"
+
+    session.answer(answer, show)
+
+
+def _lint(session: Session, given: dict[str, Any]) -> None:
+    flaws = _Made(session, given).flaws()
+    session.answer({"flaws": flaws}, lambda _: map(_flaw, flaws) if flaws else ["Nothing to say against any name."])
+    if flaws:
+        click.get_current_context().exit(1)
+
+
+def _diff(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.space.catalog import CAPABILITIES, parse_catalog
+
+    if given["old"] is not None:
+        newer = Path(given["new"]) if given["new"] else find_project(session.folder).catalog / CAPABILITIES
+        changes = parse_catalog(_text(Path(given["old"]))).diff(parse_catalog(_text(newer)))
+    elif given["new"] is not None:
+        raise click.UsageError("--new goes with the older file.")
+    else:
+        made = _Made(session, given)
+        changes = made.held().diff(made.catalog)
+    answer = {
+        "added": [entry.full_name for entry in changes.added],
+        "removed": [entry.full_name for entry in changes.removed],
+        "changed": [now.full_name for _, now in changes.changed],
+    }
+    session.answer(answer, lambda _: list(_changes(changes)) or ["They are the same."])
+
+
+def _changes(changes: CatalogDiff) -> Iterator[str]:
+    for mark, colour, entries in (("-", "red", changes.removed), ("+", "green", changes.added)):
+        for entry in entries:
+            yield click.style(f"{mark} {safe(entry.full_name)}", fg=colour) + f"  {safe(entry.lane)}"
+    for was, now in changes.changed:
+        old, new = was.printed(), now.printed()
+        names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        yield click.style(f"~ {safe(now.full_name)}", fg="yellow")
+        for name in names:
+            yield f"    {name}: {_shown(old.get(name))} → {_shown(new.get(name))}"
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _flaw(flaw: Flaw) -> str:
+    where = f"line {flaw.line}: " if flaw.line else ""
+    return f"{where}{safe(flaw.yool)}: {safe(flaw.says)} ({flaw.rule})"
+
+
+def _imported(modules: tuple[str, ...], root: Path) -> list[Yool]:
+    """The yools that modules the operator names register; they are found from the project's folder too."""
+    from stigmergy.space.catalog import INTROSPECTION, REGISTRY
+
+    if modules:
+        sys.path.insert(0, str(root))
+    for name in modules:
+        try:
+            import_module(name)
+        except ImportError as problem:
+            raise click.BadParameter(f"'{name}' cannot be imported: {problem}", param_hint="'--import'") from None
+    own = {yool.entry.full_name for yool in INTROSPECTION}
+    return [yool for yool in REGISTRY if yool.entry.full_name not in own] if modules else []
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            if path.exists():
+                raise InputNotAFile(f"'{path}' is not a regular file.", field="file")
+            raise FileNotFoundError
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        raise AgentsFile(f"There is no '{path}'.", field="file", hint="Declare agents in AGENTS.md.") from None
+    except UnicodeDecodeError as problem:
+        raise AgentsFile(f"'{path}' is not UTF-8 at byte {problem.start}.", field="file") from None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _from(root: Path, path: Path) -> str:
+    resolved = path.resolve()
+    return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else str(path)

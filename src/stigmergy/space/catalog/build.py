@@ -1,0 +1,49 @@
+"""One catalog from what people declared and what code registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from stigmergy.errors import AuthorityInvalid
+from stigmergy.space.catalog.agents import Declared
+from stigmergy.space.catalog.catalog import Catalog
+from stigmergy.space.catalog.names import RESERVED
+from stigmergy.space.catalog.registry import Yool
+from stigmergy.space.catalog.values import CatalogEntry, Terms
+
+
+def build_catalog(declared: Iterable[Declared], code: Iterable[Yool] = ()) -> Catalog:
+    """The catalog of both. A yool in both has the lane and terms people gave it and the contract its code keeps."""
+    entries = {yool.entry.full_name: yool.entry for yool in code if yool.entry.name.partition(".")[0] != RESERVED}
+    for each in declared:
+        known = entries.get(each.entry.full_name)
+        entries[each.entry.full_name] = each.entry if known is None else _both(each, known)
+    return Catalog(entries.values())
+
+
+def _both(declared: Declared, code: CatalogEntry) -> CatalogEntry:
+    """A file can take authority away from what its code admits; it cannot add any."""
+    entry = declared.entry
+    authority = tuple(each for each in entry.authority if each in code.authority)
+    if not authority:
+        declared_for, admitted = ", ".join(entry.authority), ", ".join(code.authority)
+        raise AuthorityInvalid(
+            f"'{entry.full_name}' is declared for {declared_for}; its code admits {admitted}.",
+            field="authority",
+            limit=admitted,
+            line=declared.line,
+        )
+    return msgspec.structs.replace(
+        entry,
+        authority=authority,
+        terms=_terms(entry.terms, code.terms),
+        contract=code.contract,
+        about=entry.about or code.about,
+    )
+
+
+def _terms(said: Terms, default: Terms) -> Terms:
+    given = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
+    return msgspec.structs.replace(default, **given)

@@ -1,0 +1,204 @@
+"""`AGENTS.md`, in the form the specification prints and in the forms people make of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stigmergy.errors import AuthorityInvalid, StigmergyError
+from stigmergy.space.catalog import Registry, Terms, build_catalog, find_stacks, read_agents
+
+PRINTED = """\
+## Agents
+
+### dev-agent
+- yool_id: agent.dev.${stack}.v1
+- authority: [user, ci]
+- lane: build
+- agent_terms:
+budget_usd: 0.50
+cpu_quota_pct: 60
+disk_quota_mb: 100
+- Role: implements code from spec
+- Triggers: new task in .specs/sprints/
+
+### lint-agent
+- yool_id: agent.lint.${stack}.v1
+- authority: [user, ci]
+- lane: build
+- agent_terms:
+budget_usd: 0.05
+cpu_quota_pct: 30
+disk_quota_mb: 10
+- Role: enforces style
+- Triggers: post-edit
+"""
+BEFORE = "## Agents\n\n### dev-agent\n- Role: implements code from spec\n- Stack: auto-detect\n"
+
+
+def agent(*lines: str) -> str:
+    """A file of one agent; its first given line is line 4."""
+    return "\n".join(["# Rules", "## Agents", "### dev", *lines]) + "\n"
+
+
+YOOL, BY, LANE = "- yool_id: agent.dev.python", "- authority: [user]", "- lane: build"
+
+
+def test_the_printed_form_is_read_for_every_stack() -> None:  # YT-03
+    read = read_agents(PRINTED, ("python", "dotnet"))
+    assert read.agents == 2
+    assert [(each.entry.full_name, each.line) for each in read.declared] == [
+        ("agent.dev.python.v1", 4),
+        ("agent.dev.dotnet.v1", 4),
+        ("agent.lint.python.v1", 15),
+        ("agent.lint.dotnet.v1", 15),
+    ]
+    entry = read.declared[0].entry
+    assert entry.authority == ("user", "ci")
+    assert entry.lane == "build"
+    assert entry.terms == Terms(budget_micros=500_000, cpu_quota_pct=60, disk_quota_mb=100)
+    assert (entry.agent, entry.about) == ("dev-agent", "implements code from spec")
+
+
+@pytest.mark.parametrize("indent", ["  ", "    ", "\t", "  - ", "    * "])
+def test_terms_may_be_indented_or_listed(indent: str) -> None:  # YT-03
+    text = "".join(
+        f"{indent}{line}\n" if line[0] in "bcd" and ":" in line else f"{line}\n" for line in PRINTED.split("\n") if line
+    )
+    spread = read_agents(text, ("go",))
+    assert [each.entry for each in spread.declared] == [each.entry for each in read_agents(PRINTED, ("go",)).declared]
+
+
+def test_odd_but_clear_files_are_read() -> None:  # YT-03
+    text = (
+        "\ufeff# AGENTS\r\n\r\nProse: with a colon.\r\n\r\n# Agents #\r\n\r\n## dev `x`\r\n"
+        "* YOOL_ID: `agent.dev.python`\r\n* authority: ci\r\n* lane: `build`\r\n"
+        "* agent_terms: {budget_usd: 1, max_retries: 2}   # by flow\r\n* Role: one\r\n* Role: two\r\n"
+        "### Notes\r\n- command: not a field of the agent's own list\r\n"
+    )
+    with pytest.raises(StigmergyError) as refused:  # a sub-heading's list is still the agent's
+        read_agents(text, ())
+    assert refused.value.code == "COMMAND_DECLARED"
+    [declared] = read_agents(text.replace("- command", "command"), ()).declared
+    assert declared.entry.full_name == "agent.dev.python.v1"
+    assert declared.entry.terms == Terms(budget_micros=1_000_000, max_retries=2)
+    assert declared.entry.about == "one"
+
+
+def test_agents_without_a_yool_declare_nothing() -> None:  # YT-03
+    read = read_agents(BEFORE, ())
+    assert (read.agents, read.declared, read.skipped) == (0, (), ("dev-agent",))
+    assert read_agents("# Rules\n\nBe kind.\n", ()).agents == 0
+    assert read_agents("", ()).agents == 0
+    assert read_agents(agent("- run: now", "- run: then", "- lane: of her own"), ()).agents == 0
+
+
+def test_long_lines_are_read_in_time() -> None:  # YT-03
+    long = " " * 300_000
+    assert read_agents(f"# {long}x\n- a:{long}\n{long}- b", ()).agents == 0
+    assert read_agents(f"## Agents\n### {'#' * 400_000}x\n- {'y' * 400_000}", ()).agents == 0
+
+
+@pytest.mark.parametrize("fence", [("```markdown", "```"), ("~~~~", "~~~~"), ("<!--", "-->")])
+def test_examples_are_not_declarations(fence: tuple[str, str]) -> None:  # YT-03
+    assert read_agents(f"{fence[0]}\n{PRINTED}\n{fence[1]}\n", ("go",)).declared == ()
+    assert len(read_agents(f"{fence[0]}\nx\n{fence[1]}\n{PRINTED}", ("go",)).declared) == 2
+
+
+REFUSED = {
+    agent(YOOL, BY): ("FIELD_MISSING", "lane", 4),
+    agent(YOOL, LANE): ("FIELD_MISSING", "authority", 4),
+    agent("- yool_id: agent", BY, LANE): ("YOOL_NAME", "yool_id", 4),
+    agent("- yool_id:", BY, LANE): ("YOOL_NAME", "yool_id", 4),
+    agent("- yool_id: agent.dev.${lang}", BY, LANE): ("YOOL_NAME", "yool_id", 4),
+    agent("- yool_id: agent.dev.${stack}", BY, LANE): ("STACK_UNKNOWN", "yool_id", 4),
+    agent("- yool_id: catalog.lookup", BY, LANE): ("YOOL_RESERVED", "yool_id", 4),
+    agent(YOOL, "- authority: [user, root]", LANE): ("AUTHORITY_INVALID", "authority", 5),
+    agent(YOOL, "- authority: user, ci", LANE): ("AUTHORITY_INVALID", "authority", 5),
+    agent(YOOL, "- authority: []", LANE): ("AUTHORITY_INVALID", "authority", 5),
+    agent(YOOL, "- authority: [user", LANE): ("AGENTS_FILE", "authority", 5),
+    agent(YOOL, "- authority: &a [user]", LANE): ("AGENTS_FILE", "authority", 5),
+    agent(YOOL, BY, "- lane: Build It"): ("LANE_NAME", "lane", 6),
+    agent(YOOL, BY, LANE, "- command: rm -rf /"): ("COMMAND_DECLARED", "command", 7),
+    agent(YOOL, BY, LANE, "- Run: make"): ("COMMAND_DECLARED", "run", 7),
+    agent(YOOL, BY, LANE, YOOL): ("AGENTS_FILE", "yool_id", 7),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd: 1", "  budget_usd: 2"): ("AGENTS_FILE", "budget_usd", 9),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd: lots"): ("TERMS_INVALID", "agent_terms.budget_usd", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd:"): ("TERMS_INVALID", "agent_terms.budget_usd", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd: -1"): ("TERMS_INVALID", "agent_terms.budget_usd", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd: true"): ("TERMS_INVALID", "agent_terms.budget_usd", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  budget_usd: 1e400"): ("AGENTS_FILE", "agent_terms.budget_usd", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  speed: 9"): ("TERMS_INVALID", "agent_terms.speed", 8),
+    agent(YOOL, BY, LANE, "- agent_terms:", "  deadline_iso: 2026-05-19"): (
+        "TERMS_INVALID",
+        "agent_terms.deadline_iso",
+        8,
+    ),
+    agent(YOOL, BY, LANE, "- agent_terms: 7"): ("TERMS_INVALID", "agent_terms", 7),
+    agent(YOOL, BY, LANE, "- agent_terms: {cpu_quota_pct: 200}"): ("TERMS_INVALID", "agent_terms.cpu_quota_pct", 7),
+    agent(YOOL, BY, LANE, "### again", YOOL + ".v1", BY, LANE): ("YOOL_TWICE", "yool_id", 8),
+    f"# Agents\n{YOOL}\n": ("AGENTS_FILE", "yool_id", 2),
+    f"# Rules\n{YOOL}\n": ("AGENTS_FILE", "yool_id", 2),
+    "x" * (1 << 20) + "y": ("AGENTS_FILE", None, None),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[-60:])
+def test_what_is_wrong_is_refused_with_code_field_and_line(text: str) -> None:  # YT-03
+    with pytest.raises(StigmergyError) as refused:
+        read_agents(text, ())
+    assert (refused.value.code, refused.value.field, refused.value.line) == REFUSED[text]
+
+
+@pytest.mark.parametrize("stack", ["C++", "", "v1", "a.b", "python 3"])
+def test_a_stack_is_a_segment(stack: str) -> None:  # YT-03
+    with pytest.raises(StigmergyError) as refused:
+        read_agents(PRINTED, (stack,))
+    assert refused.value.code == "STACK_UNKNOWN"
+
+
+@settings(deadline=None)
+@given(st.text() | st.lists(st.sampled_from(PRINTED.split("\n"))).map("\n".join))
+def test_any_text_is_read_or_refused(text: str) -> None:  # YT-03
+    try:
+        read = read_agents(text, ("python",))
+    except StigmergyError:
+        return
+    assert len(build_catalog(read.declared)) <= len(read.declared)
+
+
+def test_stacks_are_found_by_the_files_of_a_project(tmp_path: Path) -> None:  # YT-03
+    assert find_stacks(tmp_path) == ()
+    for name in ("pyproject.toml", "web/package.json", "web/tsconfig.json", "api/Api.csproj", "srv/go.mod"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for hidden in ("node_modules", ".venv", "vendor"):
+        (tmp_path / hidden).mkdir()
+        (tmp_path / hidden / "Cargo.toml").touch()
+    assert find_stacks(tmp_path) == ("dotnet", "go", "python", "typescript")
+    (tmp_path / "package.json").touch()
+    assert "javascript" in find_stacks(tmp_path)
+
+
+def test_a_yool_in_file_and_code_has_the_terms_of_one_and_the_contract_of_the_other() -> None:  # YT-03
+    registry = Registry()
+    registry.yool("agent.dev.python", lane="slow", effect="pure", authority=["ci", "agent"], terms={"max_retries": 2})(
+        lambda: None
+    )
+    registry.yool("net.fetch", lane="net")(["curl", "${url}"])
+    catalog = build_catalog(read_agents(PRINTED, ("python",)).declared, registry)
+    both = catalog.lookup("agent.dev.python")
+    assert both.lane == "build"
+    assert both.contract.effect == "pure"
+    assert both.authority == ("ci",), "a file takes authority away and adds none"
+    assert both.terms.max_retries == 2
+    assert both.terms.budget_micros == 500_000
+    assert catalog.lookup("net.fetch").lane == "net"
+    closed = Registry()
+    closed.yool("agent.dev.python", lane="build", authority=["agent"])(lambda: None)
+    with pytest.raises(AuthorityInvalid) as refused:
+        build_catalog(read_agents(PRINTED, ("python",)).declared, closed)
+    assert refused.value.line == 4

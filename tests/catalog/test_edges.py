@@ -1,0 +1,216 @@
+"""The catalog on every edge: the same answers, the same refusals, and nothing that changes it from afar."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+import stigmergy
+from mcp import Client, StdioServerParameters
+from stigmergy import Bus
+from stigmergy.core import estimate_tokens
+from stigmergy.edges.mcp.tools import tools
+from stigmergy.errors import YoolName, YoolNotFound
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from stigmergy.space.catalog import Catalog, read_catalog, write_catalog
+from tests.catalog.test_agents import PRINTED
+from tests.catalog.test_names import entry
+from tests.cli.stig import Desk
+from tests.http.served import serving
+from tests.projects import Repository
+
+SOURCE = str(Path(stigmergy.__file__).parents[1])
+
+
+@pytest.fixture
+def declared(desk: Desk) -> Desk:
+    """A project whose AGENTS.md is the printed one, of two stacks."""
+    (desk.path / "AGENTS.md").write_text(PRINTED)
+    for name in ("pyproject.toml", "go.mod"):
+        (desk.path / name).touch()
+    return desk
+
+
+def test_a_build_prints_what_the_specification_prints(declared: Desk) -> None:  # YT-03
+    said = declared.ok("catalog", "build")
+    size = (declared.path / ".catalog/capabilities.json").stat().st_size
+    assert said.out.splitlines() == [
+        "[build] parsed 2 agents from AGENTS.md",
+        "[build] hashing yools ... 4/4",
+        "[build] inserting into HAMT ... done",
+        f"[build] wrote .catalog/capabilities.json ({size / 1024:.1f} KB)",
+        "[build] popcount root: 4/32",
+    ]
+    held = read_catalog(declared.path / ".catalog/capabilities.json")
+    assert [each.full_name for each in held] == [
+        "agent.dev.go.v1",
+        "agent.dev.python.v1",
+        "agent.lint.go.v1",
+        "agent.lint.python.v1",
+    ]
+    told = declared.ok("catalog", "build", "--stack", "dotnet", "--json", at=declared.path / "src").json
+    assert (told["yools"], told["stacks"]) == (2, ["dotnet"])
+    assert [flaw["rule"] for flaw in told["flaws"]] == ["gone"] * 4
+
+
+def test_a_build_takes_the_yools_of_code_the_operator_names(declared: Desk, tmp_path: Path) -> None:  # YT-03
+    (declared.path / "yools_for_this_test.py").write_text(
+        "from stigmergy.space.catalog import yool\n"
+        "yool('net.fetch', lane='net', effect='reads', about='Fetches')(['curl', '${url}'])\n"
+    )
+    output = tmp_path / "out" / "capabilities.json"
+    said = declared.ok("catalog", "build", "--import", "yools_for_this_test", "--output", str(output))
+    assert "[build] took 1 yool from yools_for_this_test" in said.out
+    assert read_catalog(output).lookup("net.fetch").contract.effect == "reads"
+    assert "curl" not in output.read_text(), "a command never reaches the file"
+    assert not (declared.path / ".catalog/capabilities.json").exists()
+    unknown = declared.run("catalog", "build", "--import", "no_such_module")
+    assert (unknown.code, "no_such_module" in unknown.err) == (2, True)
+
+
+def test_looking_up_and_listing_from_the_command_line(declared: Desk) -> None:  # YT-01
+    declared.ok("catalog", "build")
+    shown = declared.ok("catalog", "lookup", "agent.dev.python").out
+    assert shown.startswith("agent.dev.python.v1  implements code from spec\n")
+    assert "budget_usd     0.5\n" in shown
+    listed = declared.ok("catalog", "list", "--lane", "build").out
+    assert listed.count("agent.") == 4
+    assert "catalog.lookup" in declared.ok("catalog", "list").out
+    problem = declared.run("catalog", "lookup", "agent.dev.pyton", "--json").problem
+    assert (problem["code"], problem["nearest"][0]) == ("YOOL_NOT_FOUND", "agent.dev.python")
+    assert declared.run("catalog", "lookup", "Agent", "--json").problem["code"] == "YOOL_NAME"
+
+
+def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  # YT-01
+    assert declared.ok("catalog", "lint").out == "Nothing to say against any name.\n"
+    declared.ok("catalog", "build")
+    assert declared.ok("catalog", "diff").out == "They are the same.\n"
+    old = declared.path / "old file.json"
+    old.write_bytes((declared.path / ".catalog/capabilities.json").read_bytes())
+    (declared.path / "AGENTS.md").write_text(
+        PRINTED.replace("agent.lint.", "agent.lint_and_test.").replace("cpu_quota_pct: 60", "cpu_quota_pct: 50")
+    )
+    linted = declared.run("catalog", "lint", "--json")
+    assert linted.code == 1
+    assert [flaw["rule"] for flaw in linted.json["flaws"]] == ["several-verbs", "several-verbs", "gone", "gone"]
+    assert linted.json["flaws"][0]["line"] == 15
+    shown = declared.ok("catalog", "diff").out
+    assert "- agent.lint.go.v1  build\n" in shown
+    assert "+ agent.lint_and_test.go.v1  build\n" in shown
+    assert '"cpu_quota_pct": 60' in shown
+    declared.ok("catalog", "build")
+    told = declared.ok("catalog", "diff", str(old), "--json").json
+    assert told["changed"] == ["agent.dev.go.v1", "agent.dev.python.v1"]
+    assert declared.ok("catalog", "diff", str(old), "--new", str(old)).out == "They are the same.\n"
+    assert declared.run("catalog", "diff", "--new", str(old)).code == 2
+
+
+def test_faults_of_the_files_are_told_with_field_and_line(declared: Desk) -> None:  # YT-03
+    (declared.path / "AGENTS.md").write_text(PRINTED + "- command: rm\n")
+    problem = declared.run("catalog", "build", "--json").problem
+    assert (problem["code"], problem["field"], problem["line"]) == ("COMMAND_DECLARED", "command", 24)
+    assert not (declared.path / ".catalog/capabilities.json").exists()
+    (declared.path / "AGENTS.md").write_bytes(b"\xff")
+    assert declared.run("catalog", "build", "--json").problem["code"] == "AGENTS_FILE"
+    (declared.path / "AGENTS.md").unlink()
+    assert declared.run("catalog", "lint", "--json").problem["code"] == "AGENTS_FILE"
+    (declared.path / "AGENTS.md").mkdir()
+    assert declared.run("catalog", "lint", "--json").problem["code"] == "INPUT_NOT_A_FILE"
+    (declared.path / ".catalog/capabilities.json").write_text('{"schema": "yool-catalog/v1",\n"yools": 1}')
+    broken = declared.run("catalog", "list", "--json").problem
+    assert (broken["code"], broken["field"], broken["line"]) == ("CATALOG_FILE", "yools", 2)
+
+
+@pytest.fixture
+def stocked(gateway: Gateway, repository: Repository) -> Gateway:
+    """A project with two versions of one yool, and many of another lane."""
+    many = [entry(f"op.jira.fetch{number}") for number in range(250)]
+    held = Catalog([entry("agent.lint.ruff.v1"), entry("agent.lint.ruff.v2", about="Enforces style"), *many])
+    write_catalog(repository.path / ".catalog" / "capabilities.json", held)
+    return gateway
+
+
+def test_http_serves_names_and_lanes(stocked: Gateway, repository: Repository) -> None:  # YT-01
+    with serving(stocked, repository) as bus:
+        agent = bus.add("coder")
+        found = bus.call("GET", "/catalog/agent.lint.ruff", token=agent)
+        assert found.json["yool_id"] == "agent.lint.ruff.v2"
+        assert found.json["versions"] == [1, 2]
+        assert bus.call("GET", "/catalog/agent.lint.ruff.v1").json["yool_id"] == "agent.lint.ruff.v1"
+        missing = bus.call("GET", "/catalog/agent.lint.rufff")
+        assert (missing.status, missing.code) == (404, "YOOL_NOT_FOUND")
+        assert missing.json["nearest"] == ["agent.lint.ruff"]
+        assert bus.call("GET", "/catalog/nothing").code == "YOOL_NAME"
+        assert [row["yool_id"] for row in bus.call("GET", "/catalog?lane=catalog").json["yools"]] == [
+            "catalog.diff.v1",
+            "catalog.list_by_lane.v1",
+            "catalog.lookup.v1",
+        ]
+        assert bus.call("GET", "/catalog?lane=nowhere").json["yools"] == []
+        assert bus.call("GET", "/catalog?lane=NO").code == "LANE_NAME"
+        for method in ("POST", "DELETE"):  # a catalog is not changed from afar
+            assert bus.call(method, "/catalog/agent.lint.ruff", {}).status == 405
+            assert bus.call(method, "/catalog", {}).status == 405
+
+
+def test_a_long_list_is_paged_without_gaps(stocked: Gateway) -> None:  # YT-02
+    bus = Bus(stocked, LOCAL_ADMIN)
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = bus.catalog_list_by_lane(lane="build", cursor=cursor)
+        assert len(page.yools) <= 100
+        seen += [row.yool_id for row in page.yools]
+        if page.cursor is None:
+            break
+        cursor = page.cursor
+    assert len(seen) == len(set(seen)) == 252
+    assert bus.catalog_list_by_lane(lane="build", cursor="zzz.last").yools == []
+    with pytest.raises(YoolName) as odd:
+        bus.catalog_list_by_lane(cursor="5")
+    assert odd.value.field == "cursor"
+    assert bus.catalog_lookup("agent.lint.ruff").about == "Enforces style"
+    with pytest.raises(YoolNotFound) as refused:
+        bus.catalog_lookup("agent.lint.ruf")
+    assert refused.value.nearest == ("agent.lint.ruff",)
+
+
+def test_agents_look_names_up_over_mcp(stocked: Gateway, repository: Repository) -> None:  # YT-15
+    async def talk() -> None:
+        environment = {"HOME": str(repository.path.parent / "home"), "PYTHONPATH": SOURCE}
+        command = ["-c", "from stigmergy.edges.cli import main; main()", "mcp", "--project", str(repository.path)]
+        server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        async with Client(server) as client:
+            with anyio.fail_after(30):
+                found = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruff"})
+                listed = await client.call_tool("catalog_list_by_lane", {"lane": "catalog"})
+                missing = await client.call_tool("catalog_lookup", {"name": "agent.lint.ruf"})
+        assert found.structured_content["yool_id"] == "agent.lint.ruff.v2"
+        assert len(listed.structured_content["yools"]) == 3
+        assert missing.is_error
+        assert missing.structured_content["nearest"] == ["agent.lint.ruff"]
+
+    anyio.run(talk)
+
+
+def test_the_two_tools_cost_an_agent_little() -> None:  # YT-15
+    """A model reads a tool's name, description and schema."""
+    shown = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in tools().values()
+        if tool.name.startswith("catalog_")
+    ]
+    assert len(shown) == 2
+    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) <= 110
+
+
+def test_nothing_about_the_catalog_writes() -> None:  # YT-15
+    for name in ("catalog_lookup", "catalog_list_by_lane"):
+        operation = OPERATIONS[name]
+        assert not operation.writes
+        assert operation.route is not None
+        assert operation.route.method == "GET"

@@ -1,0 +1,161 @@
+"""Names of yools: how they are written, how they are resolved, and what the linter has against some."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.errors import LaneName, StigmergyError, YoolName, YoolReserved
+from stigmergy.space.catalog import Catalog, CatalogEntry, Contract, check_lane, lint_change, lint_name, parse_name
+from stigmergy.space.catalog.names import MAX_NAME, check_not_reserved
+
+PUBLISHED = [
+    "agent.dev.python",
+    "agent.dev.dotnet",
+    "agent.dev.typescript",
+    "agent.lint.ruff",
+    "agent.lint.eslint",
+    "agent.lint.dotnet",
+    "agent.test.pytest",
+    "agent.test.jest",
+    "agent.test.e2e.playwright",
+    "agent.security.scan",
+    "agent.security.dependabot",
+    "agent.pr.create",
+    "agent.pr.review",
+    "ide.cursor.send",
+    "ide.zed.send",
+    "ide.vscode.send",
+    "ide.jetbrains.send",
+    "op.jira.fetch_sprint",
+    "op.azure.fetch_iteration",
+    "op.linear.fetch_cycle",
+    "op.github.fetch_issues",
+    "fs.read_sector",
+    "fs.write_receipt",
+    "net.fetch",
+    "net.post",
+    "catalog.lookup",
+    "catalog.list_by_lane",
+    "catalog.diff",
+    "fs.gc.run",
+    "agent.deploy.staging",
+    "agent.deploy.prod",
+]
+
+segments = st.from_regex(r"[a-z][a-z0-9_]{0,11}", fullmatch=True).filter(lambda text: not text[1:].isdigit())
+
+
+def entry(name: str, **fields: object) -> CatalogEntry:
+    """A yool of that name."""
+    base, version = parse_name(name)
+    return CatalogEntry(name=base, version=version or 1, authority=("user",), lane="build", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_published_name_is_one_and_has_no_flaw(name: str) -> None:  # YT-01
+    assert parse_name(name) == (name, None)
+    assert parse_name(f"{name}.v12") == (name, 12)
+    assert lint_name(name) == []
+
+
+@given(st.lists(segments, min_size=2, max_size=5), st.none() | st.integers(1, 999_999))
+def test_two_to_five_segments_and_perhaps_a_version_are_a_name(parts: list[str], version: int | None) -> None:  # YT-01
+    base = ".".join(parts)
+    assert parse_name(base if version is None else f"{base}.v{version}") == (base, version)
+
+
+NO_NAMES = [
+    *("", ".", "agent", "agent.v1", "a.b.c.d.e.f", "a.b.c.d.e.f.v1", "agent..dev", ".agent.dev", "agent.dev."),
+    *("Agent.dev", "agent.Dev", "agent.dev-x", "agent.dev x", "agent.1dev", "agent._dev", "agent.dév", "agent.dev\n"),
+    *("agent.dev.v0", "agent.dev.v01", "agent.dev.v1000000", "agent.v2.dev", "agent.dev.v1.v2", "v1.v2"),
+    *("agent.dev.v1 ", "agent.dev\0", "a." + "b" * 41, "agent.dev.\ud800", "agent.dev.${stack}"),
+]
+
+
+@pytest.mark.parametrize("text", NO_NAMES, ids=ascii)
+def test_what_is_not_a_name_is_refused_and_told_why(text: str) -> None:  # YT-01
+    with pytest.raises(YoolName) as refused:
+        parse_name(text, "yool_id", 7)
+    assert (refused.value.field, refused.value.line) == ("yool_id", 7)
+    assert refused.value.hint
+
+
+def test_a_name_has_a_length() -> None:  # YT-01
+    with pytest.raises(YoolName) as refused:
+        parse_name("agent." + "x" * MAX_NAME)
+    assert refused.value.limit == MAX_NAME
+
+
+@given(st.text())
+def test_any_text_is_a_name_or_refused(text: str) -> None:  # YT-01
+    try:
+        base, version = parse_name(text)
+    except YoolName:
+        return
+    assert text == (base if version is None else f"{base}.v{version}")
+
+
+def test_the_catalogs_own_names_are_nobody_elses() -> None:  # YT-01
+    with pytest.raises(YoolReserved):
+        check_not_reserved("catalog.lookup")
+    check_not_reserved("catalogue.lookup")
+
+
+@pytest.mark.parametrize("lane", ["build", "gc.urgent", "build-2", "a_b"])
+def test_lanes(lane: str) -> None:  # YT-06
+    assert check_lane(lane) == lane
+
+
+@pytest.mark.parametrize("lane", ["", "Build", "build.", ".build", "build lane", "1st", "x" * 65, "a..b", "b\n"])
+def test_what_is_not_a_lane(lane: str) -> None:  # YT-06
+    with pytest.raises(LaneName):
+        check_lane(lane)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("agent.lint_and_test.python", "several-verbs"),
+        ("agent.lint_test.python", "several-verbs"),
+        ("agent.deploy.all_envs", "fan-out"),
+        ("agent.do.thing", "opaque"),
+        ("tool.lint.ruff", "domain"),
+    ],
+)
+def test_the_published_anti_patterns_are_found(name: str, rule: str) -> None:  # YT-01
+    found = lint_name(f"{name}.v1", line=3)
+    assert rule in [flaw.rule for flaw in found]
+    assert all(flaw.line == 3 and flaw.yool == f"{name}.v1" for flaw in found)
+
+
+def test_a_rename_is_breaking_and_a_new_version_is_not() -> None:  # YT-01
+    old = Catalog([entry("agent.dev.python.v1", agent="dev"), entry("agent.lint.ruff.v1")])
+    bumped = old.add(entry("agent.dev.python.v2", agent="dev"))
+    assert lint_change(old, bumped) == []
+    renamed = old.remove("agent.dev.python.v1").add(entry("agent.develop.python.v1", agent="dev"))
+    [flaw] = lint_change(old, renamed)
+    assert flaw.rule == "gone"
+    assert "renamed to 'agent.develop.python.v1'" in flaw.says
+    assert "agent.dev.python.v2" in flaw.says
+    [gone] = lint_change(bumped, old)
+    assert "is gone" in gone.says
+
+
+def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
+    pure = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="pure"))])
+    writes = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="writes"))])
+    assert [flaw.rule for flaw in lint_change(pure, writes)] == ["effect"]
+    assert lint_change(pure, pure) == []
+    assert lint_change(writes, pure) == [], "to promise more breaks nothing"
+
+
+def test_a_name_without_a_version_is_the_newest_and_a_version_is_itself() -> None:  # YT-01
+    catalog = Catalog([entry("agent.lint.ruff.v2"), entry("agent.lint.ruff.v10"), entry("agent.lint.ruff")])
+    assert catalog.lookup("agent.lint.ruff").version == 10
+    assert catalog.lookup("agent.lint.ruff.v2").version == 2
+    assert catalog.lookup("agent.lint.ruff.v1").full_name == "agent.lint.ruff.v1"
+    with pytest.raises(StigmergyError) as refused:
+        catalog.lookup("agent.lint.ruff.v3")
+    assert refused.value.problem()["nearest"] == ["agent.lint.ruff.v10", "agent.lint.ruff.v2", "agent.lint.ruff.v1"]

@@ -1,0 +1,183 @@
+"""Yools from code: functions and commands with their contracts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.errors import StigmergyError, YoolArguments, YoolNotFound, YoolTwice
+from stigmergy.space.catalog import (
+    INTROSPECTION,
+    REGISTRY,
+    Catalog,
+    Contract,
+    Registry,
+    Terms,
+    fill_argv,
+    write_catalog,
+)
+from tests.catalog.test_names import entry
+
+
+def test_a_function_is_registered_with_its_contract_and_stays_a_function() -> None:  # YT-03
+    registry = Registry()
+
+    @registry.yool(
+        "agent.lint.ruff.v2",
+        lane="build",
+        effect="pure",
+        authority=["ci", "user"],
+        terms={"budget_usd": 0.05, "cpu_quota_pct": 30},
+        inputs=["src/**/*.py", "${path}"],
+        env=["PATH", "LANG", "PATH"],
+        cost_usd=0.01,
+        cost_tokens=12,
+    )
+    def lint(path: str) -> str:
+        """Lint a file.
+
+        More about it.
+        """
+        return f"linted {path}"
+
+    assert lint("x.py") == "linted x.py"
+    found = registry.lookup("agent.lint.ruff")
+    assert found.run is lint
+    assert found.kind == "function"
+    assert found.entry.full_name == "agent.lint.ruff.v2"
+    assert found.entry.authority == ("user", "ci")
+    assert found.entry.admits("ci")
+    assert not found.entry.admits("agent")
+    assert found.entry.terms == Terms(budget_micros=50_000, cpu_quota_pct=30)
+    assert found.entry.about == "Lint a file."
+    assert found.entry.contract == Contract(
+        effect="pure", inputs=("src/**/*.py", "${path}"), env=("LANG", "PATH"), cost_micros=10_000, cost_tokens=12
+    )
+
+
+def test_async_functions_and_commands_are_told_apart() -> None:  # YT-03
+    registry = Registry()
+
+    @registry.yool("net.fetch", lane="net", effect="reads")
+    async def fetch(url: str) -> str:
+        return url
+
+    registry.yool("agent.lint.ruff", lane="build", about="Enforces style")(["ruff", "check", "${path}"])
+    assert asyncio.run(fetch("x")) == "x"
+    assert [(each.entry.name, each.kind) for each in registry] == [
+        ("agent.lint.ruff", "command"),
+        ("net.fetch", "async"),
+    ]
+    assert registry.lookup("agent.lint.ruff.v1").run == ("ruff", "check", "${path}")
+    assert registry.lookup("agent.lint.ruff").entry.about == "Enforces style"
+    assert registry.lookup("net.fetch").entry.authority == ("user", "ci")
+
+
+def test_names_resolve_to_the_newest_version_registered() -> None:  # YT-01
+    registry = Registry()
+    for version in (2, 10, 1):
+        registry.yool(f"net.fetch.v{version}", lane="net")(["curl", str(version)])
+    assert registry.lookup("net.fetch").entry.version == 10
+    assert registry.lookup("net.fetch.v2").run == ("curl", "2")
+    assert registry.get("net.fetch.v3") is None
+    with pytest.raises(YoolNotFound, match="No code here"):
+        registry.lookup("net.post")
+
+
+def test_a_version_is_somebodys_once() -> None:  # YT-03
+    registry = Registry()
+
+    def run() -> None: ...
+
+    registry.yool("net.fetch", lane="net")(run)
+    registry.yool("net.fetch.v1", lane="net")(run)  # the same module imported again
+    with pytest.raises(YoolTwice, match=r"net\.fetch\.v1") as refused:
+        registry.yool("net.fetch", lane="net")(["curl"])
+    assert "net.fetch.v2" in (refused.value.hint or "")
+    assert registry.lookup("net.fetch").run is run
+
+
+@pytest.mark.parametrize(
+    ("code", "register"),
+    [
+        ("YOOL_NAME", lambda registry: registry.yool("fetch", lane="net")),
+        ("YOOL_RESERVED", lambda registry: registry.yool("catalog.mine", lane="net")),
+        ("LANE_NAME", lambda registry: registry.yool("net.fetch", lane="")),
+        ("AUTHORITY_INVALID", lambda registry: registry.yool("net.fetch", lane="net", authority=["me"])),
+        ("AUTHORITY_INVALID", lambda registry: registry.yool("net.fetch", lane="net", authority=[])),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", terms={"speed": 1})),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", cost_usd=0.00000001)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", effect="both")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cost_tokens=-1)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", inputs=["/etc/passwd"])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", inputs=["a/../../b"])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", env=[""])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", env=map(str, range(99)))),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net")([])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net")(["a\0b"])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net")(["${tool}"])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net")("curl x")),
+    ],
+)
+def test_what_cannot_be_kept_is_not_registered(code: str, register: Callable[[Registry], Any]) -> None:  # YT-03
+    registry = Registry()
+    with pytest.raises(StigmergyError) as refused:
+        register(registry)
+    assert refused.value.code == code
+    assert list(registry) == []
+
+
+def test_arguments_are_put_into_a_command_one_by_one() -> None:  # YT-03
+    argv = ("ruff", "check", "--config=${config}", "${path}")
+    hostile = "a b; rm -rf / $(id) `id` ${config}"
+    assert fill_argv(argv, {"config": "-x", "path": hostile}) == ["ruff", "check", "--config=-x", hostile]
+    assert fill_argv(["head", "-n", "${lines}"], {"lines": 3}) == ["head", "-n", "3"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"path": "x", "more": 1},
+        {"path": "-rf"},
+        {"path": ["x"]},
+        {"path": True},
+        {"path": None},
+        {"path": "a\0"},
+        {"path": "x" * 40_000},
+    ],
+)
+def test_arguments_a_command_does_not_take_are_refused(args: dict[str, Any]) -> None:  # YT-03
+    with pytest.raises(YoolArguments) as refused:
+        fill_argv(["cat", "${path}"], args)
+    assert (refused.value.field or "").startswith("args.")
+
+
+def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # YT-01
+    monkeypatch.chdir(tmp_path)
+    old = Catalog([entry("agent.lint.ruff"), entry("net.fetch")])
+    write_catalog(tmp_path / "old.json", old)
+    write_catalog(tmp_path / ".catalog" / "capabilities.json", old.remove("net.fetch").add(entry("agent.lint.ruff.v2")))
+    assert {each.entry.name for each in INTROSPECTION} == {"catalog.lookup", "catalog.list_by_lane", "catalog.diff"}
+
+    def ask(yool: str, **args: str) -> Any:
+        run = REGISTRY.lookup(yool).run
+        assert callable(run)
+        return run(**args)
+
+    assert ask("catalog.lookup", name="agent.lint.ruff")["yool_id"] == "agent.lint.ruff.v2"
+    assert next(each["yool_id"] for each in ask("catalog.list_by_lane", lane="catalog")) == "catalog.diff.v1"
+    assert ask("catalog.diff", old="old.json") == {
+        "added": ["agent.lint.ruff.v2"],
+        "removed": ["net.fetch.v1"],
+        "changed": [],
+    }
+    with pytest.raises(StigmergyError, match="outside"):
+        ask("catalog.diff", old="../old.json")
+    for own in INTROSPECTION:
+        assert own.entry.contract.effect == "reads"
+        assert own.entry.admits("agent")
