@@ -235,6 +235,7 @@ class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     contributions: list[Contribution]
+    as_of: str
     cursor: str | None = None
     """Ask again with it for the next page."""
 
@@ -258,10 +259,11 @@ def list_contributions(context: Context, request: ListContributions) -> Contribu
             for each in page
             if (request.status is not None or each.status in OPEN[:2]) and _may_see(context.view, context.caller, each)
         )
-    answer = ContributionsAnswer(contributions=shown[: request.k])
+    answer = ContributionsAnswer(contributions=shown[: request.k], as_of=print_time(context.view.as_of))
     if request.max_tokens is not None:
-        room = ContributionsAnswer(contributions=[], cursor="0" * 26)
-        answer = ContributionsAnswer(contributions=those_that_fit(room, answer.contributions, request.max_tokens))
+        room = msgspec.structs.replace(answer, contributions=[], cursor="0" * 26)
+        fitting = those_that_fit(room, answer.contributions, request.max_tokens)
+        answer = msgspec.structs.replace(answer, contributions=fitting)
     if len(answer.contributions) < len(shown) and answer.contributions:
         answer = msgspec.structs.replace(answer, cursor=answer.contributions[-1].contribution_id)
     return answer

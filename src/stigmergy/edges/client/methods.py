@@ -460,6 +460,31 @@ class Methods(ABC):
         """
         return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
 
+    def catalog_lookup(
+        self,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+
+    def catalog_list_by_lane(
+        self,
+        *,
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
+
+        Args:
+            lane: Only this lane's
+            cursor: Go on after this yool
+        """
+        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
+
     def keep_episode(
         self,
         text: str,
@@ -632,31 +657,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
-
-    def catalog_lookup(
-        self,
-        name: str,
-    ) -> YoolAnswer:
-        """A yool: what for, for whom, on which terms.
-
-        Args:
-            name: agent.lint.ruff, or agent.lint.ruff.v2
-        """
-        return self._do("catalog_lookup", YoolAnswer, {"name": name})
-
-    def catalog_list_by_lane(
-        self,
-        *,
-        lane: str | None = None,
-        cursor: str | None = None,
-    ) -> CatalogAnswer:
-        """The yools of a lane, or all.
-
-        Args:
-            lane: Only this lane's
-            cursor: Go on after this yool
-        """
-        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
     def feed(
         self,
