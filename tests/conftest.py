@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from stigmergy.operations import Gateway
 from stigmergy.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
+
+# How long an example takes says more about the machine than about the code.
+hypothesis_settings.register_profile("house", deadline=None)
+hypothesis_settings.load_profile("house")
 
 # A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
