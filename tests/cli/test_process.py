@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -77,24 +82,39 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
         assert importing.stdin is not None
         importing.stdin.write((line + b"\n") * 600)
         importing.stdin.flush()
-        deadline = time.monotonic() + 20
-        while desk.ok("stats", "--json").json["counts"]["engrams"] < 500 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        _wait(lambda: desk.ok("stats", "--json").json["counts"]["engrams"] >= 500 and _all_read(importing.stdin))
         importing.send_signal(signal.SIGINT)
-        _, said = importing.communicate(timeout=20)
+        _, said = importing.communicate(timeout=60)
     assert importing.returncode == 130
     assert said.strip() == b"Stopped. 500 engrams are stored. Go on with: stig put --file - --from-line 501"
 
 
 def test_an_interrupt_is_quiet(desk: Desk) -> None:
     with subprocess.Popen(
-        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as waiting:
-        time.sleep(1.0)
+        assert waiting.stdin is not None
+        waiting.stdin.write(b"\n")
+        _wait(lambda: _all_read(waiting.stdin))
         waiting.send_signal(signal.SIGINT)
-        _, said = waiting.communicate(timeout=20)
+        _, said = waiting.communicate(timeout=60)
     assert waiting.returncode == 130
     assert b"Traceback" not in said
+
+
+def _all_read(pipe: IO[bytes] | None) -> bool:
+    """Whether whoever reads a pipe has taken all that was written."""
+    left = array("i", [0])
+    assert pipe is not None
+    fcntl.ioctl(pipe, termios.FIONREAD, left)
+    return left[0] == 0
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 class Terminal:
@@ -125,7 +145,7 @@ class Terminal:
         if process.stdout is not None:
             self.piped = process.stdout.read()
             process.stdout.close()
-        self.code = process.wait(20)
+        self.code = process.wait(60)
         self.shown = shown.decode()
 
 
