@@ -120,7 +120,7 @@ def _wait(done: Callable[[], bool]) -> None:
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, desk: Desk, *words: str, stdout: bool = True) -> None:
+    def __init__(self, desk: Desk, *words: str, stdout: bool = True, **environment: str) -> None:
         master, slave = pty.openpty()
         self.piped = b""
         process = subprocess.Popen(
@@ -129,7 +129,7 @@ class Terminal:
             stdin=slave,
             stdout=slave if stdout else subprocess.PIPE,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": "", **environment},
         )
         os.close(slave)
         shown = b""
@@ -173,6 +173,18 @@ def test_a_terminal_gets_a_bar_and_colours_and_a_pipe_neither(desk: Desk, engram
     found = desk.process("query", "claim")
     assert "\x1b" not in found.out + found.err
     assert "\x1b[31m" in Terminal(desk, "show", "absent").shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["query", "parser"], ["show", "absent"], ["doctor"], ["stats"], ["feed"], ["install", "cursor", "--dry-run"]],
+)
+def test_no_color_is_heeded_on_a_terminal(desk: Desk, words: list[str]) -> None:
+    desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
+    assert "\x1b[" in Terminal(desk, *words).shown
+    plain = Terminal(desk, *words, NO_COLOR="1").shown
+    assert plain.strip()
+    assert "\x1b" not in plain
 
 
 def test_a_long_rebuild_shows_how_it_goes(desk: Desk) -> None:
