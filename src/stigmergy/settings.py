@@ -56,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """XDG_DATA_HOME: where the stores that projects share are kept."""
     config_home: Path
     """XDG_CONFIG_HOME: where some clients keep what holds for all projects."""
+    no_color: bool = False
+    """NO_COLOR: print without colours, on a terminal too."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics go; nowhere unless said."""
 
@@ -72,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             config_home=_folder(given.get("XDG_CONFIG_HOME"), home / ".config"),
             state_home=_folder(given.get("XDG_STATE_HOME"), home / ".local" / "state"),
             data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
+            no_color=bool(given.get("NO_COLOR")),
             exports=Exports.from_environment(given),
         )
 
