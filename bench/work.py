@@ -282,7 +282,10 @@ def wake_row(scratch: Path, count: int = 60) -> Row:
     folder = scratch / "wake"
     space = open_space(folder)
     waiter = subprocess.Popen(
-        [sys.executable, "-c", _WAITER, str(folder), str(count)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        [sys.executable, "-c", _WAITER, str(folder), str(count)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     )
     _say(waiter, None)
     times = []

@@ -51,7 +51,7 @@ def test_no_tuple_is_lost_and_none_ends_twice(tmp_path: Path) -> None:
     folder = tmp_path / "catalog"
     parent = _new(folder)
     diaries: list[Path] = []
-    share = -(-TUPLES // KILLS)
+    share = -(-TUPLES * 11 // (KILLS * 10))  # some are killed before they have put all of theirs
 
     def start() -> subprocess.Popen[bytes]:
         diaries.append(tmp_path / f"diary-{len(diaries)}")
@@ -116,7 +116,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
                 last[fact.id] = fact.receipt.id
     kept = {one.id: one for one in space.rd_all({"lane": "work"}, limit=10_000_000)}
     assert put <= kept.keys(), "an acknowledged tuple is lost"
-    assert len(kept) >= TUPLES / 2
+    assert len(kept) >= TUPLES * 3 / 4
     assert all(one.state in ENDED for one in kept.values())
     assert set(ends) == kept.keys()
     assert set(ends.values()) == {1}, "a tuple has more than one last receipt"
