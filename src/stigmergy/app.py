@@ -26,11 +26,13 @@ from stigmergy.evidence.pointers import (
     Repositories,
     Resolver,
     SamAddress,
+    TestAddress,
+    TestResolver,
     UrlAddress,
     UrlResolver,
     UrlSettings,
 )
-from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
+from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
 from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workbench, Workplace, pointed_at
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from stigmergy.space.tuples import TupleSpace
     from stigmergy.space.work import Collector, Workshop
 
+WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
 CORTEX_LOG = "shared-cortex.log"
 MEMORY_CACHE = "memory-cache"
@@ -89,17 +92,18 @@ def open_project(
     )
     shared = _shared(settings, clock or SystemClock(), randomness)
     workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
+    workbench = _workbench(project, settings, clock or SystemClock(), workplace, store, progress)
     shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
-        evidence=_evidence(project, repositories, store),
+        evidence=_evidence(project, repositories, store, workbench),
         workplace=workplace,
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
         cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
-        workbench=_workbench(project, settings, clock or SystemClock(), workplace, store, progress),
+        workbench=workbench,
     )
 
 
@@ -220,11 +224,17 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
     return open_stores
 
 
-def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:
+def _evidence(project: Project, repositories: Repositories, store: SqliteStore, workbench: Workbench) -> Evidence:
     def url_settings() -> UrlSettings | None:
         with store.read() as view:
             urls = view.policy().urls
         return UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
+
+    def receipt(receipt_id: str) -> Receipt | None:
+        if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
+            return None
+        with workbench.space.store.read() as view:
+            return view.receipt(receipt_id)
 
     resolvers: dict[type[Any], Resolver[Any]] = {
         RepoAddress: RepoResolver(repositories),
@@ -232,6 +242,7 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore) 
         BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
         DiffAddress: DiffResolver(repositories),
         SamAddress: SamResolver(store.read),
+        TestAddress: TestResolver(receipt, workbench.bodies),
         UrlAddress: UrlResolver(url_settings),
     }
     return Evidence(resolvers)

@@ -49,6 +49,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── ArtifactAmbiguous     ARTIFACT_AMBIGUOUS
 │   │   ├── ObjectDamaged         OBJECT_DAMAGED
 │   │   ├── RepositoryRefused     REPOSITORY_REFUSED
+│   │   ├── TestReportInvalid     TEST_REPORT_INVALID
 │   │   ├── NoRepository          NO_REPOSITORY
 │   │   ├── NoResolver            NO_RESOLVER
 │   │   ├── UrlsOff          403  URLS_OFF
@@ -146,6 +147,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
+│   ├── TestNotFound              TEST_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
@@ -530,6 +532,13 @@ class RepositoryRefused(EvidenceRefusal):
     """The repository borrows objects from outside itself."""
 
     code = "REPOSITORY_REFUSED"
+
+
+class TestReportInvalid(EvidenceRefusal):
+    """The file is no test report that can be read."""
+
+    __test__ = False
+    code = "TEST_REPORT_INVALID"
 
 
 class NoRepository(EvidenceRefusal):
@@ -1137,6 +1146,13 @@ class ReceiptNotFound(NotFound):
     """There is no such receipt."""
 
     code = "RECEIPT_NOT_FOUND"
+
+
+class TestNotFound(NotFound):
+    """There is no such test in the receipt."""
+
+    __test__ = False
+    code = "TEST_NOT_FOUND"
 
 
 class YoolNotFound(NotFound):

@@ -34,6 +34,7 @@ from stigmergy.operations.people import add_agent, agent_token, end_run, list_ag
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
 from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
+from stigmergy.operations.reports import record_tests
 from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.stats import stats
@@ -116,6 +117,7 @@ __all__ = [
     "query_engrams",
     "receipt_get",
     "receipt_verify",
+    "record_tests",
     "reject_contribution",
     "request_deref",
     "revoke_grant",

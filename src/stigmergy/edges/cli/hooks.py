@@ -113,6 +113,18 @@ def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> N
         click.get_current_context().exit(1)
 
 
+def _record_tests(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    from pathlib import PurePath
+
+    from stigmergy.edges.cli.bulk import read_text_file
+    from stigmergy.operations.reports import MAX_TEXT
+
+    file = given["report"]
+    if "name" not in given and file != "-":
+        given["name"] = PurePath(file).name
+    _ask_and_show(session, operation, {**given, "report": read_text_file(file, "FILE", MAX_TEXT)})
+
+
 def _collect(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     session.answer(ask(session, operation, given, "Making room"), SHOW[operation.name])
 
@@ -168,6 +180,7 @@ HOOKS: dict[str, Hook] = {
     "answer": Hook(_from_file, called=MESSAGE_FILE),
     "verify": Hook(_verify),
     "gc": Hook(_collect),
+    "receipt junit": Hook(_record_tests, called=("FILE", "A test report in JUnit's XML; - reads stdin")),
     "receipt verify": Hook(_verify_receipt),
     "policy apply": Hook(_apply_policy),
 }

@@ -26,6 +26,7 @@ from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+from stigmergy.operations.reports import TestsRecorded
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 from stigmergy.operations.work import (
@@ -415,6 +416,16 @@ def _cancelled(answer: Cancelled) -> Iterator[str]:
     yield f"{safe(answer.id)} is cancelled."
 
 
+def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
+    counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
+    for case in answer.first_failed:
+        yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
+        if case.message:
+            yield dim(f"    {safe(case.message)}")
+
+
 _WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
 
 
@@ -489,6 +500,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "stats": show_stats,
     "verify": _verify,
     "collect_garbage": _collected,
+    "record_tests": _tests_recorded,
     "tuple_dispatch": _dispatched,
     "tuple_out": _dispatched,
     "tuple_rd": _tuple,

@@ -150,6 +150,11 @@ COMMANDS: dict[str, Entry] = {
         "Recompute a receipt's id and the digest of everything it names.",
         "stig receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
     ),
+    "receipt junit": Entry(
+        WORK,
+        "Record a test report as a receipt, so that test: pointers lead into it.",
+        "stig receipt junit report.xml",
+    ),
     "catalog build": Entry(
         WORK,
         "Write .catalog/capabilities.json from AGENTS.md and the code you name.",

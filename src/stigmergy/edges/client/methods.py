@@ -32,6 +32,7 @@ from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, Ru
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.remembering import EpisodeAnswer
 from stigmergy.operations.stats import StatsAnswer
+from stigmergy.operations.reports import TestsRecorded
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
@@ -890,26 +891,6 @@ class Methods(ABC):
         """
         return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
 
-    def apply_policy(
-        self,
-        policy: dict[str, Any],
-        *,
-        idempotency_key: str | None = None,
-    ) -> PolicyAnswer:
-        """Put the project's policy file into force.
-
-        Args:
-            policy: What .catalog/policy.yaml says
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
-
-    def verify(
-        self,
-    ) -> VerifyAnswer:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
-        return self._do("verify", VerifyAnswer, {})
-
     def tuple_dispatch(
         self,
         lane: str,
@@ -1109,3 +1090,39 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)
+
+    def record_tests(
+        self,
+        report: str,
+        *,
+        name: str = "junit.xml",
+        idempotency_key: str | None = None,
+    ) -> TestsRecorded:
+        """Record a test report as a receipt, so that test: pointers lead into it.
+
+        Args:
+            report: A test report in JUnit's XML
+            name: What the report is called
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("record_tests", TestsRecorded, {"report": report, "name": name}, idempotency_key)
+
+    def apply_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PolicyAnswer:
+        """Put the project's policy file into force.
+
+        Args:
+            policy: What .catalog/policy.yaml says
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
+
+    def verify(
+        self,
+    ) -> VerifyAnswer:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        return self._do("verify", VerifyAnswer, {})

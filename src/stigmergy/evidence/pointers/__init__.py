@@ -19,6 +19,7 @@ from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, g
 from stigmergy.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
 from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
 from stigmergy.evidence.pointers.standing import STALE, Standing, Standings
+from stigmergy.evidence.pointers.tested import TestResolver
 from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Standing",
     "Standings",
     "TestAddress",
+    "TestResolver",
     "UrlAddress",
     "UrlResolver",
     "UrlSettings",

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from stigmergy.core import Memo, digest, estimate_tokens, is_hex
-from stigmergy.errors import DigestMismatch, EpisodeNotFound, NoResolver, StigmergyError
+from stigmergy.errors import DigestMismatch, EpisodeNotFound, NoResolver, ReceiptNotFound, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
     ArtifactAddress,
@@ -85,7 +85,7 @@ class Evidence:
         """A pointer that `check` gave, with the digest of what it leads to.
 
         A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is, and so does
-        an entry of an episodic memory that is not this project's.
+        an entry of an episodic memory that is not this project's, and a test whose receipt is not here.
         """
         if isinstance(address, UrlAddress):
             return pointer
@@ -93,7 +93,7 @@ class Evidence:
             return pointer
         try:
             found = self._look(pointer, address, field).digest
-        except EpisodeNotFound:
+        except (EpisodeNotFound, ReceiptNotFound):
             return pointer
         _compare(pointer, found, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)

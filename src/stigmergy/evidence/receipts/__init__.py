@@ -4,9 +4,11 @@ from stigmergy.evidence.receipts.cas import BodyStore
 from stigmergy.evidence.receipts.folder import ReceiptFolder
 from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why
 from stigmergy.evidence.receipts.inputs import cache_key, input_hash
+from stigmergy.evidence.receipts.junit import MAX_REPORT, Case, Report, read_report
 from stigmergy.evidence.receipts.statement import statement
 from stigmergy.evidence.receipts.values import (
     EMPTY,
+    JUNIT,
     MICROS,
     Artifact,
     Cost,
@@ -20,19 +22,24 @@ from stigmergy.evidence.receipts.values import (
 __all__ = [
     "DAY",
     "EMPTY",
+    "JUNIT",
+    "MAX_REPORT",
     "MICROS",
     "Artifact",
     "Body",
     "BodyStore",
+    "Case",
     "Cost",
     "Purge",
     "Receipt",
     "ReceiptFolder",
+    "Report",
     "Survey",
     "Why",
     "bodies_of",
     "cache_key",
     "input_hash",
+    "read_report",
     "receipt_id",
     "result_sha",
     "seal",

@@ -11,6 +11,8 @@ from stigmergy.core import canonical, digest, digest_of
 SCHEMA = "yool-receipt/v1"
 MICROS = 1_000_000
 """Micro-dollars in a dollar: money is counted in these, and printed in dollars."""
+JUNIT = "junit"
+"""What an artifact is that holds a test report."""
 EMPTY = digest(b"")
 """The digest of nothing: what a step without output leaves."""
 

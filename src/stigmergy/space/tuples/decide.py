@@ -447,6 +447,21 @@ def _alarms(view: WorkView, one: Kept, more: Price, settings: SpaceSettings) -> 
     return facts
 
 
+def record(
+    view: WorkView, draft: Checked, made: Callable[[str], Receipt], *, run: str
+) -> tuple[list[Fact], tuple[str, Receipt]]:
+    """Write down something that was done elsewhere: a tuple that comes in with its receipt, and has ended."""
+    while view.find(draft.id) is not None:
+        draft = moved_on(draft)
+    receipt = made(draft.id)
+    last = whole(draft.id, own=[receipt], receipts=[receipt.id], exit=receipt.exit, at=print_time(view.as_of))
+    return [
+        TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body)),
+        StepDone(id=draft.id, step=0, run=run, receipt=receipt),
+        TupleDone(id=draft.id, run=run, state="done", receipt=last),
+    ], (draft.id, receipt)
+
+
 def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
     """Put a tuple that asks for room, in a run or the last one with work, unless one waits or is worked on."""
     run = run or next((each.run for each in reversed(view.runs())), None)

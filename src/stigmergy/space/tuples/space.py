@@ -216,6 +216,24 @@ class TupleSpace:
                 self.store.commit(lambda view: decide.call_for_room(view, run=run))
             raise
 
+    def record(
+        self,
+        draft: Mapping[str, Any],
+        made: Callable[[str, int], Receipt],
+        *,
+        authority: Mapping[str, Any],
+        run: str,
+    ) -> tuple[str, Receipt]:
+        """Write down something that was done elsewhere; `made` gives its receipt for a tuple's id and the moment."""
+        return self.store.commit(
+            lambda view: decide.record(
+                view,
+                read_tuple(draft, authority, view.as_of),
+                lambda tuple_id: made(tuple_id, view.as_of),
+                run=run,
+            )
+        )
+
     def cancel(self, tuple_id: str) -> Receipt:
         """End a tuple that waits or is being worked on."""
         return self.store.commit(lambda view: decide.cancel(view, tuple_id))

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
-from stigmergy.evidence.receipts import EMPTY, Artifact, BodyStore
+from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
 from stigmergy.space.catalog import read_micros
 from stigmergy.space.tuples import Price
 from stigmergy.space.work.ports import StepOutcome, Told
@@ -135,7 +135,7 @@ def kind_of(place: str) -> str:
     """What an artifact is, by its name."""
     name = place.rpartition("/")[2].lower()
     if name.endswith(".xml") and "junit" in name:
-        return "junit"
+        return JUNIT
     return "coverage" if name.startswith("coverage") else "file"
 
 

@@ -1,0 +1,191 @@
+"""`test:` pointers lead into test reports: what became of the test, what it said, and the lines that failed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy import Bus, Pointer
+from stigmergy.errors import ReceiptNotFound, TestNotFound, TestReportInvalid
+from stigmergy.evidence.receipts import MAX_REPORT, read_report
+from stigmergy.operations import LOCAL_ADMIN, Gateway
+from tests.projects import make_gateway, make_repository, make_settings
+
+MODULE = """
+import pytest
+
+def test_good():
+    pass
+
+class TestBox:
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_holds(self, n):
+        box = [1]
+        assert n in box, "the box is too small"
+
+@pytest.fixture
+def broken():
+    raise RuntimeError("no fixture today")
+
+def test_breaks(broken):
+    pass
+
+@pytest.mark.skip(reason="later")
+def test_later():
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What pytest itself writes."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_box.py").write_text(MODULE)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
+    subprocess.run([*words, "--junit-xml", "report.xml", "tests"], cwd=folder, capture_output=True, check=False)
+    return (folder / "report.xml").read_bytes()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Gateway]:
+    make_repository(tmp_path / "repo")
+    gateway = make_gateway(tmp_path / "repo", make_settings(tmp_path / "home"))
+    yield gateway
+    gateway.close()
+
+
+def test_what_pytest_writes_is_read(report: bytes) -> None:
+    read = read_report(report)
+    assert [(case.node, case.outcome) for case in read.cases] == [
+        ("tests/test_box.py::test_good", "passed"),
+        ("tests/test_box.py::TestBox::test_holds[1]", "passed"),
+        ("tests/test_box.py::TestBox::test_holds[2]", "failed"),
+        ("tests/test_box.py::test_breaks", "error"),
+        ("tests/test_box.py::test_later", "skipped"),
+    ]
+    assert all(read.find(case.node) == case for case in read.cases)
+
+
+# EB-04
+def test_a_pointer_leads_to_the_lines_that_failed(project: Gateway, report: bytes) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    recorded = bus.record_tests(report.decode())
+    assert (recorded.passed, recorded.failed, recorded.errors, recorded.skipped) == (2, 1, 1, 1)
+    (first, _) = recorded.first_failed
+    assert first.ref == f"test:tests/test_box.py::TestBox::test_holds[2]@{recorded.receipt_id}"
+    assert "the box is too small" in first.message
+    read = bus.deref_pointer(Pointer(type="test", ref=first.ref), max_tokens=600)
+    assert read.excerpt.startswith("tests/test_box.py::TestBox::test_holds[2] failed in ")
+    assert '>       assert n in box, "the box is too small"' in read.excerpt
+    assert "test_box.py:11: AssertionError" in read.excerpt
+
+
+# EB-04: put stamps the digest of what the pointer leads to.
+def test_an_engram_about_a_test_is_stamped(project: Gateway, report: bytes) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    ref = bus.record_tests(report.decode()).first_failed[0].ref
+    put = bus.put_engram("The box takes one.", pointers=[Pointer(type="test", ref=ref)], kind="test")
+    (pointer,) = bus.get_engram(put.id).pointers
+    assert pointer.digest is not None
+    assert bus.deref_pointer(pointer, max_tokens=600).content_digest == pointer.digest
+
+
+# EB-04: others may have the receipt; only who reads needs it.
+def test_a_test_whose_receipt_is_not_here_is_put_and_not_read(project: Gateway) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    pointer = Pointer(type="test", ref="test:tests/test_box.py::test_good@sha256:" + "0" * 64)
+    put = bus.put_engram("It passed elsewhere.", pointers=[pointer], kind="test")
+    assert bus.get_engram(put.id).pointers == (pointer,)
+    with pytest.raises(ReceiptNotFound):
+        bus.deref_pointer(pointer, max_tokens=100)
+    assert not list(project.workplace.root.glob(".catalog/tuples.jsonl"))
+
+
+def test_a_test_the_report_does_not_tell_of_is_refused(project: Gateway, report: bytes) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    receipt = bus.record_tests(report.decode()).receipt_id
+    pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_other@{receipt}")
+    with pytest.raises(TestNotFound):
+        bus.deref_pointer(pointer, max_tokens=100)
+    with pytest.raises(TestNotFound):
+        bus.put_engram("There is none.", pointers=[pointer], kind="test")
+
+
+def test_the_receipt_of_the_whole_tuple_leads_there_too(project: Gateway, report: bytes) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    recorded = bus.record_tests(report.decode())
+    whole = bus.tuple_observe(recorded.tuple_id).terminal
+    pointer = Pointer(type="test", ref=f"test:tests/test_box.py::test_later@{whole}")
+    assert "skipped" in bus.deref_pointer(pointer, max_tokens=100).excerpt
+
+
+JAVA = (
+    '<testsuite name="s"><testcase classname="com.acme.BoxTest" name="holds" time="0.1">'
+    '<failure message="expected 2" type="X">at com.acme.BoxTest.holds(BoxTest.java:12)</failure>'
+    "</testcase><testcase name='alone'/></testsuite>"
+)
+
+
+@pytest.mark.parametrize("node", ["com.acme.BoxTest::holds", "com.acme.BoxTest.holds"])
+def test_reports_of_others_are_read_by_class_and_name(node: str) -> None:
+    case = read_report(JAVA.encode()).find(node)
+    assert case is not None
+    assert (case.outcome, case.message) == ("failed", "expected 2")
+    assert "BoxTest.java:12" in case.detail
+
+
+def test_what_is_told_twice_of_a_test_is_put_together() -> None:
+    twice = (
+        '<testsuite><testcase classname="t" name="a"><failure message="m">one</failure></testcase>'
+        '<testcase classname="t" name="a"><error message="n">two</error></testcase></testsuite>'
+    )
+    case = read_report(twice.encode()).find("t::a")
+    assert case is not None
+    assert (case.outcome, case.message, case.detail) == ("failed", "m", "one\n\ntwo")
+
+
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    "<testsuite><testcase name='x'><failure>&b;</failure></testcase></testsuite>"
+)
+OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&a;"/></testsuite>'
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        BOMB,
+        OUTSIDE,
+        "",
+        "not xml",
+        "<testsuite>",
+        "<html/>",
+        "<testsuite>&unknown;</testsuite>",
+        "<testsuite>" + "<a>" * 40,
+        "\0",
+    ],
+)
+def test_what_is_no_report_is_refused(bad: str) -> None:
+    with pytest.raises(TestReportInvalid) as refused:
+        read_report(bad.encode())
+    assert refused.value.field == "report"
+
+
+def test_a_report_that_is_too_large_is_refused() -> None:
+    with pytest.raises(TestReportInvalid) as refused:
+        read_report(b" " * (MAX_REPORT + 1))
+    assert refused.value.limit == MAX_REPORT
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="<>/&;testcasuifr \"'=", max_size=200).map(str.encode))
+def test_nothing_but_a_refusal_comes_of_garbage(data: bytes) -> None:
+    with suppress(TestReportInvalid):  # anything else would be a fault
+        assert read_report(data).cases is not None
