@@ -3,6 +3,7 @@
 from stigmergy.operations.anchoring import anchor_text
 from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
+from stigmergy.operations.board import work_board
 from stigmergy.operations.brief import brief, list_briefs
 from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
 from stigmergy.operations.contributing import (
@@ -139,4 +140,5 @@ __all__ = [
     "validate_message",
     "verify",
     "withdraw_contribution",
+    "work_board",
 ]

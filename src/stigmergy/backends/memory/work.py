@@ -313,6 +313,15 @@ class MemoryWorkView:
             for each in self._state.figures.values()
         ]
 
+    def under_way(self, *, limit: int) -> list[Kept]:
+        """Tuples that somebody holds."""
+        return [one for one in self._state.tuples.values() if one.state == "claimed"][:limit]
+
+    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
+        """The last receipts of a run."""
+        ids = [each for of, each in reversed(self._state.receipt_runs) if of == run]
+        return [self._state.receipts[each] for each in ids[:limit]]
+
     def purged(self, sha: str) -> int | None:
         """When a body was taken away."""
         return self._state.purged.get(sha)

@@ -17,6 +17,7 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.board import BoardAnswer, StepRow
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.feed import FeedAnswer
@@ -416,6 +417,23 @@ def _cancelled(answer: Cancelled) -> Iterator[str]:
     yield f"{safe(answer.id)} is cancelled."
 
 
+def _board(answer: BoardAnswer) -> Iterator[str]:
+    totals = answer.totals
+    states = ", ".join(f"{count} {state}" for state, count in totals.states.items()) or "no work yet"
+    yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {dollars(totals.usd)}"
+    if answer.lanes:
+        rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
+        yield from table(["LANE", "WAITING", "RUNNING"], rows)
+    for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
+        if tuples:
+            rows = [[each.id[:19], each.state, ", ".join(_step(step) for step in each.steps)] for each in tuples]
+            yield from table([title, "STATE", "STEPS"], rows)
+
+
+def _step(step: StepRow) -> str:
+    return f"{step.yool} {'HIT' if step.hit else '-' if step.exit is None else 'ok' if step.exit == 0 else 'FAIL'}"
+
+
 def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
     counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -501,6 +519,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "verify": _verify,
     "collect_garbage": _collected,
     "record_tests": _tests_recorded,
+    "work_board": _board,
     "tuple_dispatch": _dispatched,
     "tuple_out": _dispatched,
     "tuple_rd": _tuple,

@@ -122,6 +122,11 @@ COMMANDS: dict[str, Entry] = {
         "stig resume --import tools.yools",
         "worker:resume",
     ),
+    "board": Entry(
+        WORK,
+        "The work board: lanes, what is worked on, what has ended, what was given up, and what it cost.",
+        "stig board",
+    ),
     "runs": Entry(
         WORK,
         "Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost.",

@@ -19,6 +19,7 @@ from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFil
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
+from stigmergy.operations.board import BoardAnswer
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
@@ -31,8 +32,8 @@ from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageA
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.remembering import EpisodeAnswer
-from stigmergy.operations.stats import StatsAnswer
 from stigmergy.operations.reports import TestsRecorded
+from stigmergy.operations.stats import StatsAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
@@ -428,6 +429,18 @@ class Methods(ABC):
             id: The engram's id
         """
         return self._do("get_engram", Engram, {"id": id})
+
+    def work_board(
+        self,
+        *,
+        limit: int = 50,
+    ) -> BoardAnswer:
+        """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost.
+
+        Args:
+            limit: How many of each at the most
+        """
+        return self._do("work_board", BoardAnswer, {"limit": limit})
 
     def brief(
         self,
@@ -875,22 +888,6 @@ class Methods(ABC):
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
 
-    def stats(
-        self,
-        *,
-        over: Literal["run", "project"] = "run",
-        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
-        last: int = 24,
-    ) -> StatsAnswer:
-        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
-
-        Args:
-            over: Your run, or the whole project: for admins and tools they added
-            bucket: How long each point of the history is
-            last: How many points, up to now
-        """
-        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
-
     def tuple_dispatch(
         self,
         lane: str,
@@ -1106,6 +1103,22 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("record_tests", TestsRecorded, {"report": report, "name": name}, idempotency_key)
+
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
 
     def apply_policy(
         self,

@@ -1,4 +1,4 @@
-"""The drawer: one engram, or the lines a pointer leads to, beside what one was looking at."""
+"""The drawer: one engram, one receipt, or the lines a pointer leads to, beside what one was looking at."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.highlight import numbered
 from stigmergy.edges.dashboard.words import outward
+from stigmergy.edges.dashboard.work import load_receipt
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.pointers import DiffAddress, RepoAddress, parse
 
-PARAMS = ("engram", "pointer")
+PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
 
 
@@ -19,6 +20,8 @@ def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """What the address wants shown beside the page; a refusal is shown in its place."""
     if "pointer" in params:
         return {"kind": "pointer", "ref": params["pointer"]} | _tried(desk, params["pointer"], _pointer)
+    if "receipt" in params:
+        return {"kind": "receipt"} | _tried(desk, params["receipt"], load_receipt)
     if "engram" in params:
         return {"kind": "engram"} | _tried(desk, params["engram"], _engram)
     return {"kind": ""}

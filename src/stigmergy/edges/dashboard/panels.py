@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stigmergy.edges.dashboard import brief, budgets, feed, figures, requests, review
+from stigmergy.edges.dashboard import brief, budgets, feed, figures, requests, review, work
 from stigmergy.edges.dashboard.desk import Desk
 
 Load = Callable[[Desk, Mapping[str, str]], dict[str, Any]]
@@ -82,6 +82,7 @@ PANELS: dict[str, Panel] = {
             start="rail",
             live=SPENDING,
         ),
+        Panel(name="work", title="Work", load=work.load, live=("work.changed",)),
         Panel(
             name="figures",
             title="Figures",

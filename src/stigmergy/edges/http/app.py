@@ -22,6 +22,7 @@ from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.page import PAGE_HEADERS, PageDoor
 from stigmergy.edges.http.sessions import Codes, session_operations
 from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
+from stigmergy.edges.http.work_events import WORK_EVENTS, WorkStreams
 from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
@@ -29,7 +30,12 @@ from stigmergy.version import __version__
 
 _HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
 
-_BESIDE = {"/events": {"get": EVENTS}, "/metrics": {"get": METRICS}, "/tuple/{id}/events": {"get": TUPLE_EVENTS}}
+_BESIDE = {
+    "/events": {"get": EVENTS},
+    "/metrics": {"get": METRICS},
+    "/tuple/{id}/events": {"get": TUPLE_EVENTS},
+    "/work/events": {"get": WORK_EVENTS},
+}
 """What HTTP offers beside the operations."""
 
 
@@ -61,6 +67,7 @@ def create_app(
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
     methods["/tuple/{id}/events"] = {"GET": TupleStreams(gateway)}
+    methods["/work/events"] = {"GET": WorkStreams(gateway)}
     mcp = mcp or McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
     methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}

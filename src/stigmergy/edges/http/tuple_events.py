@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.1
 HEARTBEAT_SECONDS = 15.0
 ENDED = frozenset({"done", "dead", "cancelled"})
 
-_HEADERS = [
+HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -90,14 +90,14 @@ class TupleStreams:
         seen = await to_thread.run_sync(look)
         if self._open >= self._most:
             raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
         self._open += 1
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(_until_gone, receive, group.cancel_scope)
+                group.start_soon(until_gone, receive, group.cancel_scope)
                 await self._follow(send, look, seen, known)
                 group.cancel_scope.cancel()
         finally:
@@ -108,7 +108,7 @@ class TupleStreams:
         while True:
             etag, body, state, line = seen
             if etag != known:
-                await _write(send, b"id: %s\nevent: tuple\ndata: %s\n\n" % (etag.encode(), body))
+                await write(send, b"id: %s\nevent: tuple\ndata: %s\n\n" % (etag.encode(), body))
                 known, quiet = etag, 0.0
             if state in ENDED:
                 break
@@ -116,13 +116,13 @@ class TupleStreams:
                 await anyio.sleep(LOOK_SECONDS)
                 quiet += LOOK_SECONDS
                 if quiet >= self._heartbeat:
-                    await _write(send, b":\n\n")
+                    await write(send, b":\n\n")
                     quiet = 0.0
             try:
                 seen = await to_thread.run_sync(look)
             except StigmergyError:
                 break  # the token holds no more, or the tuple was taken: asked again, the gateway says which
-        await _write(send, b"", more=False)
+        await write(send, b"", more=False)
 
     def _look(self, tuple_id: str, credential: Credential) -> tuple[str, bytes, str, int]:
         line = self._gateway.workbench.space.store.last_line()
@@ -132,11 +132,13 @@ class TupleStreams:
         return etag_of(body), body, answer.state, line
 
 
-async def _until_gone(receive: Receive, cancel: anyio.CancelScope) -> None:
+async def until_gone(receive: Receive, cancel: anyio.CancelScope) -> None:
+    """Wait for the reader to leave, then end what is being sent."""
     while (await receive())["type"] != "http.disconnect":
         pass
     cancel.cancel()
 
 
-async def _write(send: Send, text: bytes, *, more: bool = True) -> None:
+async def write(send: Send, text: bytes, *, more: bool = True) -> None:
+    """Send a piece of a stream."""
     await send({"type": "http.response.body", "body": text, "more_body": more})

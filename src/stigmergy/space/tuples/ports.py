@@ -153,6 +153,14 @@ class WorkView(Protocol):
         """Every run that has tuples, in the order of their first."""
         ...
 
+    def under_way(self, *, limit: int) -> list[Kept]:
+        """Tuples that somebody holds, oldest first."""
+        ...
+
+    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
+        """The last receipts of a run, newest first."""
+        ...
+
     def purged(self, sha: str) -> int | None:
         """When a body was taken away to make room, if it was."""
         ...

@@ -187,6 +187,12 @@ FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS
 WHERE t.lane = ? AND t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
+-- name: under_way
+SELECT {row}
+FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'claimed'
+ORDER BY t.ordinal LIMIT ?;
+
 -- name: dead
 SELECT {row}
 FROM tuples AS t INDEXED BY dead CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
@@ -230,6 +236,11 @@ SELECT body FROM receipts WHERE id = ?;
 
 -- name: receipts
 SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
+
+-- name: last_receipts
+SELECT body FROM receipts
+WHERE run = (SELECT number FROM runs WHERE run = ?)
+ORDER BY number DESC LIMIT ?;
 
 -- name: receipts_in
 SELECT number, body FROM receipts

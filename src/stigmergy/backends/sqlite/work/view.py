@@ -219,6 +219,14 @@ class SqliteWorkView:
         """Every run that has tuples."""
         return [_figures(row) for row in self._rows("runs")]
 
+    def under_way(self, *, limit: int) -> list[Kept]:
+        """Tuples that somebody holds."""
+        return [kept_from(row) for row in self._rows("under_way", limit)]
+
+    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
+        """The last receipts of a run."""
+        return [_decode_receipt(row[0]) for row in self._rows("last_receipts", run, limit)]
+
     def purged(self, sha: str) -> int | None:
         """When a body was taken away."""
         row = self._one("purged", raw_id(sha)) if is_digest(sha) else None

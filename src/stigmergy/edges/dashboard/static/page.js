@@ -164,6 +164,7 @@ function told(type) {
 
 const TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
 let stream = null;
+let aside = null;
 
 function listen() {
   if (stream || document.hidden) return;
@@ -182,11 +183,18 @@ function listen() {
     }
   };
   for (const type of TYPES) stream.addEventListener(type, () => told(type));
+  // Work has a journal of its own, and so a stream of its own: only a page that shows work listens to it.
+  const own = document.querySelector("[data-stream]");
+  if (own) {
+    aside = new EventSource(own.dataset.stream);
+    for (const type of own.dataset.live.split(" ")) aside.addEventListener(type, () => told(type));
+  }
 }
 
 function hush() {
   stream?.close();
-  stream = null;
+  aside?.close();
+  stream = aside = null;
 }
 
 function state(name, words) {

@@ -1,0 +1,45 @@
+"""The work board: lanes, what is worked on, what has ended, and a receipt with what it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from stigmergy.edges.dashboard.desk import Desk
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.receipts import EMPTY
+
+SHOWN = 50
+OUTPUT_TOKENS = 4_000
+"""How much of what a step printed is shown at once."""
+
+
+class Printed(NamedTuple):
+    """What a step printed on one of its outputs."""
+
+    name: str
+    sha: str
+    text: str
+    truncated: bool
+    refusal: StigmergyError | None
+
+
+def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
+    """The board as it is now."""
+    return {"board": desk.ask("work_board", limit=SHOWN)}
+
+
+def load_receipt(desk: Desk, receipt_id: str) -> dict[str, Any]:
+    """A receipt, with what was printed as far as it is kept."""
+    receipt = desk.ask("receipt_get", id=receipt_id).receipt
+    named = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
+    return {"receipt": receipt, "outputs": [_printed(desk, name, sha) for name, sha in named if sha != EMPTY]}
+
+
+def _printed(desk: Desk, name: str, sha: str) -> Printed:
+    """Reading it is a dereference like any other, and leaves its proof."""
+    try:
+        read = desk.ask("deref_pointer", pointer=f"artifact:{sha}", max_tokens=OUTPUT_TOKENS)
+    except StigmergyError as refusal:
+        return Printed(name, sha, "", False, refusal)
+    return Printed(name, sha, read.excerpt, read.truncated, None)

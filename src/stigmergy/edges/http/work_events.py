@@ -1,0 +1,92 @@
+"""`GET /work/events`: that work went on, as server-sent events; what there is to see, `GET /work` tells.
+
+An event holds the number of the journal's last line and nothing else, so there is nothing in it that a reader may not
+see, and one that comes back has missed nothing. It is no operation: it has no answer that ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from starlette.types import Receive, Scope, Send
+
+from stigmergy.edges.http.refusals import call_named
+from stigmergy.edges.http.requests import bearer, header, read_body, read_query
+from stigmergy.edges.http.sessions import session_token
+from stigmergy.edges.http.tuple_events import HEADERS, until_gone, write
+from stigmergy.errors import RoleForbidden, StigmergyError, TooManyStreams
+from stigmergy.operations import Credential, Gateway
+from stigmergy.policy import ADMIN
+
+MOST_STREAMS = 64
+PACE_SECONDS = 0.25
+"""How often the journal's size is asked: what happens meanwhile is told as one."""
+HEARTBEAT_SECONDS = 15.0
+
+WORK_EVENTS: dict[str, Any] = {
+    "operationId": "work_events",
+    "summary": "Be told whenever work went on: an event `work.changed` with the number of the journal's last line.",
+    "responses": {
+        "200": {
+            "description": "Server-sent events, until the reader leaves",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        "default": {"$ref": "#/components/responses/Refused"},
+    },
+}
+
+
+class WorkStreams:
+    """Everyone who watches the board."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one reader until it leaves, or its token holds no more."""
+        call_named(scope, "work_events")
+        token = bearer(scope) if header(scope, b"authorization") else session_token(scope) or bearer(scope)
+        read_query(scope, frozenset())
+        await read_body(scope, receive, 0)
+        line = await to_thread.run_sync(self._line, Credential(token=token))
+        if self._open >= MOST_STREAMS:
+            raise TooManyStreams(limit=MOST_STREAMS, hint="Close a stream, or try again later.")
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        self._open += 1
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(until_gone, receive, group.cancel_scope)
+                await self._follow(send, Credential(token=token), line)
+                group.cancel_scope.cancel()
+        finally:
+            self._open -= 1
+
+    async def _follow(self, send: Send, credential: Credential, line: int) -> None:
+        known, quiet = -1, 0.0
+        while True:
+            if line != known:
+                await write(send, b'event: work.changed\nid: %d\ndata: {"line":%d}\n\n' % (line, line))
+                known, quiet = line, 0.0
+            elif quiet >= HEARTBEAT_SECONDS:
+                await write(send, b":\n\n")
+                quiet = 0.0
+            await anyio.sleep(PACE_SECONDS)
+            quiet += PACE_SECONDS
+            try:
+                line = await to_thread.run_sync(self._line, credential)
+            except StigmergyError:
+                break  # the token holds no more: asked again, the gateway says so
+        await write(send, b"", more=False)
+
+    def _line(self, credential: Credential) -> int:
+        """The number of the last line, for whoever may see the board."""
+        caller = self._gateway.who(credential)
+        if caller.role != ADMIN:
+            raise RoleForbidden("The board is for people.", limit=ADMIN)
+        return self._gateway.workbench.space.store.last_line()
