@@ -13,6 +13,7 @@ from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.hooks import HOOKS, PLAIN, Hook
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
+from stigmergy.evidence.pointers import Pointer
 from stigmergy.operations import OPERATIONS, Operation
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
@@ -81,6 +82,6 @@ def _plain(hint: Any) -> Any:
 def _type(kind: Any) -> click.ParamType[Any] | None:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # a pointer, given by its ref
+    if kind is Pointer:  # given by its ref
         return click.STRING
     return _TYPES.get(kind)
