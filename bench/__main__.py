@@ -111,9 +111,9 @@ SQLite's full-text index taking the same keys in the same batches; *raw cat-file
 first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own search of the same
 commit for one of the pasted lines. The catalog's *resolved names* are found in the dict that remembers them, *the walk*
 goes down the trie every time; both are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its
-best of five turns. *DuckDB* reads the same JSONL file with both cores, scores each record as the controller does and
-sorts them all; it makes no hashes and no package. The peers hold as many records, are asked the same questions, and get their vectors
-from a hash that costs nothing, so their search is what is timed.
+best of five turns. *DuckDB* reads the same JSONL file with all cores, scores each record as the controller does and
+sorts them all; it makes no hashes and no package. The peers hold as many records, are asked the same questions, and get
+their vectors from a hash that costs nothing, so their search is what is timed.
 """
 
 

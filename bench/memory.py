@@ -1,7 +1,7 @@
 """Reading a large memory store: the first time, again, and after it has grown, next to DuckDB ranking the same records.
 
-Each read is a process of its own, `python -m bench.memory ours STORE CACHE` or `… duckdb STORE`, so that one's memory is
-not the other's.
+Each read is a process of its own, `python -m bench.memory ours STORE CACHE` or `… duckdb STORE`: no one pays for the
+memory of another.
 """
 
 from __future__ import annotations
@@ -57,14 +57,10 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     write_store(store, records // GROWN, first=records)
     grown, peer_grown = _read("ours", store, cache), _read("duckdb", store)
     added = f"{records // GROWN:,} records added"
-    ratios = {
-        f"first read, {size}": (first, peer, *at_most(first.seconds / peer.seconds, BAR)),
-        "second read": (again, peer, *at_most(again.seconds / peer.seconds, BAR)),
-        f"{added}, read again": (grown, peer_grown, *at_most(grown.seconds / peer_grown.seconds, BAR)),
-    }
     rows = [
-        Row("memory.read", what, f"{ours.seconds:.2f} s", f"DuckDB {duck.seconds:.2f} s", *ratio)
-        for what, (ours, duck, *ratio) in ratios.items()
+        _row(f"first read, {size}", first, peer),
+        _row("second read", again, peer),
+        _row(f"{added}, read again", grown, peer_grown),
     ]
     rows.append(
         Row(
@@ -79,6 +75,11 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     )
     store.unlink()
     return rows
+
+
+def _row(what: str, ours: Read, peer: Read) -> Row:
+    ratio = at_most(ours.seconds / peer.seconds, BAR)
+    return Row("memory.read", what, f"{ours.seconds:.2f} s", f"DuckDB {peer.seconds:.2f} s", *ratio)
 
 
 def write_store(store: Path, records: int, first: int = 0) -> None:
