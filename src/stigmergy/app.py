@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stigmergy.backends.episodes import CortexFolder, FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
@@ -30,11 +30,15 @@ from stigmergy.evidence.pointers import (
     UrlResolver,
     UrlSettings,
 )
-from stigmergy.evidence.receipts import BodyStore
-from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workplace
+from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workbench, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
+
+if TYPE_CHECKING:
+    from stigmergy.space.tuples import TupleSpace
+    from stigmergy.space.work import Workshop
 
 DEFAULT_GOAL = "first run"
 CORTEX_LOG = "shared-cortex.log"
@@ -83,16 +87,64 @@ def open_project(
         {name: GitRepository(place) for name, place in project.repositories.items()},
     )
     shared = _shared(settings, clock or SystemClock(), randomness)
+    workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
     shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store),
-        workplace=Workplace(project.root, repositories, project.catalog, _memory_stores(project, start)),
+        workplace=workplace,
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
         cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
+        workbench=_workbench(project, settings, clock or SystemClock(), workplace, progress),
+    )
+
+
+def _workbench(
+    project: Project,
+    settings: Settings,
+    clock: Clock,
+    workplace: Workplace,
+    progress: Callable[[int, int], None] | None,
+) -> Workbench:
+    def open_space() -> TupleSpace:
+        from stigmergy.backends.sqlite.work import SqliteWork, create_work
+        from stigmergy.space.tuples import TupleSpace
+
+        space = settings.space()
+        create_work(project.catalog, project=project.project_id, at=clock.now())
+        store = SqliteWork(project.catalog, clock, indexed=space.indexed, progress=progress)
+        return TupleSpace(store, settings=space, lookup=lambda name: workplace.catalog().lookup(name))
+
+    return Workbench(open_space, BodyStore(project.catalog / "cas"), ci=settings.ci)
+
+
+def open_workshop(
+    gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
+) -> Workshop:
+    """What workers of a project work with: the code in these modules, run in processes of their own."""
+    from importlib import import_module
+
+    from stigmergy.space.catalog import REGISTRY
+    from stigmergy.space.work import ProcessRunner, Workshop
+
+    for module in modules:
+        import_module(module)
+    clock = clock or SystemClock()
+    root = gateway.workplace.root
+    bodies = gateway.workbench.bodies
+    return Workshop(
+        space=gateway.workbench.space,
+        registry=REGISTRY,
+        catalog=gateway.workplace.catalog(),
+        runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
+        bodies=bodies,
+        receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
+        clock=clock,
+        root=root,
+        environment=settings.environment,
     )
 
 

@@ -315,7 +315,7 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
         assert process.stdout is not None
         with process.stdout as out:
             handles.add(out.read().partition(b"Your handle is ")[2].partition(b";")[0].decode())
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     rows = desk.ok("agent", "list", "--json").json
     assert {f"{rows['run_id']}/{row['agent_id']}" for row in rows["agents"] if row.get("parent")} == handles
     assert len(handles) == len(names)

@@ -153,11 +153,11 @@ def test_a_play_that_is_interrupted_leaves_the_run_before_it_current(desk: Desk)
     with subprocess.Popen(
         [STIG, "demo", "--pace", "30"], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as playing:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while "broadcast.sent" not in kinds(desk) and time.monotonic() < deadline:
             time.sleep(0.05)
         playing.send_signal(signal.SIGINT)
-        playing.communicate(timeout=20)
+        playing.communicate(timeout=60)
     assert playing.returncode != 0
     assert desk.ok("stats", "--json").json["run_id"] == mine
 

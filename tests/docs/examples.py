@@ -120,7 +120,7 @@ class Reader:
         while first and b"http://" not in first:
             first = self._server.stdout.readline()
         assert b"#code=" in first, first
-        for _ in range(100):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -142,7 +142,7 @@ class Reader:
         """Stop what was started."""
         if self._server is not None:
             self._server.terminate()
-            self._server.communicate(timeout=15)
+            self._server.communicate(timeout=60)
 
 
 def _free_port() -> int:

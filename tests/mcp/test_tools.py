@@ -28,9 +28,8 @@ LESS = [
     "less_request_deref",
 ]
 MEMORY = ["contribute", "inherit", "memory_read"]
-TOKENS = 1260
-"""What the tools of today may cost. The whole list may cost 1,500 with those still to come: tuple_dispatch,
-tuple_observe and receipt_get."""
+TOKENS = 1500
+"""What the whole list may cost an agent."""
 
 
 def _shown(offered: list[Tool]) -> str:

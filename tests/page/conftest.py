@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.http.served import Served, serving
 from tests.page.scene import Scene, make_scene
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+expect.set_options(timeout=60_000)
 
 
 def find_browser() -> str:
@@ -27,9 +29,10 @@ def find_browser() -> str:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for each worker."""
+    """One browser for each worker. It leaves with the tests of the page: the event loop that Playwright keeps running
+    in this thread would be in the way of every test with a loop of its own."""
     path = find_browser()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -58,7 +61,7 @@ class Visit:
     def __init__(self, context: BrowserContext, bus: Served) -> None:
         self.complaints: list[str] = []
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.base = f"http://127.0.0.1:{bus.port}"

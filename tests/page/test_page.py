@@ -330,7 +330,7 @@ def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
 def test_everything_can_be_read_and_done_without_scripts(browser: Browser, bus: Served, scene: Scene) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(60_000)
     page.goto(f"http://127.0.0.1:{bus.port}/")
     page.fill("[name=code]", bus.codes.new())
     page.click("#open button")

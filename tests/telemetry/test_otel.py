@@ -180,7 +180,7 @@ def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Reposit
             serving.stdin.flush()
             if "id" in message:
                 assert json.loads(serving.stdout.readline())["id"] == message["id"]
-        said, told = serving.communicate(timeout=30)
+        said, told = serving.communicate(timeout=60)
     assert said == ""
     assert f'"trace_id": "0x{PARENT.split("-")[1]}"' in told
     assert "search_memory less.query_engrams" in told

@@ -38,6 +38,20 @@ from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.stats import stats
 from stigmergy.operations.turns import close_turn, team_budget
 from stigmergy.operations.upkeep import apply_policy, verify
+from stigmergy.operations.work import (
+    cancel_tuple,
+    list_dead,
+    list_work,
+    receipt_get,
+    receipt_verify,
+    tuple_again,
+    tuple_dispatch,
+    tuple_in,
+    tuple_observe,
+    tuple_out,
+    tuple_rd,
+)
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
@@ -53,6 +67,7 @@ __all__ = [
     "SamResolver",
     "SharedStores",
     "Store",
+    "Workbench",
     "Workplace",
     "accept_contribution",
     "add_agent",
@@ -62,6 +77,7 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "cancel_tuple",
     "catalog_list_by_lane",
     "catalog_lookup",
     "close_turn",
@@ -82,8 +98,10 @@ __all__ = [
     "list_agents",
     "list_briefs",
     "list_contributions",
+    "list_dead",
     "list_requests",
     "list_runs",
+    "list_work",
     "memory_read",
     "open_run",
     "pin_engram",
@@ -93,6 +111,8 @@ __all__ = [
     "put_engrams",
     "put_found",
     "query_engrams",
+    "receipt_get",
+    "receipt_verify",
     "reject_contribution",
     "request_deref",
     "revoke_grant",
@@ -103,6 +123,12 @@ __all__ = [
     "take_answer",
     "team_budget",
     "to_request",
+    "tuple_again",
+    "tuple_dispatch",
+    "tuple_in",
+    "tuple_observe",
+    "tuple_out",
+    "tuple_rd",
     "unpin_engram",
     "validate_deref",
     "validate_message",

@@ -31,6 +31,7 @@ from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
 from stigmergy.operations.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import (
     ADMIN,
@@ -98,6 +99,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Whether files outside the project may be named."""
     cortex: CortexFiles | None
     """The files of the shared cortex, where the project has any."""
+    workbench: Workbench
+    """The project's work."""
 
     @property
     def view(self) -> View:
@@ -184,6 +187,7 @@ class Gateway:
         shared: SharedStores | None = None,
         cortex: CortexFiles | None = None,
         ticks: Callable[[], int] = time.perf_counter_ns,
+        workbench: Workbench | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -191,6 +195,7 @@ class Gateway:
         self.key = key
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
+        self.workbench = workbench or Workbench()
         self._randomness = randomness
         self._cortex = cortex
         self._ticks = ticks
@@ -201,6 +206,7 @@ class Gateway:
         """Let go of the store and of every running git."""
         self.feed.close()
         self.store.close()
+        self.workbench.close()
         self.shared.close()
         self.workplace.close()
 
@@ -275,6 +281,7 @@ class Gateway:
                 shared=self.shared,
                 cortex=self._cortex,
                 any_file=credential.any_file and credential.token is None,
+                workbench=self.workbench,
             )
             if not operation.writes:
                 answer = operation.run(context, request)

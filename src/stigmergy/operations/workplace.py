@@ -130,6 +130,10 @@ class Workplace:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
 
+    def kept(self, name: str) -> Path:
+        """A folder of that name among what is kept of the project."""
+        return (self._catalog or self.root) / name
+
     def catalog(self) -> Catalog:
         """The catalog of yools as its file holds it now, with the catalog's own."""
         if self._capabilities is None:

@@ -25,9 +25,9 @@ from stigmergy.knowledge.engrams import (
     Stored,
     Traits,
     kind_key,
-    place_key,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import (
     BroadcastSent,
@@ -300,10 +300,10 @@ class MemoryView(MemoryCortex):
                 return self._state.stored[ordinal]
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
         found = self._live((space,), {EVERYTHING})
-        return [at for at in found if place_key(self._state.stored[at].engram.pointers) == place][:limit]
+        return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
         """The live engrams somebody pinned."""

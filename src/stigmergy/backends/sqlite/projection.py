@@ -26,9 +26,9 @@ from stigmergy.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
-    place_key,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
@@ -55,7 +55,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 10
+LAYOUT = 12
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -231,7 +231,7 @@ class Projection:
                 fact.expires_at,
                 engram.confidence,
                 pointer_names(engram),
-                place_key(engram.pointers),
+                twin_key(engram),
                 " ".join(fact.more_keys),
                 _encode(engram),
             )

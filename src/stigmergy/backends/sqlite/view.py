@@ -130,9 +130,9 @@ class SqliteView(SqliteCortex):
                 return _stored_from_row(row)
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
-        rows: Any = self._connection.execute(self._sql["at_place"], (space, place, self._as_of, limit))
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
+        rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._as_of, limit))
         return [row[0] for row in rows]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:

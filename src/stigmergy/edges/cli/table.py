@@ -92,6 +92,64 @@ COMMANDS: dict[str, Entry] = {
         "stig pin 01K7Z3V5QX0000000000000000",
     ),
     "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
+    "out": Entry(
+        WORK, "Put a tuple into the space.", "stig out --lane build --yool agent.lint.ruff --arg path=src", "work:out"
+    ),
+    "rd": Entry(
+        WORK,
+        "Read the oldest tuple that matches a pattern, and leave it there.",
+        "stig rd --lane build --where map_pos.stack=python",
+        "work:rd",
+    ),
+    "in": Entry(
+        WORK, "Take one waiting tuple out of the space for good.", "stig in --lane notes --timeout 10", "work:in_"
+    ),
+    "dispatch": Entry(WORK, "Hand work over; answers at once.", "stig dispatch tuple.json", "work:dispatch"),
+    "observe": Entry(
+        WORK,
+        "What became of a tuple.",
+        "stig observe sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "worker": Entry(
+        WORK,
+        "Work on the tuples of a lane until told to stop.",
+        "stig worker --lane build --concurrency 4 --import tools.yools",
+        "worker:worker",
+    ),
+    "resume": Entry(
+        WORK,
+        "Go on with what a run left unfinished, from the first missing step of each tuple.",
+        "stig resume --import tools.yools",
+        "worker:resume",
+    ),
+    "runs": Entry(
+        WORK,
+        "Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost.",
+        "stig runs",
+    ),
+    "dead": Entry(
+        WORK, "Tuples that were given up: tried as often as they might be, too late, or too dear.", "stig dead"
+    ),
+    "again": Entry(
+        WORK,
+        "Put a dead letter once more, as a new tuple that says the same.",
+        "stig again sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "cancel": Entry(
+        WORK,
+        "End a tuple that waits or is being worked on.",
+        "stig cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "receipt get": Entry(
+        WORK,
+        "What one execution did.",
+        "stig receipt get sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "receipt verify": Entry(
+        WORK,
+        "Recompute a receipt's id and the digest of everything it names.",
+        "stig receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
     "catalog build": Entry(
         WORK,
         "Write .catalog/capabilities.json from AGENTS.md and the code you name.",
@@ -235,6 +293,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 GROUPS = {
+    "receipt": "What was done: one record for each execution.",
     "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",

@@ -28,6 +28,22 @@ _NOT_SHOWN = {
     "send_message": frozenset({"budget_token"}),
     "query_engrams": frozenset({"scope", "cursor", "keys", "max_tokens"}),
     "request_deref": frozenset({"intended_use"}),
+    "receipt_get": frozenset({"intoto"}),
+    "tuple_dispatch": frozenset(
+        {
+            "map_pos",
+            "agent_terms",
+            "src_ptr",
+            "parent_id",
+            "flags",
+            "priority",
+            "schema",
+            "id",
+            "authority",
+            "receipts",
+            "created_at",
+        }
+    ),
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
@@ -37,6 +53,7 @@ _EXPLAINED = {
     "memory_read": frozenset({"budget"}),
     "put_engram": frozenset({"claim", "at"}),
     "send_message": frozenset({"text"}),
+    "tuple_dispatch": frozenset({"payload"}),
 }
 """Fields whose names do not say all an agent has to know; `as` is explained once, in the server's instructions."""
 

@@ -44,7 +44,7 @@ INSERT INTO policies (policy) VALUES (?);
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
 -- name: put_engram
-INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, place,
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,
     more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -232,8 +232,8 @@ DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 -- name: open_rejection
 SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
--- name: at_place
-SELECT ordinal FROM engrams WHERE space = ? AND place = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
+-- name: twins
+SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
 
 -- name: outdate_episode
 UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;

@@ -49,14 +49,14 @@ CREATE TABLE engrams (
     expires_at INTEGER NOT NULL,
     confidence REAL    NOT NULL,
     names      TEXT    NOT NULL,    -- base names its pointers lead to
-    place      TEXT    NOT NULL,    -- exactly which pointers, in short
+    twin       TEXT    NOT NULL,    -- what it shares with any engram that says the same, in short
     more_keys  TEXT    NOT NULL,    -- keys it is found by beyond those it shows
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
 -- One id may stand twice: an engram past its time and not yet swept out, and a later one that took the id over.
 CREATE INDEX engrams_id ON engrams (space, id);
-CREATE INDEX engrams_place ON engrams (space, place);
+CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
 -- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
