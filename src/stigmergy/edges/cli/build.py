@@ -18,7 +18,7 @@ from stigmergy.operations import OPERATIONS, Operation
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 
-_SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
+SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
 """Fields whose option is not their name."""
 
 
@@ -62,7 +62,7 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Opt
     shown = _type(_plain(get_args(kind)[0]) if many else kind)
     if shown is None:
         return None
-    flag = _SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
+    flag = SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     if many:
         text += " (repeatable)"
     elif isinstance(field.default, str | int) and field.default != "":
