@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from stigmergy.core import Clock
 from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, end_group, look
 from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.keeper import Keeper
 from stigmergy.space.work.ports import StepRequest, Told
 
 GONE = 137
@@ -75,9 +76,10 @@ class WarmProcess:
 class WarmPool:
     """Processes for callables, one step in each at a time. Those of one environment serve only steps that see it."""
 
-    def __init__(self, modules: Iterable[str], clock: Clock) -> None:
+    def __init__(self, modules: Iterable[str], clock: Clock, keeper: Keeper) -> None:
         self._modules = tuple(modules)
         self._clock = clock
+        self._keeper = keeper
         self._idle: dict[tuple[tuple[str, str], ...], list[WarmProcess]] = {}
         self._all: set[WarmProcess] = set()
         self._lock = threading.Lock()
@@ -111,6 +113,7 @@ class WarmPool:
             processes, self._all, self._idle = list(self._all), set(), {}
         for process in processes:
             process.end()
+            self._keeper.forget(process.pid)
 
     def _modules_of(self, request: StepRequest) -> list[str]:
         own = getattr(request.yool.run, "__module__", None)
@@ -122,6 +125,7 @@ class WarmPool:
             if idle:
                 return idle.pop()
         process = WarmProcess(request.env, str(request.root))
+        self._keeper.watch(process.pid)
         with self._lock:
             self._all.add(process)
         return process
@@ -135,6 +139,7 @@ class WarmPool:
         with self._lock:
             self._all.discard(process)
         process.end()
+        self._keeper.forget(process.pid)
 
 
 def _seen(request: StepRequest) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from stigmergy.errors import StigmergyError
 from stigmergy.evidence.receipts import BodyStore
 from stigmergy.space.work.commands import look_after, start_command
 from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.keeper import Keeper
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
 
@@ -24,7 +25,8 @@ class ProcessRunner:
         self._bodies = bodies
         self._scratch = scratch
         self._clock = clock
-        self._pool = WarmPool(modules, clock)
+        self._keeper = Keeper()
+        self._pool = WarmPool(modules, clock, self._keeper)
 
     def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
         """Run one step; everything it printed and left is kept before this returns."""
@@ -38,6 +40,7 @@ class ProcessRunner:
     def close(self) -> None:
         """Let go of every process."""
         self._pool.close()
+        self._keeper.close()
 
     def _command(
         self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
@@ -49,4 +52,5 @@ class ProcessRunner:
         except OSError as problem:
             folder.stderr.write_text(f"{problem.strerror}: {problem.filename}\n", "utf-8")
             return NOT_STARTED, "the command could not be started"
-        return look_after(process, request, folder, told, stop, self._clock)
+        with self._keeper.watching(process.pid):
+            return look_after(process, request, folder, told, stop, self._clock)
