@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.examples import ROOT, Reader, examples, plain
 
-PAGES = ("README.md", "docs/quickstart.md", "docs/orchestrators.md", "docs/mcp.md")
+PAGES = ("README.md", "docs/quickstart.md", "docs/orchestrators.md", "docs/mcp.md", "docs/work.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
