@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench smoke crash lock clean
+.PHONY: help browser up test check bench smoke crash lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -30,7 +30,13 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 up: $(VENV)/.run ## start the bus on this repository and print its link
 	@$(BIN)/stig up
 
-test: $(VENV)/.dev ## all tests
+browser: ## a Chromium for the tests of the page, where there is none and one may be installed
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
+	echo "No Chromium here, and none was installed: the tests of the page are skipped, and fail in CI."
+
+test: $(VENV)/.dev browser ## all tests
 	@$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/.dev ## format, lint, types, layers, documentation examples

@@ -117,7 +117,7 @@ def _litequeue(folder: Path, count: int) -> int:
 def _persist_queue(folder: Path, count: int) -> int:
     from persistqueue import SQLiteAckQueue
 
-    queue = SQLiteAckQueue(str(folder / "persist"), auto_commit=True)
+    queue: Any = SQLiteAckQueue(str(folder / "persist"), auto_commit=True)
     queue._putter.execute("PRAGMA synchronous = FULL")
     queue._getter.execute("PRAGMA synchronous = FULL")
     for n in range(count):
@@ -150,14 +150,14 @@ def _cache(folder: Path) -> Any:
 
 _DBOS = """
 import sys, time
-from dbos import DBOS, Queue
+from dbos import DBOS
 DBOS(config={"name": "bench", "system_database_url": "sqlite:///" + sys.argv[1], "log_level": "ERROR",
              "run_admin_server": False})
-queue = Queue("bench")
 @DBOS.workflow()
 def nothing(n):
     return n
 DBOS.launch()
+queue = DBOS.register_queue("bench")
 queue.enqueue(nothing, 0).get_result()
 count = int(sys.argv[2])
 start = time.perf_counter()
@@ -282,7 +282,10 @@ def wake_row(scratch: Path, count: int = 60) -> Row:
     folder = scratch / "wake"
     space = open_space(folder)
     waiter = subprocess.Popen(
-        [sys.executable, "-c", _WAITER, str(folder), str(count)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        [sys.executable, "-c", _WAITER, str(folder), str(count)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     )
     _say(waiter, None)
     times = []

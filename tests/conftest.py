@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from stigmergy.operations import Gateway
 from stigmergy.settings import Settings
@@ -15,6 +17,10 @@ from tests.projects import Repository, make_gateway, make_repository, make_setti
 # A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is, and nothing about what is tested.
+hypothesis_settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("house")
 
 
 @pytest.fixture

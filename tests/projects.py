@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,10 +33,24 @@ def make_repository(path: Path) -> Repository:
         place = path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, "utf-8")
-    _git(path, "init", "-q", "-b", "main")
-    _git(path, "add", "-A")
-    _git(path, "commit", "-q", "-m", "A step")
-    return Repository(path, _git(path, "rev-parse", "HEAD"))
+    git(path, "init", "-q", "-b", "main")
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "-m", "A step")
+    return Repository(path, git(path, "rev-parse", "HEAD"))
+
+
+def commit_files(path: Path, files: Mapping[str, str | None]) -> str:
+    """Write files, or remove those that are None, and commit; gives the commit, or HEAD when nothing differs."""
+    for name, text in files.items():
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            place.unlink()
+        else:
+            place.write_text(text, "utf-8")
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "--allow-empty", "-m", "Another step")
+    return git(path, "rev-parse", "HEAD")
 
 
 def make_settings(home: Path) -> Settings:
@@ -49,7 +64,8 @@ def make_gateway(path: Path, settings: Settings, clock: Clock | None = None) -> 
     return open_project(path, settings, clock=clock)
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
+    """What git says, as somebody without settings of their own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     settings = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")

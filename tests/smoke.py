@@ -25,6 +25,8 @@ def main() -> None:
         run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt")], home)
         run([*pip, "--no-deps", str(wheel)], home)
         run([python, "-W", "error", "-c", "import stigmergy; stigmergy.Bus; import stigmergy.testing"], home)
+        page = "from stigmergy.edges.dashboard import locked_page, static_files; locked_page(); static_files()"
+        run([python, "-W", "error", "-c", page], home)
         stig = str(bare / "bin" / "stig")
         version = run([stig, "--version"], home)
         project = home / "project"
@@ -38,16 +40,25 @@ def main() -> None:
         found = run([stig, "query", "answer"], project)
         if "The answer is 42." not in found:
             raise SystemExit(f"the engram was not found again:\n{found}")
-        print(f"{wheel.name}: {version.strip()}; imported, init, put and query work in a bare environment")
+        run([stig, "install", "claude-code"], project)
+        if not (project / ".claude" / "skills" / "less" / "SKILL.md").is_file():
+            raise SystemExit("the skill pack did not come out of the wheel")
+        told = '{"hook_event_name": "SessionStart", "session_id": "smoke", "cwd": "' + str(project) + '"}'
+        if "The answer is 42." not in run([stig, "hook"], project, told):
+            raise SystemExit("the hook does not tell the brief")
+        run([stig, "uninstall", "claude-code"], project)
+        if (project / ".claude").exists() or (project / ".mcp.json").exists():
+            raise SystemExit("uninstall left something behind")
+        print(f"{wheel.name}: {version.strip()}; init, put, query, install and hook work in a bare environment")
 
 
-def run(command: list[str], folder: Path) -> str:
+def run(command: list[str], folder: Path, given: str = "") -> str:
     """Run a command in an environment that knows nothing of this checkout."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "STIGMERGY_URL")
     }
     environment["HOME"] = str(folder)
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, input=given, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout

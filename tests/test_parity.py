@@ -23,6 +23,11 @@ BESIDE_OPERATIONS = {
     "init",
     "up",
     "mcp",
+    "hook",
+    "install",
+    "uninstall",
+    "doctor",
+    "demo",
     "recover",
     "worker",
     "resume",
@@ -31,8 +36,9 @@ BESIDE_OPERATIONS = {
     "catalog diff",
 }
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-STREAMS = {"events", "tuple_events"}
-"""What HTTP offers beside the operations, in its document too: a stream has no answer that ends, so it is none."""
+BESIDE_ON_HTTP = {"events", "metrics", "tuple_events"}
+"""What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus
+reads is no JSON; so none of them is one."""
 
 
 def on_mcp() -> set[str]:
@@ -72,7 +78,7 @@ def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}
-    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())} | STREAMS
+    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())} | BESIDE_ON_HTTP
     assert expected("http") <= offered
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stigmergy.operations.pointers import DerefAnswer
     from stigmergy.policy import Role, Scope
     from stigmergy.settings import Settings
+    from stigmergy.space.catalog import yool
 
 _DOORS = {
     "Accepted": "stigmergy.edges.hooks",
@@ -48,6 +49,7 @@ _DOORS = {
     "Settings": "stigmergy.settings",
     "StigmergyError": "stigmergy.errors",
     "init_project": "stigmergy.app",
+    "yool": "stigmergy.space.catalog",
 }
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "StigmergyError",
     "__version__",
     "init_project",
+    "yool",
 ]
 
 

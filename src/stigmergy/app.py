@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stigmergy.backends.episodes import CortexFolder, FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside
@@ -24,12 +25,13 @@ from stigmergy.evidence.pointers import (
     RepoResolver,
     Repositories,
     Resolver,
+    SamAddress,
     UrlAddress,
     UrlResolver,
     UrlSettings,
 )
 from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
-from stigmergy.operations import Gateway, SharedStores, Store, Workbench, Workplace
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workbench, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from stigmergy.space.work import Workshop
 
 DEFAULT_GOAL = "first run"
+CORTEX_LOG = "shared-cortex.log"
+MEMORY_CACHE = "memory-cache"
+"""What was worked out about memory stores; anyone may delete it."""
 
 
 def init_project(
@@ -82,7 +87,7 @@ def open_project(
         {name: GitRepository(place) for name, place in project.repositories.items()},
     )
     shared = _shared(settings, clock or SystemClock(), randomness)
-    workplace = Workplace(project.root, repositories, project.catalog)
+    workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
     shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
@@ -92,6 +97,7 @@ def open_project(
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
+        cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
         workbench=_workbench(project, settings, clock or SystemClock(), workplace, progress),
     )
 
@@ -177,6 +183,20 @@ def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedS
     return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
 
 
+def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
+    """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
+
+    def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+        return FileStores(
+            start if fences is None else project.root,
+            fences=fences,
+            cache=project.catalog / MEMORY_CACHE,
+            workers=os.cpu_count() or 1,
+        )
+
+    return open_stores
+
+
 def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:
     def url_settings() -> UrlSettings | None:
         with store.read() as view:
@@ -188,6 +208,7 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore) 
         ArtifactAddress: ArtifactResolver(repositories),
         BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
         DiffAddress: DiffResolver(repositories),
+        SamAddress: SamResolver(store.read),
         UrlAddress: UrlResolver(url_settings),
     }
     return Evidence(resolvers)

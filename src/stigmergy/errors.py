@@ -91,6 +91,12 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
+│   ├── MemoryRefusal             a memory store or a trust snapshot that cannot be read
+│   │   ├── MemoryStoreNotAFile   MEMORY_STORE_NOT_A_FILE
+│   │   ├── MemoryStoreOutside 403 MEMORY_STORE_OUTSIDE
+│   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
+│   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
+│   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
 │   ├── TokenMissing              TOKEN_MISSING
@@ -103,6 +109,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
+│   ├── CortexOff                 CORTEX_OFF
 │   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
@@ -131,6 +138,9 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── SectionNotFound           SECTION_NOT_FOUND
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
+│   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
+│   ├── EpisodeNotFound           EPISODE_NOT_FOUND
+│   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
 │   ├── TupleNotFound             TUPLE_NOT_FOUND
 │   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
@@ -140,10 +150,14 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
+│   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
+│   ├── ContributionDecided       CONTRIBUTION_DECIDED
 │   ├── LaneFull             429  LANE_FULL
 │   ├── StaleFence                STALE_FENCE
 │   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
+│   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
+│   ├── ClientFileChanged         CLIENT_FILE_CHANGED
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
@@ -787,6 +801,43 @@ class BudgetTooSmall(Refusal):
     code = "BUDGET_TOO_SMALL"
 
 
+class MemoryRefusal(Refusal):
+    """A memory store cannot be read."""
+
+    code = "MEMORY_REFUSED"
+
+
+class MemoryStoreNotAFile(MemoryRefusal):
+    """A memory store is not a regular file."""
+
+    code = "MEMORY_STORE_NOT_A_FILE"
+
+
+class MemoryStoreOutside(MemoryRefusal):
+    """A memory store lies outside the folders that may be read."""
+
+    code = "MEMORY_STORE_OUTSIDE"
+    status = 403
+
+
+class MemoryLineTooLong(MemoryRefusal):
+    """A line of a memory store is too long."""
+
+    code = "MEMORY_LINE_TOO_LONG"
+
+
+class TrustSnapshotInvalid(MemoryRefusal):
+    """The trust snapshot is not in its form."""
+
+    code = "TRUST_SNAPSHOT_INVALID"
+
+
+class ClientFileBroken(Refusal):
+    """A client's file cannot be read, so it was left alone."""
+
+    code = "CLIENT_FILE_BROKEN"
+
+
 class PolicyInvalid(Refusal):
     """The policy file is not valid."""
 
@@ -859,6 +910,12 @@ class RunEnded(Forbidden):
     """The run has ended."""
 
     code = "RUN_ENDED"
+
+
+class CortexOff(Forbidden):
+    """This part of the shared cortex is switched off."""
+
+    code = "CORTEX_OFF"
 
 
 class YoolForbidden(Forbidden):
@@ -1031,6 +1088,24 @@ class BodyNotFound(NotFound):
     code = "BODY_NOT_FOUND"
 
 
+class MemoryStoreNotFound(NotFound):
+    """There is no such memory store."""
+
+    code = "MEMORY_STORE_NOT_FOUND"
+
+
+class EpisodeNotFound(NotFound):
+    """Nothing is remembered under this name."""
+
+    code = "EPISODE_NOT_FOUND"
+
+
+class ContributionNotFound(NotFound):
+    """There is no such contribution."""
+
+    code = "CONTRIBUTION_NOT_FOUND"
+
+
 class TupleNotFound(NotFound):
     """There is no such tuple."""
 
@@ -1116,6 +1191,30 @@ class ProjectExists(Conflict):
     """A project already lives here."""
 
     code = "PROJECT_EXISTS"
+
+
+class MemoryStoreChanged(Conflict):
+    """A memory store changed while it was read."""
+
+    code = "MEMORY_STORE_CHANGED"
+
+
+class ContributionDecided(Conflict):
+    """The contribution was decided on before."""
+
+    code = "CONTRIBUTION_DECIDED"
+
+
+class ClientEntryTaken(Conflict):
+    """A client's file has an entry of our name that is not ours."""
+
+    code = "CLIENT_ENTRY_TAKEN"
+
+
+class ClientFileChanged(Conflict):
+    """A client wrote its file at the same moment, so it was left alone."""
+
+    code = "CLIENT_FILE_CHANGED"
 
 
 class PortTaken(Conflict):

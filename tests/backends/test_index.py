@@ -375,6 +375,10 @@ def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness) -
         "DELETE FROM pending",
         "DELETE FROM agents",
         "UPDATE runs SET goal = 'another'",
+        "UPDATE live SET engrams = engrams + 1",
+        "UPDATE tallies SET engrams = engrams + 1",
+        "UPDATE kinds_put SET engrams = engrams + 1",
+        "DELETE FROM history WHERE bucket = 'PT1M'",
         "INSERT INTO postings (rowid, tokens) VALUES (77, 'p:*')",
     ):
         _execute(index(harness), statement)

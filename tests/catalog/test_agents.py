@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stigmergy.errors import AuthorityInvalid, StigmergyError
@@ -93,6 +93,13 @@ def test_agents_without_a_yool_declare_nothing() -> None:  # YT-03
     assert (read.agents, read.declared, read.skipped) == (0, (), ("dev-agent",))
     assert read_agents("# Rules\n\nBe kind.\n", ()).agents == 0
     assert read_agents("", ()).agents == 0
+    assert read_agents(agent("- run: now", "- run: then", "- lane: of her own"), ()).agents == 0
+
+
+def test_long_lines_are_read_in_time() -> None:  # YT-03
+    long = " " * 300_000
+    assert read_agents(f"# {long}x\n- a:{long}\n{long}- b", ()).agents == 0
+    assert read_agents(f"## Agents\n### {'#' * 400_000}x\n- {'y' * 400_000}", ()).agents == 0
 
 
 @pytest.mark.parametrize("fence", [("```markdown", "```"), ("~~~~", "~~~~"), ("<!--", "-->")])
@@ -153,6 +160,7 @@ def test_a_stack_is_a_segment(stack: str) -> None:  # YT-03
     assert refused.value.code == "STACK_UNKNOWN"
 
 
+@settings(deadline=None)
 @given(st.text() | st.lists(st.sampled_from(PRINTED.split("\n"))).map("\n".join))
 def test_any_text_is_read_or_refused(text: str) -> None:  # YT-03
     try:

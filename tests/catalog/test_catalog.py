@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stigmergy.errors import StigmergyError, YoolNotFound, YoolTwice
@@ -29,6 +29,7 @@ ENTRIES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(ENTRIES, ENTRIES)
 def test_a_catalog_is_its_entries_however_it_came_about(one: list[CatalogEntry], other: list[CatalogEntry]) -> None:
     # YT-02
@@ -53,6 +54,7 @@ def test_a_catalog_is_its_entries_however_it_came_about(one: list[CatalogEntry],
     }
 
 
+@settings(deadline=None)
 @given(ENTRIES)
 def test_a_printed_catalog_reads_as_it_was_and_prints_the_same(entries: list[CatalogEntry]) -> None:  # YT-03
     catalog = Catalog(entries)

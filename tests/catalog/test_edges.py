@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from stigmergy import Bus
 from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tools
-from stigmergy.errors import YoolNotFound
+from stigmergy.errors import YoolName, YoolNotFound
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.space.catalog import Catalog, read_catalog, write_catalog
 from tests.catalog.test_agents import PRINTED
@@ -101,7 +101,7 @@ def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  #
     shown = declared.ok("catalog", "diff").out
     assert "- agent.lint.go.v1  build\n" in shown
     assert "+ agent.lint_and_test.go.v1  build\n" in shown
-    assert "'cpu_quota_pct': 60" in shown
+    assert '"cpu_quota_pct": 60' in shown
     declared.ok("catalog", "build")
     told = declared.ok("catalog", "diff", str(old), "--json").json
     assert told["changed"] == ["agent.dev.go.v1", "agent.dev.python.v1"]
@@ -169,6 +169,10 @@ def test_a_long_list_is_paged_without_gaps(stocked: Gateway) -> None:  # YT-02
             break
         cursor = page.cursor
     assert len(seen) == len(set(seen)) == 252
+    assert bus.catalog_list_by_lane(lane="build", cursor="zzz.last").yools == []
+    with pytest.raises(YoolName) as odd:
+        bus.catalog_list_by_lane(cursor="5")
+    assert odd.value.field == "cursor"
     assert bus.catalog_lookup("agent.lint.ruff").about == "Enforces style"
     with pytest.raises(YoolNotFound) as refused:
         bus.catalog_lookup("agent.lint.ruf")
@@ -197,7 +201,7 @@ def test_the_two_tools_cost_an_agent_little() -> None:  # YT-15
     """A model reads a tool's name, description and schema."""
     shown = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-        for tool in tools()
+        for tool in tools().values()
         if tool.name.startswith("catalog_")
     ]
     assert len(shown) == 2

@@ -148,6 +148,7 @@ def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
     writes = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="writes"))])
     assert [flaw.rule for flaw in lint_change(pure, writes)] == ["effect"]
     assert lint_change(pure, pure) == []
+    assert lint_change(writes, pure) == [], "to promise more breaks nothing"
 
 
 def test_a_name_without_a_version_is_the_newest_and_a_version_is_itself() -> None:  # YT-01

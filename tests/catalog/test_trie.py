@@ -85,6 +85,7 @@ def test_names_that_collide_on_all_thirty_bits_are_found_changed_and_removed() -
     assert make(lambda key: 7, {"agent.dev.x": 1, "agent.dev.y": 2}).get(missing) is None
 
 
+@settings(deadline=None)
 @given(place=places, done=changes)
 def test_it_answers_as_a_dict_does_after_any_changes(place: Place, done: list[tuple[str, int | None]]) -> None:  # YT-02
     trie, held = make(place), dict[str, int]()
@@ -106,6 +107,7 @@ def test_it_answers_as_a_dict_does_after_any_changes(place: Place, done: list[tu
             assert (key in each) == (key in expected)
 
 
+@settings(deadline=None)
 @given(
     place=places,
     held=st.dictionaries(keys, st.integers(0, 3)),
@@ -142,6 +144,7 @@ def test_a_root_tells_apart_what_could_be_confused() -> None:  # YT-02
     assert len(set(roots)) == len(roots)
 
 
+@settings(deadline=None)
 @given(place=places, old=st.dictionaries(keys, st.integers(0, 2)), done=changes, sealed=st.booleans())
 def test_a_diff_is_what_two_dicts_differ_in(
     place: Place, old: dict[str, int], done: list[tuple[str, int | None]], sealed: bool
@@ -234,6 +237,7 @@ def test_a_root_is_computed_when_asked_for_and_then_only_where_something_changed
     assert sealed == [-1]
 
 
+@settings(deadline=None)
 @given(place=places, held=st.dictionaries(keys, st.integers(0, 3)))
 def test_shards_by_top_slot_are_maps_of_their_own_and_join_again(place: Place, held: dict[str, int]) -> None:  # YT-02
     whole = make(place, held)
@@ -254,7 +258,7 @@ def test_shards_by_top_slot_are_maps_of_their_own_and_join_again(place: Place, h
             whole.join(whole)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 40))
 def test_many_names_in_one_place_stay_in_order(count: int) -> None:  # YT-02
     held = {f"k{number}": number for number in range(count)}

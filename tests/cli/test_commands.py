@@ -101,7 +101,7 @@ def test_promote_and_forget(desk: Desk) -> None:
 
 def test_stats_links_and_policy(desk: Desk) -> None:
     desk.ok("put", CLAIM, "--at", AT)
-    assert ["engrams", "1"] in [line.split() for line in desk.ok("stats").out.splitlines()]
+    assert ["engrams", "1:", "fact", "1"] in [line.split() for line in desk.ok("stats").out.splitlines()]
     assert f"vscode://file{desk.path}/src/parser.py:10" in desk.ok("link", AT).out
     assert "defaults" in desk.ok("policy", "apply").out
     policy = desk.path / ".catalog" / "policy.yaml"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -77,30 +82,45 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
         assert importing.stdin is not None
         importing.stdin.write((line + b"\n") * 600)
         importing.stdin.flush()
-        deadline = time.monotonic() + 20
-        while desk.ok("stats", "--json").json["counts"]["engrams"] < 500 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        _wait(lambda: desk.ok("stats", "--json").json["counts"]["engrams"] >= 500 and _all_read(importing.stdin))
         importing.send_signal(signal.SIGINT)
-        _, said = importing.communicate(timeout=20)
+        _, said = importing.communicate(timeout=60)
     assert importing.returncode == 130
     assert said.strip() == b"Stopped. 500 engrams are stored. Go on with: stig put --file - --from-line 501"
 
 
 def test_an_interrupt_is_quiet(desk: Desk) -> None:
     with subprocess.Popen(
-        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as waiting:
-        time.sleep(1.0)
+        assert waiting.stdin is not None
+        waiting.stdin.write(b"\n")
+        _wait(lambda: _all_read(waiting.stdin))
         waiting.send_signal(signal.SIGINT)
-        _, said = waiting.communicate(timeout=20)
+        _, said = waiting.communicate(timeout=60)
     assert waiting.returncode == 130
     assert b"Traceback" not in said
+
+
+def _all_read(pipe: IO[bytes] | None) -> bool:
+    """Whether whoever reads a pipe has taken all that was written."""
+    left = array("i", [0])
+    assert pipe is not None
+    fcntl.ioctl(pipe, termios.FIONREAD, left)
+    return left[0] == 0
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, desk: Desk, *words: str, stdout: bool = True) -> None:
+    def __init__(self, desk: Desk, *words: str, stdout: bool = True, **environment: str) -> None:
         master, slave = pty.openpty()
         self.piped = b""
         process = subprocess.Popen(
@@ -109,7 +129,7 @@ class Terminal:
             stdin=slave,
             stdout=slave if stdout else subprocess.PIPE,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": "", **environment},
         )
         os.close(slave)
         shown = b""
@@ -125,7 +145,7 @@ class Terminal:
         if process.stdout is not None:
             self.piped = process.stdout.read()
             process.stdout.close()
-        self.code = process.wait(20)
+        self.code = process.wait(60)
         self.shown = shown.decode()
 
 
@@ -153,6 +173,18 @@ def test_a_terminal_gets_a_bar_and_colours_and_a_pipe_neither(desk: Desk, engram
     found = desk.process("query", "claim")
     assert "\x1b" not in found.out + found.err
     assert "\x1b[31m" in Terminal(desk, "show", "absent").shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["query", "parser"], ["show", "absent"], ["doctor"], ["stats"], ["feed"], ["install", "cursor", "--dry-run"]],
+)
+def test_no_color_is_heeded_on_a_terminal(desk: Desk, words: list[str]) -> None:
+    desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
+    assert "\x1b[" in Terminal(desk, *words).shown
+    plain = Terminal(desk, *words, NO_COLOR="1").shown
+    assert plain.strip()
+    assert "\x1b" not in plain
 
 
 def test_a_long_rebuild_shows_how_it_goes(desk: Desk) -> None:

@@ -94,10 +94,10 @@ def _check_plain(text: str) -> None:
 
 
 def _commit(desk: Desk) -> None:
-    from tests.projects import _git
+    from tests.projects import git
 
-    _git(desk.path, "add", "-A")
-    _git(desk.path, "commit", "-q", "-m", "hostile")
+    git(desk.path, "add", "-A")
+    git(desk.path, "commit", "-q", "-m", "hostile")
 
 
 def test_text_is_wrapped_by_what_it_takes_on_screen() -> None:

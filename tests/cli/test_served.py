@@ -28,11 +28,11 @@ def up(desk: Desk, *words: str) -> Iterator[dict[str, Any]]:
         assert serving.stdout is not None
         line = serving.stdout.readline()
         try:
-            assert line, serving.communicate(timeout=20)
+            assert line, serving.communicate(timeout=60)
             yield json.loads(line)
         finally:
             serving.send_signal(signal.SIGINT)
-            _, said = serving.communicate(timeout=20)
+            _, said = serving.communicate(timeout=60)
         assert serving.returncode == 0
         assert b"Traceback" not in said
 
@@ -189,10 +189,10 @@ def _tool_call(desk: Desk, env: dict[str, str], *words: str, arguments: dict[str
         server.stdin.flush()
         while 2 not in answers:
             line = server.stdout.readline()
-            assert line, server.communicate(timeout=20)
+            assert line, server.communicate(timeout=60)
             answer = json.loads(line)
             answers[answer.get("id", 0)] = answer
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
     answer = json.loads(answers[2]["result"]["content"][0]["text"])
     assert answers[2]["result"]["isError"] == ("code" in answer)
     return answer

@@ -27,19 +27,19 @@ def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") 
 def peer(*behaviours: Callable[[socket.socket], None]) -> Iterator[str]:
     """A server that meets each connection with the next behaviour; gives its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(10)
+        listening.settimeout(60)
 
         def serve() -> None:
             for behave in behaviours:
                 connection, _ = listening.accept()
                 with connection:
-                    connection.settimeout(10)
+                    connection.settimeout(60)
                     behave(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -119,7 +119,7 @@ def test_one_that_never_answers() -> None:
     waiting = threading.Event()
 
     def wait(connection: socket.socket) -> None:
-        waiting.wait(10)
+        waiting.wait(60)
 
     with peer(wait) as url:
         with Bus.connect(url, "t", timeout=0.2) as bus, pytest.raises(Unreachable, match="no answer within"):

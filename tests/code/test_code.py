@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -150,10 +150,10 @@ def test_a_fence_around_a_text_makes_it_code(text: str, fence: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_megabyte_of_anything_is_read_promptly(name: str) -> None:
-    started = time.perf_counter()
-    find_code(HOSTILE[name])
-    assert time.perf_counter() - started < 60  # about 2 s each; what is not linear takes hours
+def test_a_megabyte_of_anything_is_read(name: str) -> None:
+    """About two seconds each; what is not linear takes hours, and the limit on every test ends it."""
+    spans = find_code(HOSTILE[name])
+    assert all(before.end <= after.start for before, after in pairwise(spans))
 
 
 def test_the_page_tells_the_points_that_are_used() -> None:

@@ -25,7 +25,7 @@ def in_threads(count: int, work: Callable[[int], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive(), "somebody waits for ever"
 
 
@@ -42,7 +42,7 @@ class Held:
         self.batches.append([ticket.work for ticket in batch])
         self.leaders.append(threading.get_ident())
         self.entered.set()
-        assert self.let_go.wait(10)
+        assert self.let_go.wait(60)
         for ticket in batch:
             if ticket.work % 7 == 3:
                 ticket.error = ValueError(ticket.work)
@@ -61,12 +61,21 @@ def test_callers_that_wait_go_together_and_each_gets_its_own_outcome() -> None:
         except ValueError as problem:
             outcomes[number] = problem
 
+    arrived = threading.Semaphore(0)
+
     def everyone(number: int) -> None:
         if number:
-            run.entered.wait(10)
+            assert run.entered.wait(60)
+        arrived.release()
         submit(number)
 
-    opener = threading.Timer(0.5, run.let_go.set)
+    def open_when_all_are_here() -> None:
+        for _ in range(30):
+            assert arrived.acquire(timeout=60)
+        threading.Event().wait(0.2)  # from the door to the queue
+        run.let_go.set()
+
+    opener = threading.Thread(target=open_when_all_are_here)
     opener.start()
     in_threads(30, everyone)
     opener.join()

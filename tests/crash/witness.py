@@ -37,7 +37,7 @@ def start_writer(folder: Path, diary: Path, seed: int, *pause: str) -> subproces
     )
 
 
-def wait_for(diary: Path, text: str, seconds: float = 30) -> None:
+def wait_for(diary: Path, text: str, seconds: float = 120) -> None:
     """Wait until a diary says something."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

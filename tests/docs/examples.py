@@ -23,6 +23,7 @@ _VARYING = (
     (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),
+    (re.compile(r"/\S*/stigmergy-demo-\w+"), "<folder>"),
     (re.compile(r"stig1\.[\w-]+\.[\w-]+"), "<token>"),
 )
 
@@ -89,6 +90,7 @@ class Reader:
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "src"),  # this tree, whichever one is installed
             "COLUMNS": "160",
+            "TMPDIR": str(home),
             "LANG": "C.UTF-8",
         }
         self._server: subprocess.Popen[bytes] | None = None
@@ -118,7 +120,7 @@ class Reader:
         while first and b"http://" not in first:
             first = self._server.stdout.readline()
         assert b"#code=" in first, first
-        for _ in range(100):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -140,7 +142,7 @@ class Reader:
         """Stop what was started."""
         if self._server is not None:
             self._server.terminate()
-            self._server.communicate(timeout=15)
+            self._server.communicate(timeout=60)
 
 
 def _free_port() -> int:

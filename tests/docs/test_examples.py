@@ -11,7 +11,17 @@ import pytest
 
 from tests.docs.examples import ROOT, Reader, examples, plain
 
-PAGES = ("README.md", "docs/quickstart.md", "docs/orchestrators.md", "docs/mcp.md", "docs/work.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/orchestrators.md",
+    "docs/mcp.md",
+    "docs/clients.md",
+    "docs/telemetry.md",
+    "docs/demo.md",
+    "docs/catalog.md",
+    "docs/work.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -83,11 +83,11 @@ def reading(
     receive_buffer: int | None = None,
 ) -> Iterator[Reader]:
     """Follow a project's events as the admin, unless another token is given or None."""
-    connection = HTTPConnection("127.0.0.1", bus.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     connection.sock = socket.socket()
     if receive_buffer is not None:
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.sock.settimeout(10)
+    connection.sock.settimeout(60)
     connection.sock.connect(("127.0.0.1", bus.port))
     headers = {} if token is None else {"Authorization": f"Bearer {token or bus.token}"}
     if last_id is not None:

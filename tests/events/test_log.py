@@ -1,4 +1,4 @@
-"""`stig up --log json`: every event and every refused call, one JSON object a line."""
+"""`stig up --log json`: every event, every call and every refusal, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
             _call(host, "GET", "/stats", None, "not\u00a0one")
         finally:
             serving.send_signal(signal.SIGINT)
-            _, said = serving.communicate(timeout=20)
+            _, said = serving.communicate(timeout=60)
     assert serving.returncode == 0
     return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")], said
 
@@ -53,7 +53,7 @@ CLAIM = "The lexer gives up on a byte it does not know."
 
 
 def _call(host: str, method: str, target: str, body: Any, token: str | None = None) -> Any:
-    connection = HTTPConnection(host, timeout=10)
+    connection = HTTPConnection(host, timeout=60)
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         connection.request(method, target, None if body is None else json.dumps(body), headers)
@@ -74,7 +74,13 @@ def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None: 
         ("ENGRAM_NOT_FOUND", "get_engram", "admin"),
         ("TOKEN_INVALID", "stats", ""),
     ]
-    assert len(lines) == 4
+    answered = [line for line in lines if line["log"] == "stigmergy.calls"]
+    assert [(line["operation"], line["agent"].rpartition("/")[2]) for line in answered] == [
+        ("open_session", "admin"),
+        ("put_engram", "admin"),
+    ]
+    assert all(line["microseconds"] > 0 for line in answered)
+    assert len(lines) == 6
     for text in (CLAIM[:12], "forged line", 'unknown"', "src/parser"):
         assert text.encode() not in said
 
@@ -102,5 +108,5 @@ def test_a_record_is_one_line_whatever_it_holds() -> None:
 
 @pytest.mark.parametrize("form", ["text", "JSON"])
 def test_no_other_form_is_known(form: str) -> None:
-    done = subprocess.run([STIG, "up", "--log", form], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([STIG, "up", "--log", form], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

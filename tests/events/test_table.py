@@ -18,8 +18,10 @@ from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
+    EngramUnpinned,
     Provenance,
 )
 from stigmergy.operations.events import TYPES, Event, events_of, may_see, read_mark
@@ -86,6 +88,8 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         EVERYONE,
     ),
     (EngramForgotten(id=ID, space="p", by=BY), "less.engram.forget", {"engram": ID}, EVERYONE),
+    (EngramPinned(id=ID, space="r7", by=BY), "less.engram.pin", {"engram": ID}, "r7"),
+    (EngramUnpinned(id=ID, space="p", by=BY), "less.engram.unpin", {"engram": ID}, EVERYONE),
     (
         DerefProved(run=RUN, agent="ada", turn=2, type="repo", ref="repo:a", digest="sha256:" + "0" * 64, tokens=9),
         "less.deref.prove",

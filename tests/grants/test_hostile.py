@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from typing import Any
 
 import pytest
@@ -137,10 +136,8 @@ def test_signed_by_a_key_of_ones_own() -> None:
 )
 def test_a_block_that_says_anything_else_is_refused(source: str) -> None:
     token = appended(make(), source)
-    start = time.perf_counter()
     with pytest.raises(GrantForged):
         ask(token)
-    assert time.perf_counter() - start < 1  # nothing of it was run
 
 
 def test_a_string_that_looks_like_datalog_narrows_as_it_looks() -> None:
@@ -183,13 +180,18 @@ def test_what_the_key_signed_for_another_purpose_is_no_grant(source: str) -> Non
         ask(signed(source))
 
 
+class Unread(str):
+    """A text of which nothing but the length may be looked at."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise AssertionError(f"{name} was read")
+
+
 class TestBombs:
     def test_length_is_looked_at_first(self) -> None:
-        for bomb in ("grant1." + "A" * 10_000_000, "é" * 10_000_000):
-            start = time.perf_counter()
+        for bomb in (Unread("grant1." + "A" * 10_000_000), Unread("é" * 10_000_000)):
             with pytest.raises(GrantTooLong) as refused:
                 ask(bomb)
-            assert time.perf_counter() - start < 0.1
             assert (refused.value.limit, refused.value.used) == (MAX_TOKEN, len(bomb))
             assert len(str(refused.value.problem())) < 1000
 

@@ -80,7 +80,7 @@ class Served:
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, target, body, sent)
             answer = connection.getresponse()
@@ -126,11 +126,11 @@ def serving(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(60)
         yield Served(gateway, repository, port, codes)
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -38,10 +38,10 @@ def test_another_host(bus: Served, host: str, target: str) -> None:
 
 
 def test_a_request_without_a_host_is_none(bus: Served) -> None:
-    with socket.create_connection(("127.0.0.1", bus.port), timeout=10) as wire:
+    with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
         assert wire.recv(65536).startswith(b"HTTP/1.1 400 ")
-    with socket.create_connection(("127.0.0.1", bus.port), timeout=10) as wire:
+    with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert wire.recv(65536).startswith(b"HTTP/1.1 421 ")
 

@@ -19,7 +19,7 @@ def test_the_shell_runs_only_its_own_files(bus: Served) -> None:
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert page.headers["x-content-type-options"] == "nosniff"
-    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["referrer-policy"] == "same-origin"
     html = page.body.decode()
     assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", html)
     for target in re.findall(r'(?:src|href)="([^"]+)"', html):

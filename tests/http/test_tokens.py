@@ -107,7 +107,7 @@ def test_roles_are_held_to(bus: Served) -> None:
             ("POST", "/run", {"goal": "x"}),
             ("POST", "/agent", {"name": "mine"}),
             ("DELETE", f"/engram/{engram}", None),
-            ("GET", "/stats", None),
+            ("GET", "/stats?over=project", None),
             ("POST", "/session/code", None),
         ):
             answer = bus.call(method, target, body, token=token)

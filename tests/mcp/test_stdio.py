@@ -108,7 +108,7 @@ def _lines(repository: Repository, expected: int, *lines: bytes) -> list[dict[st
         process.stdin.write(sent)
         process.stdin.flush()
         said = [process.stdout.readline() for _ in range(expected + 1)]
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=60)
     assert (process.returncode, rest) == (0, b"")
     assert b"Traceback" not in errors
     answers = [json.loads(line) for line in said]
@@ -181,7 +181,7 @@ def test_it_ends_when_interrupted_although_its_input_stays_open(repository: Repo
         process.stdin.flush()
         assert b"BAD_JSON" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 
@@ -199,5 +199,5 @@ def test_it_ends_quietly_when_its_client_dies(repository: Repository, settings: 
         process.stdout.close()
         process.stdin.write(b"no json\n" * 20)
         process.stdin.flush()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
         assert b"Traceback" not in process.stderr.read()

@@ -66,7 +66,7 @@ async def calling(bus: Served, mode: str, token: str | None = None) -> AsyncIter
     """A client of a served gateway."""
     headers = {"Authorization": f"Bearer {token or bus.token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as sending,
+        httpx2.AsyncClient(headers=headers, timeout=60) as sending,
         Client(streamable_http_client(f"http://127.0.0.1:{bus.port}/mcp", http_client=sending), mode=mode) as client,
     ):
         yield client

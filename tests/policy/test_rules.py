@@ -50,6 +50,9 @@ class Family:
     def current_run(self) -> Run | None:
         return RUN
 
+    def run_of_session(self, session: str) -> Run | None:
+        return None
+
     def agent(self, run_id: str, name: str) -> Agent | None:
         return self._agents.get(name) if run_id == RUN.run_id else None
 

@@ -145,9 +145,7 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
 
 def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
     (terminal.path / "t.json").write_text(
-        json.dumps(
-            {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
-        )
+        json.dumps({"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}})
     )
     one = terminal.json("out", "t.json")["id"]
     assert "is a dead letter (exit 1)" in terminal.run(*WORK)

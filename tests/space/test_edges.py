@@ -108,7 +108,9 @@ def test_the_inner_loop_is_not_on_the_wire(bus: Served) -> None:
         assert OPERATIONS[name].route is None
     for method, path in (("POST", "/tuple/out"), ("POST", "/tuple/in"), ("DELETE", "/receipt/x"), ("POST", "/catalog")):
         assert bus.call(method, path, {} if method == "POST" else None).status in (404, 405)
-    writers = {each.name for each in OPERATIONS.values() if each.writes and each.route and "/receipt" in each.route.path}
+    writers = {
+        each.name for each in OPERATIONS.values() if each.writes and each.route and "/receipt" in each.route.path
+    }
     assert writers == set()
 
 
@@ -116,7 +118,9 @@ def test_the_three_tools_are_small() -> None:
     from stigmergy.edges.mcp.tools import tools
 
     shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in _tools(tools())]
-    schemas = [tool["inputSchema"] for tool in shown if tool["name"] in ("tuple_dispatch", "tuple_observe", "receipt_get")]
+    schemas = [
+        tool["inputSchema"] for tool in shown if tool["name"] in ("tuple_dispatch", "tuple_observe", "receipt_get")
+    ]
     assert len(schemas) == 3
     assert estimate_tokens(json.dumps(schemas, separators=(",", ":"))) <= 170
 

@@ -39,7 +39,11 @@ def test_steps_run_in_order_and_leave_a_receipt_each_and_one_together(shop: Shop
     one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.leave.report", text="<ok/>"))
     assert shop.work() == ["miss", "miss", "done"]
     first, second, last = shop.receipts(one)
-    assert [each.yool for each in (first, second, last)] == ["agent.sum.numbers.v1", "agent.leave.report.v1", "tuple.run"]
+    assert [each.yool for each in (first, second, last)] == [
+        "agent.sum.numbers.v1",
+        "agent.leave.report.v1",
+        "tuple.run",
+    ]
     assert last.receipts == (first.id, second.id)
     assert shop.printed(one) == "adding\n3\n"
     (artifact,) = second.artifacts

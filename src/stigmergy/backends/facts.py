@@ -6,18 +6,23 @@ import msgspec
 
 from stigmergy.errors import FormatUnknown
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
+from stigmergy.knowledge.memory import MemoryRead
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -39,7 +44,15 @@ Fact = (
     | EngramConfirmed
     | EngramReceived
     | EngramDelivered
+    | EngramPinned
+    | EngramUnpinned
     | DerefProved
+    | ContentDrawn
+    | MemoryRead
+    | EpisodeKept
+    | SnapshotTaken
+    | ContributionSubmitted
+    | ContributionMoved
     | TurnClosed
     | DerefRequested
     | DerefAnswered

@@ -9,11 +9,16 @@ from stigmergy.errors import TtlInvalid
 
 _SECONDS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 MAX_TEXT = 40
+_FEW_DAYS = len("P9999D")
 
 
 @lru_cache(maxsize=256)
 def parse_duration(text: str, field: str = "ttl") -> int:
     """Microseconds in a duration such as `PT6H` or `P7D`; zero, negative and calendar lengths are refused."""
+    if len(text) <= _FEW_DAYS and text[:1] == "P" and text[-1:] == "D" and text[1:-1].isdecimal() and text.isascii():
+        days = int(text[1:-1])
+        if days:
+            return days * _SECONDS["days"] * SECOND  # what policies say, without 20 ms for the parser of everything
     import whenever
 
     if len(text) > MAX_TEXT or text != text.upper() or text.startswith("+"):

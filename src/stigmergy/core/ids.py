@@ -18,6 +18,14 @@ def new_ulid(moment: int, randomness: Randomness = os.urandom) -> str:
     return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -5, -5))
 
 
+def ulid_time(ulid: str) -> int:
+    """The moment a ULID was made for, in microseconds; it knows no more than milliseconds."""
+    value = 0
+    for digit in ulid[:10]:
+        value = value << 5 | _ALPHABET.index(digit)
+    return value * 1000
+
+
 def is_ulid(text: str) -> bool:
     """Whether a text is a ULID in its canonical upper-case form."""
     return len(text) == 26 and text[0] <= "7" and _LEGAL.issuperset(text)

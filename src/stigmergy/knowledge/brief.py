@@ -62,6 +62,8 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a role's brief."""
 
     version: int
+    at: int
+    """When it was made."""
     lines: tuple[str, ...]
 
 
@@ -70,12 +72,14 @@ def kinds_for(role: str) -> tuple[str, ...]:
     return tuple(kind for section in SECTIONS[role] for kind in section.kinds)
 
 
-def write_brief(role: str, goal: str, newest: Mapping[str, Sequence[Engram]]) -> tuple[str, ...]:
-    """The lines of a role's brief, from the newest engrams of each kind."""
+def write_brief(
+    role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram] = ()
+) -> tuple[str, ...]:
+    """The lines of a role's brief, from the newest engrams of each kind; in each section the pinned stand first."""
     lines = [f"Goal: {_short(goal)}"]
     shown: list[Engram] = []
     for section in SECTIONS[role]:
-        picked = _pick(section, newest)
+        picked = _pick(section, newest, pinned)
         if picked:
             lines.append(f"{section.title}:")
             lines += [f"- [{engram.kind}] {_short(engram.claim)} ({_place(engram)})" for engram in picked]
@@ -91,10 +95,12 @@ def brief_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
     return [f"- {line}" for line in old if line not in after] + [f"+ {line}" for line in new if line not in before]
 
 
-def _pick(section: Section, newest: Mapping[str, Sequence[Engram]]) -> list[Engram]:
-    candidates = [engram for kind in section.kinds for engram in newest.get(kind, ())]
+def _pick(section: Section, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> list[Engram]:
+    first = [engram for engram in pinned if engram.kind in section.kinds]
+    known = {engram.id for engram in first}
+    candidates = [engram for kind in section.kinds for engram in newest.get(kind, ()) if engram.id not in known]
     candidates.sort(key=lambda engram: (engram.provenance.created_at, engram.confidence, engram.id), reverse=True)
-    return candidates[: section.lines]
+    return [*first, *candidates][: section.lines]
 
 
 def _place(engram: Engram) -> str:

@@ -1,13 +1,23 @@
 """Everything one can do. Each operation is declared once; every edge is made from the declarations."""
 
 from stigmergy.operations.anchoring import anchor_text
+from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
-from stigmergy.operations.brief import brief
+from stigmergy.operations.brief import brief, list_briefs
 from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
+from stigmergy.operations.contributing import (
+    accept_contribution,
+    contribute,
+    list_contributions,
+    reject_contribution,
+    show_contribution,
+    withdraw_contribution,
+)
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
-from stigmergy.operations.gateway import LOCAL_ADMIN, Credential, Gateway
+from stigmergy.operations.feed import feed
+from stigmergy.operations.gateway import LOCAL_ADMIN, Call, Credential, Gateway
 from stigmergy.operations.grants import (
     approve_request,
     deny_request,
@@ -16,17 +26,22 @@ from stigmergy.operations.grants import (
     request_deref,
     revoke_grant,
 )
-from stigmergy.operations.keeping import confirm_engram, forget_engram, promote_engram
+from stigmergy.operations.keeping import confirm_engram, forget_engram, pin_engram, promote_engram, unpin_engram
+from stigmergy.operations.memory import memory_read
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
-from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, open_run
+from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, list_runs, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
+from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
+from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
-from stigmergy.operations.upkeep import apply_policy, stats, verify
+from stigmergy.operations.stats import stats
+from stigmergy.operations.turns import close_turn, team_budget
+from stigmergy.operations.upkeep import apply_policy, verify
 from stigmergy.operations.work import (
     cancel_tuple,
     list_dead,
-    list_runs,
+    list_work,
     receipt_get,
     receipt_verify,
     tuple_again,
@@ -42,16 +57,19 @@ from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 __all__ = [
     "LOCAL_ADMIN",
     "OPERATIONS",
+    "Call",
     "Command",
     "Credential",
     "Gateway",
     "Operation",
     "Place",
     "Route",
+    "SamResolver",
     "SharedStores",
     "Store",
     "Workbench",
     "Workplace",
+    "accept_contribution",
     "add_agent",
     "agent_token",
     "anchor_text",
@@ -62,21 +80,32 @@ __all__ = [
     "cancel_tuple",
     "catalog_list_by_lane",
     "catalog_lookup",
+    "close_turn",
     "confirm_engram",
+    "contribute",
     "deny_request",
     "deref_pointer",
     "end_run",
+    "feed",
     "forget_engram",
     "get_engram",
     "inbox",
+    "inherit",
     "is_ref",
     "issue_grant",
+    "keep_episode",
     "link_pointer",
     "list_agents",
+    "list_briefs",
+    "list_contributions",
     "list_dead",
     "list_requests",
     "list_runs",
+    "list_work",
+    "memory_read",
     "open_run",
+    "pin_engram",
+    "pin_episode",
     "promote_engram",
     "put_engram",
     "put_engrams",
@@ -84,11 +113,15 @@ __all__ = [
     "query_engrams",
     "receipt_get",
     "receipt_verify",
+    "reject_contribution",
     "request_deref",
     "revoke_grant",
     "send_message",
+    "show_contribution",
     "split_place",
     "stats",
+    "take_answer",
+    "team_budget",
     "to_request",
     "tuple_again",
     "tuple_dispatch",
@@ -96,7 +129,9 @@ __all__ = [
     "tuple_observe",
     "tuple_out",
     "tuple_rd",
+    "unpin_engram",
     "validate_deref",
     "validate_message",
     "verify",
+    "withdraw_contribution",
 ]

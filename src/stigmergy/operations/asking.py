@@ -69,7 +69,7 @@ def _newest(context: Context, request: QueryEngrams, sights: list[Sight]) -> Que
     if not sights:
         return _answer(context, request, [], [])
     reads, spaces = sights[0]
-    found = reads.newest(spaces, kind=request.kind, limit=request.k + 1, before=_read_cursor(request.cursor))
+    found = reads.newest(spaces, kind=request.kind, limit=request.k + 1, before=read_cursor(request.cursor))
     return _answer(context, request, reads.engrams(found[: request.k]), found)
 
 
@@ -93,7 +93,8 @@ def _asked_keys(request: QueryEngrams) -> list[str]:
     return list(dict.fromkeys([*(key for key in given if key), *words]))
 
 
-def _read_cursor(cursor: str | None) -> int | None:
+def read_cursor(cursor: str | None) -> int | None:
+    """Where a page of the newest engrams ended."""
     if cursor is None:
         return None
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR:

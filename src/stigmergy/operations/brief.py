@@ -7,17 +7,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from stigmergy.core import print_time
 from stigmergy.errors import FieldValue
-from stigmergy.knowledge.brief import BriefMade, brief_diff, kinds_for, write_brief
+from stigmergy.knowledge.brief import Brief, BriefMade, brief_diff, kinds_for, write_brief
 from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.fitting import fits, those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.policy import DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
+from stigmergy.policy import ROLES, DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
 from stigmergy.policy.grants import Spent
 
 PER_KIND = 8
+MAX_VERSIONS = 50
 MAX_GRANTS = 3
 
 
@@ -45,11 +47,7 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     role = request.role or caller.role
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
-        spaces = visible_spaces(caller)
-        newest = {
-            kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, before=None)) for kind in kinds_for(role)
-        }
-        lines = write_brief(role, caller.run.goal, newest)
+        lines = _written(context, view, role)
         last = view.brief(caller.run.run_id, role, None)
         facts: list[BriefMade] = []
         version = last.version if last else 0
@@ -67,13 +65,87 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     return context.commit(decide, BriefAnswer, in_run=False)
 
 
+def _written(context: Context, view: View, role: str) -> tuple[str, ...]:
+    """A role's brief as it would be made now."""
+    spaces = visible_spaces(context.caller)
+    newest = {
+        kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, before=None)) for kind in kinds_for(role)
+    }
+    return write_brief(role, context.caller.run.goal, newest, view.engrams(view.pinned(spaces)))
+
+
+class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose brief, which of its versions, and what to compare it with."""
+
+    role: Annotated[Role | None, Meta(description="The role; unless said, the one whose brief was made last")] = None
+    version: Annotated[int, Meta(ge=1, description="This version; unless said, as it would be made now")] | None = None
+    since: Annotated[int, Meta(ge=1, description="Show what changed after this version")] | None = None
+
+
+class BriefVersion(Struct, frozen=True, kw_only=True):
+    version: int
+    made_at: str
+
+
+class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    role: str
+    lines: list[str]
+    """The brief as it was in that version, or as it would be made now."""
+    versions: list[BriefVersion]
+    """The last versions there are, newest first."""
+    as_of: str
+    version: int | None = None
+    """The version shown; none for a brief that nobody has read yet as it is now."""
+    changed: list[str] | None = None
+    """With `since`, what changed: `- ` was there, `+ ` is there now."""
+
+
+@operation(
+    "brief.versions",
+    route=Route("GET", "/brief/versions"),
+    command=Command("briefs"),
+    kept_off={"mcp": "agents read the last one with less_brief"},
+)
+def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
+    """The versions of a role's brief, what one of them says, and what changed."""
+    view, run = context.view, context.caller.run.run_id
+    role = request.role or _last_made(view, run) or context.caller.role
+    kept = view.brief_versions(run, role, limit=MAX_VERSIONS)
+    version, lines = request.version, _written(context, view, role)
+    if version is not None:
+        lines = _version(view, run, role, version, "version").lines
+    elif kept and kept[0].lines == lines:
+        version = kept[0].version
+    changed = None
+    if request.since is not None:
+        changed = brief_diff(_version(view, run, role, request.since, "since").lines, lines)
+    return BriefsAnswer(
+        role=role,
+        version=version,
+        lines=list(lines),
+        versions=[BriefVersion(version=each.version, made_at=print_time(each.at)) for each in kept],
+        changed=changed,
+        as_of=print_time(context.as_of),
+    )
+
+
+def _last_made(view: View, run: str) -> str | None:
+    """The role whose brief was made last in a run."""
+    made = [(last.at, role) for role in ROLES if (last := view.brief(run, role, None)) is not None]
+    return max(made)[1] if made else None
+
+
+def _version(view: View, run: str, role: str, version: int, field: str) -> Brief:
+    found = view.brief(run, role, version)
+    if found is None:
+        raise FieldValue(f"There is no version {version} of this brief.", field=field, used=version)
+    return found
+
+
 def _since(view: View, context: Context, role: str, since: int | None, lines: tuple[str, ...]) -> list[str]:
     if since is None:
         return list(lines)
-    old = view.brief(context.caller.run.run_id, role, since)
-    if old is None:
-        raise FieldValue(f"There is no version {since} of this brief.", field="since", used=since)
-    return brief_diff(old.lines, lines)
+    return brief_diff(_version(view, context.caller.run.run_id, role, since, "since").lines, lines)
 
 
 def _budget_lines(turn: Turn, budget: DerefBudget) -> list[str]:

@@ -75,13 +75,11 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """The yools of a lane, or all."""
-    from stigmergy.space.catalog import check_lane, parse_name
+    from stigmergy.space.catalog import check_lane
 
     catalog = context.workplace.catalog()
-    entries = list(catalog) if request.lane is None else list(catalog.by_lane(check_lane(request.lane)))
-    if request.cursor is not None:
-        after = parse_name(request.cursor, "cursor")
-        entries = [entry for entry in entries if (entry.name, entry.version) > (after.base, after.version or 0)]
+    lane = None if request.lane is None else check_lane(request.lane)
+    entries = catalog.by_lane(lane, request.cursor)
     shown, more = entries[:PAGE], len(entries) > PAGE
     return CatalogAnswer(
         yools=[_row(entry) for entry in shown], root=catalog.root, cursor=shown[-1].full_name if more else None

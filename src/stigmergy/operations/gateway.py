@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
-from stigmergy.core import Randomness, digest_of, is_ulid
+from stigmergy.core import Randomness, digest_of, is_ulid, print_time
 from stigmergy.errors import (
+    AgentNotFound,
     BadText,
     FieldValue,
     IdempotencyConflict,
     IndexDamaged,
+    Internal,
     RoleForbidden,
     RunEnded,
     RunNotFound,
+    StigmergyError,
     TokenInvalid,
     TokenMissing,
 )
@@ -25,7 +29,7 @@ from stigmergy.evidence.pointers import Evidence
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
-from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
+from stigmergy.operations.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Workplace
@@ -46,6 +50,7 @@ from stigmergy.policy.secrets import check_no_secrets
 T = TypeVar("T")
 
 MAX_IDEMPOTENCY_KEY = 128
+MAX_NAME = 96
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +61,15 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     local_admin: bool = False
     """Whether the call comes from the account that owns the files, with no token."""
     speak_as: str | None = None
-    """The descendant in whose name to act."""
+    """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
+    any_file: bool = False
+    """Whether the caller may name any file of this account: a person at the machine, and no server for others."""
     run: str | None = None
-    """The run the local admin chose; a token names its own."""
+    """The run an admin chose; other tokens name their own."""
     idempotency_key: str | None = None
     """Repeats of a write under the same key are answered, not done again."""
+    trace: str | None = None
+    """The caller's own span, as W3C's `traceparent` writes it; nothing is decided by it."""
 
 
 LOCAL_ADMIN = Credential(local_admin=True)
@@ -86,6 +95,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The store as of then; only for operations that do not write."""
     shared: SharedStores
     """The stores beyond the project."""
+    any_file: bool
+    """Whether files outside the project may be named."""
+    cortex: CortexFiles | None
+    """The files of the shared cortex, where the project has any."""
     workbench: Workbench
     """The project's work."""
 
@@ -102,6 +115,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         with self.shared.sights(shared_scopes(self.policy, scope)) as beyond:
             spaces = visible_spaces(self.caller, scope)
             yield [Sight(self.view, spaces), *beyond] if spaces else beyond
+
+    def note(self, line: str) -> None:
+        """Add a line to the log of the shared cortex."""
+        if self.cortex is not None:
+            self.cortex.note(f"{print_time(self.as_of)} {line}")
+
+    def write_episodes(self) -> None:
+        """Bring the episodic store up to what is remembered."""
+        if self.cortex is not None:
+            self.cortex.bring_up(self.store.read)
 
     def deliver(self, *scopes: str) -> None:
         """Bring engrams of these scopes, if they lie beyond the project, to the stores they are for."""
@@ -134,6 +157,21 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.store.commit(once)
 
 
+class Call(msgspec.Struct, kw_only=True):
+    """A call, as those who watch calls are told of it once it is over."""
+
+    operation: Operation[Any, Any]
+    trace: str | None
+    took: int
+    """Nanoseconds."""
+    caller: Caller | None = None
+    """Whoever asked, when that was found out."""
+    answer: Any = None
+    """None when it was refused."""
+    code: str | None = None
+    """The code it was refused with."""
+
+
 class Gateway:
     """One project, open for business."""
 
@@ -147,6 +185,8 @@ class Gateway:
         grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
+        cortex: CortexFiles | None = None,
+        ticks: Callable[[], int] = time.perf_counter_ns,
         workbench: Workbench | None = None,
     ) -> None:
         self.store = store
@@ -157,6 +197,9 @@ class Gateway:
         self.shared = shared or SharedStores({})
         self.workbench = workbench or Workbench()
         self._randomness = randomness
+        self._cortex = cortex
+        self._ticks = ticks
+        self._watchers: tuple[Callable[[Call], None], ...] = ()
         self.feed = Feed(store)
 
     def close(self) -> None:
@@ -167,23 +210,57 @@ class Gateway:
         self.shared.close()
         self.workplace.close()
 
+    def watch_calls(self, told: Callable[[Call], None]) -> Callable[[], None]:
+        """Have a function told of every call once it is over; it must be quick and must not raise. Call what is given
+        back to have it told no more."""
+        self._watchers = (*self._watchers, told)
+
+        def leave() -> None:
+            self._watchers = tuple(each for each in self._watchers if each is not told)
+
+        return leave
+
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
         """Carry out an operation for whoever the credential shows."""
+        if not self._watchers:
+            return self._attempt(operation, request, credential, None)
+        call, began = Call(operation=operation, trace=credential.trace, took=0), self._ticks()
         try:
-            return self._call(operation, request, credential)
+            answer = call.answer = self._attempt(operation, request, credential, call)
+            return answer
+        except StigmergyError as refusal:
+            call.code = refusal.code
+            raise
+        except BaseException:
+            call.code = Internal.code
+            raise
+        finally:
+            call.took = self._ticks() - began
+            for told in self._watchers:
+                told(call)
+
+    def _attempt(
+        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+    ) -> Response:
+        try:
+            return self._call(operation, request, credential, call)
         except IndexDamaged:
-            return self._call(operation, request, credential)
+            return self._call(operation, request, credential, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
 
-    def _call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
+    def _call(
+        self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None
+    ) -> Response:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
-        if operation.writes:
+        if operation.writes and not operation.redacts:
             check_no_secrets(_texts(operation, request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
+            if call is not None:
+                call.caller = caller
             if caller.role not in operation.roles:
                 raise RoleForbidden(
                     f"A {caller.role} may not call {operation.title}.", limit=", ".join(sorted(operation.roles))
@@ -202,6 +279,8 @@ class Gateway:
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
                 shared=self.shared,
+                cortex=self._cortex,
+                any_file=credential.any_file and credential.token is None,
                 workbench=self.workbench,
             )
             if not operation.writes:
@@ -217,22 +296,24 @@ class Gateway:
 
     def _caller(self, view: View, credential: Credential) -> Caller:
         if credential.token is not None:
-            caller = self._bearer(view, credential.token)
+            caller = self._bearer(view, credential.token, credential.run)
         elif credential.local_admin:
             caller = Caller(project=self.store.project, run=_chosen_run(view, credential.run), name=ADMIN, role=ADMIN)
         else:
             raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `stig agent token NAME` prints one.")
         name = credential.speak_as
-        if name is None or name == caller.name:
+        if name is None or name in (caller.name, caller.full_name):
             return caller
+        speaker = caller.full_name
+        caller, name = _in_named_run(view, caller, name)
         agent = check_descends(view, caller, name)
-        return Caller(
-            project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=caller.full_name
-        )
+        return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
 
-    def _bearer(self, view: View, token: str) -> Caller:
+    def _bearer(self, view: View, token: str, chosen: str | None) -> Caller:
         claims = self.key.check(token, project=self.store.project, now=view.as_of)
         run = view.run(claims.run)
+        if chosen is not None and claims.role == ADMIN:
+            run = _chosen_run(view, chosen)
         if run is None:
             raise TokenInvalid
         if claims.role != ADMIN:
@@ -240,6 +321,17 @@ class Gateway:
             if agent is None or agent.role != claims.role or agent.parent != claims.parent:
                 raise TokenInvalid
         return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
+
+
+def _in_named_run(view: View, caller: Caller, name: str) -> tuple[Caller, str]:
+    """The caller in the run a full name, `<run>/<name>`, says, and the bare name; only an admin is in every run."""
+    run_id, _, bare = name.rpartition("/")
+    if not run_id or run_id == caller.run.run_id:
+        return caller, bare
+    run = view.run(run_id) if caller.role == ADMIN and is_ulid(run_id) else None
+    if run is None:
+        raise AgentNotFound(f"There is no agent '{name[:MAX_NAME]}' in this run.", field="as")
+    return msgspec.structs.replace(caller, run=run), bare
 
 
 def check_run_goes_on(view: View, caller: Caller) -> None:

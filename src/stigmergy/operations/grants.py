@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from stigmergy.core import new_ulid, parse_duration, print_time
+from stigmergy.core import new_ulid, parse_duration, print_time, ulid_time
 from stigmergy.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
 from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
@@ -162,6 +162,9 @@ class ListRequests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class RequestRow(Struct, frozen=True, kw_only=True):
     request_id: str
     agent: str
+    to: str
+    """Who is asked."""
+    asked_at: str
     ref: str
     reason: str
     intended_use: str
@@ -170,6 +173,7 @@ class RequestRow(Struct, frozen=True, kw_only=True):
 
 class RequestsAnswer(Struct, frozen=True, kw_only=True):
     requests: list[RequestRow]
+    as_of: str
 
 
 @operation(
@@ -186,6 +190,8 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
         RequestRow(
             request_id=kept.asked.request_id,
             agent=kept.asked.agent,
+            to=kept.asked.to,
+            asked_at=print_time(ulid_time(kept.asked.request_id)),
             ref=kept.asked.ref,
             reason=kept.asked.reason,
             intended_use=kept.asked.intended_use,
@@ -194,7 +200,7 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
         for kept in context.view.open_requests(caller.run.run_id)
         if caller.role == ADMIN or kept.asked.to == caller.name
     ]
-    return RequestsAnswer(requests=rows)
+    return RequestsAnswer(requests=rows, as_of=print_time(context.as_of))
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,9 +11,17 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import print_time
 from stigmergy.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
-from stigmergy.knowledge.engrams import Engram, EngramConfirmed, EngramForgotten, EngramPromoted, Stored
+from stigmergy.knowledge.engrams import (
+    Engram,
+    EngramConfirmed,
+    EngramForgotten,
+    EngramPinned,
+    EngramPromoted,
+    EngramUnpinned,
+    Stored,
+)
 from stigmergy.operations.asking import EngramId
-from stigmergy.operations.declare import KEEPERS, PARENTS, Command, Route, operation
+from stigmergy.operations.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import confirmation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import Decide, View
@@ -120,6 +128,51 @@ def promote_engram(context: Context, request: Promote) -> Engram:
     engram = _where_it_is(context, request.id, decide, Engram)
     context.deliver(engram.scope)
     return engram
+
+
+class Pinned(Struct, frozen=True, kw_only=True):
+    id: str
+    pinned: bool
+
+
+@operation(
+    "engram.pin",
+    roles=ADMINS,
+    writes=True,
+    route=Route("POST", "/engram/{id}/pin"),
+    command=Command("pin", ("id",)),
+    kept_off={"mcp": "pinning is a person's decision"},
+)
+def pin_engram(context: Context, request: EngramId) -> Pinned:
+    """Have an engram stand first in every brief, until it is unpinned."""
+    return _set_pin(context, request.id, EngramPinned, pinned=True)
+
+
+@operation(
+    "engram.unpin",
+    roles=ADMINS,
+    writes=True,
+    route=Route("DELETE", "/engram/{id}/pin"),
+    command=Command("unpin", ("id",)),
+    kept_off={"mcp": "pinning is a person's decision"},
+)
+def unpin_engram(context: Context, request: EngramId) -> Pinned:
+    """Let an engram take its turn in the briefs again."""
+    return _set_pin(context, request.id, EngramUnpinned, pinned=False)
+
+
+def _set_pin(
+    context: Context, engram_id: str, fact: type[EngramPinned] | type[EngramUnpinned], *, pinned: bool
+) -> Pinned:
+    def decide(view: View) -> tuple[list[EngramPinned | EngramUnpinned], Pinned]:
+        found = view.find(visible_spaces(context.caller), engram_id)
+        if found is None:
+            raise EngramNotFound(field="id")
+        is_pinned = found.ordinal in view.pinned((found.space,))
+        facts = [fact(id=engram_id, space=found.space, by=context.caller.full_name)] if is_pinned != pinned else []
+        return facts, Pinned(id=engram_id, pinned=pinned)
+
+    return context.commit(decide, Pinned)
 
 
 def _check_parent(view: View, caller: Caller, author: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import BudgetExceeded, FieldValue, SecretFound, StigmergyError
+from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
@@ -75,11 +77,11 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading, pastes = _read(context, request.text, "child"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "child"), Pastes(context.workplace)
     budget, grant = _budget(context, request.budget_token)
     usage, problems = pastes.judge(reading, budget)
     if problems:
-        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
+        raise sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
@@ -90,9 +92,10 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     for position, checked in enumerate(message.engrams):
         with naming(f"ENGRAMS[{position}]"):
             prepared.append(prepare_checked(context, checked))
+    weight = _weight(context, message.pointer_pack, {pointer.ref for each in prepared for pointer in each.pointers})
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
-        return _accept(context, view, message, prepared, usage, grant)
+        return _accept(context, view, message, prepared, usage, grant, weight)
 
     answer = context.commit(decide, MessageAnswer)
     context.deliver(*(each.checked.scope for each in prepared))
@@ -106,6 +109,7 @@ def _accept(
     prepared: list[Prepared],
     usage: Usage,
     grant: VerifiedGrant | None,
+    weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
     check_rate(context, view, len(prepared))
@@ -138,6 +142,7 @@ def _accept(
         tokens=usage.inline_tokens,
         engrams=tuple(engrams),
         resends=view.open_rejection(caller.run.run_id, caller.name, "child"),
+        pointed_tokens=weight,
     )
     facts.append(accepted)
     facts.append(TurnClosed(run=caller.run.run_id, agent=caller.name, turn=turn.number, why="message"))
@@ -178,14 +183,15 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Tell your children what matters, what they may spend and what to do."""
     caller = context.caller
-    reading, pastes = _read(context, request.text, "parent"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "parent"), Pastes(context.workplace)
     budget, _ = _budget(context, None)
     usage, problems = pastes.judge(reading, budget)
     if problems:
-        raise _sent_back(context, reading, pastes, budget, usage, problems[0])
+        raise sent_back(context, reading, pastes, budget, usage, problems[0])
     message = reading.message
     if not isinstance(message, ParentMessage):
         raise FieldValue("That is not a parent's message.", field="text")
+    weight = _weight(context, message.target_pointer_pack)
 
     def decide(view: View) -> tuple[list[BroadcastSent], BroadcastAnswer]:
         children = [
@@ -205,6 +211,7 @@ def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
             tokens=usage.inline_tokens,
             budgets=message.budgets,
             resends=view.open_rejection(caller.run.run_id, caller.name, "parent"),
+            pointed_tokens=weight * len(children),
         )
         return [fact], BroadcastAnswer(broadcast_id=fact.broadcast_id, to=children, resends=fact.resends)
 
@@ -237,7 +244,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     budget = inline_budget(context, context.view)
     try:
-        usage, problems = Pastes(context.workplace).judge(_read(context, request.text, request.kind), budget)
+        usage, problems = Pastes(context.workplace).judge(read_text(context, request.text, request.kind), budget)
     except SecretFound as found:
         usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
@@ -281,7 +288,7 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
 
 
-def _read(context: Context, text: str, kind: MessageKind) -> Reading:
+def read_text(context: Context, text: str, kind: MessageKind) -> Reading:
     """What could be read of a text that holds no secret."""
     role = context.caller.role if context.caller.role != ADMIN else None
     reading = read_message(text, kind, max_ttl=parse_duration(context.policy.max_ttl), role=role)
@@ -293,6 +300,13 @@ def _read(context: Context, text: str, kind: MessageKind) -> Reading:
 def _kept(message: Message) -> Message:
     """What is kept of a message: a parent's budget tokens are for the children, not for the journal."""
     return msgspec.structs.replace(message, grants=()) if isinstance(message, ParentMessage) else message
+
+
+def _weight(context: Context, pack: Sequence[Pointer], besides: Collection[str] = ()) -> int:
+    """What stands behind a pack of pointers, in tokens, each of them once."""
+    checked = (check(pointer) for pointer in pack)
+    fresh = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in besides}
+    return sum(context.evidence.weigh(*each) for each in fresh.values())
 
 
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:
@@ -315,7 +329,7 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
 
 
-def _sent_back(
+def sent_back(
     context: Context,
     reading: Reading,
     pastes: Pastes,

@@ -26,11 +26,23 @@ from stigmergy.policy import (
 
 _NO_TOOL = {"mcp": "runs and agents are for whoever orchestrates"}
 
+MAX_RUNS = 50
+
 Goal = Annotated[str, Meta(min_length=1, max_length=500, description="What the run is for")]
 
 
 class OpenRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goal: Goal
+    session: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+                description="A client's session it is for; the run that session has is given again",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class RunAnswer(Struct, frozen=True, kw_only=True):
@@ -49,8 +61,13 @@ def open_run(context: Context, request: OpenRun) -> RunAnswer:
     """Open a run and make it the current one."""
 
     def decide(view: View) -> tuple[list[RunOpened], RunAnswer]:
+        before = view.run_of_session(request.session) if request.session else None
+        if before is not None and not before.ended:
+            return [], RunAnswer(run_id=before.run_id)
         run_id = new_ulid(view.as_of, context.randomness)
-        return [RunOpened(run=run_id, goal=request.goal, by=context.caller.full_name)], RunAnswer(run_id=run_id)
+        by = context.caller.full_name
+        opened = RunOpened(run=run_id, goal=request.goal, by=by, session=request.session)
+        return [opened], RunAnswer(run_id=run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
 
@@ -78,6 +95,42 @@ def end_run(context: Context, request: EndRun) -> RunAnswer:
         return facts, RunAnswer(run_id=run.run_id)
 
     return context.commit(decide, RunAnswer, in_run=False)
+
+
+class ListRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    run_id: str
+    goal: str
+    opened_at: str
+    ended: bool
+    current: bool
+    """Whether those who name no run work in it."""
+
+
+class RunsAnswer(Struct, frozen=True, kw_only=True):
+    runs: list[RunRow]
+    """Newest first."""
+
+
+@operation("run.list", roles=ADMINS, route=Route("GET", "/run"), command=Command("run list"), kept_off=_NO_TOOL)
+def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
+    """The runs opened last."""
+    current = context.view.current_run()
+    return RunsAnswer(
+        runs=[
+            RunRow(
+                run_id=run.run_id,
+                goal=run.goal,
+                opened_at=print_time(run.opened_at),
+                ended=run.ended,
+                current=run == current,
+            )
+            for run in context.view.runs(limit=MAX_RUNS)
+        ]
+    )
 
 
 class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,10 +13,12 @@ from stigmergy.errors import BudgetTooSmall, DerefDenied, GrantRefusal, NotText,
 from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
+    Standing,
     check,
     editor,
     github,
     parse,
+    print_address,
     swhid,
 )
 from stigmergy.operations.budgets import deref_budget
@@ -271,6 +273,10 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The permalink, when the repository has an origin on GitHub."""
     swhid: str | None = None
     """The archival identifier."""
+    standing: Standing | None = None
+    """How the lines stand at the commit that is checked out: same, moved, changed or gone."""
+    head: str | None = None
+    """The same lines of the file as it is now, where they are no longer the same."""
 
 
 @operation(
@@ -287,9 +293,16 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")
     origin = context.workplace.repositories.select(address.repository).origin_url()
+    (standing,) = context.workplace.standings([pointer])
     return LinkAnswer(
         ref=pointer.ref,
         editor=editor(address, context.workplace.root),
         github=github(address, origin) if origin else None,
         swhid=swhid(address, content.blob, origin) if content.blob else None,
+        standing=standing,
+        head=_at_head(context, address) if standing in ("moved", "changed") else None,
     )
+
+
+def _at_head(context: Context, address: RepoAddress) -> str:
+    return print_address(msgspec.structs.replace(address, revision=context.workplace.head()))

@@ -15,9 +15,11 @@ import msgspec
 
 from stigmergy.core.journal import Line
 from stigmergy.knowledge.brief import Brief
+from stigmergy.knowledge.cortex import CortexReads
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
-from stigmergy.policy import IdentityReads, Policy, TurnReads
+from stigmergy.operations.tallies import TallyReads
+from stigmergy.policy import IdentityReads, Policy, Run, TurnReads
 from stigmergy.policy.grants import GrantReads
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Protocol):
+class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, TallyReads, Protocol):
     """A store as of one moment."""
 
     @property
@@ -64,6 +66,10 @@ class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Prot
         """The policy in force."""
         ...
 
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last, newest first."""
+        ...
+
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given to this caller under this idempotency key."""
         ...
@@ -72,12 +78,28 @@ class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Prot
         """A version of a role's brief; the last one when none is named."""
         ...
 
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief, newest first."""
+        ...
+
     def counts(self) -> Counts:
         """How much there is."""
         ...
 
 
 Decide = Callable[[View], tuple[Sequence[Any], T]]
+
+
+class CortexFiles(Protocol):
+    """Where the episodic store and the log of the shared cortex are written."""
+
+    def note(self, line: str) -> None:
+        """Add a line to the log."""
+        ...
+
+    def bring_up(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Write what is remembered and not yet in the store."""
+        ...
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Looking after a project: its policy, its figures, its soundness."""
+"""Looking after a project: its policy and its soundness."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import print_time
-from stigmergy.operations.declare import ADMINS, Command, Route, operation
+from stigmergy.operations.declare import ADMINS, Command, operation
 from stigmergy.operations.gateway import Context
-from stigmergy.operations.ports import Counts, Finding, View
+from stigmergy.operations.ports import Finding, View
 from stigmergy.policy import PolicyApplied, read_policy
 
 _ON_THE_MACHINE = {"http": "an admin does this at the machine", "mcp": "an admin does this at the machine"}
@@ -40,34 +39,6 @@ def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
         return [PolicyApplied(policy=policy, by=context.caller.full_name)], PolicyAnswer(policy=policy)
 
     return context.commit(decide, PolicyAnswer, in_run=False)
-
-
-class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class StatsAnswer(Struct, frozen=True, kw_only=True):
-    project: str
-    run_id: str
-    as_of: str
-    counts: Counts
-
-
-@operation(
-    "stats",
-    roles=ADMINS,
-    route=Route("GET", "/stats"),
-    command=Command("stats"),
-    kept_off={"mcp": "figures are for people"},
-)
-def stats(context: Context, request: Stats) -> StatsAnswer:
-    """How much the project holds."""
-    return StatsAnswer(
-        project=context.caller.project,
-        run_id=context.caller.run.run_id,
-        as_of=print_time(context.as_of),
-        counts=context.view.counts(),
-    )
 
 
 class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

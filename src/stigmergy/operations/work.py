@@ -318,7 +318,7 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
     return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
 
 
-class ListRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
 
@@ -333,13 +333,13 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """Tuples without a last receipt: what `stig resume` goes on with."""
 
 
-class RunsAnswer(Struct, frozen=True, kw_only=True):
+class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
     runs: list[RunRow]
     """The newest first."""
 
 
 @operation("runs.list", command=Command("runs"), kept_off=_AT_THE_MACHINE)
-def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
+def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
     with context.workbench.space.store.read() as view:
         figures = view.runs()
@@ -357,7 +357,7 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
         for each in reversed(figures)
         if own in (None, each.run)
     ]
-    return RunsAnswer(runs=rows)
+    return WorkRunsAnswer(runs=rows)
 
 
 class ListDead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

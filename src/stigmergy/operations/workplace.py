@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stigmergy.core import is_hex
-from stigmergy.errors import PointerRefusal, PointerSpan
+from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan, StigmergyError
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     TYPES,
@@ -14,10 +16,16 @@ from stigmergy.evidence.pointers import (
     Pointer,
     RepoAddress,
     Repositories,
+    Standing,
+    Standings,
     check_path,
     parse_lines,
     print_address,
 )
+from stigmergy.knowledge.memory import Stores
+
+OpenStores = Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]
+"""Opens memory stores beneath some folders, or anywhere."""
 
 if TYPE_CHECKING:
     from stigmergy.space.catalog import Catalog, CatalogReader
@@ -56,13 +64,21 @@ def is_ref(place: str) -> bool:
 class Workplace:
     """The folder a project stands in, with its git repositories."""
 
-    def __init__(self, root: Path, repositories: Repositories, catalog: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        repositories: Repositories,
+        catalog: Path | None = None,
+        memory_stores: OpenStores | None = None,
+    ) -> None:
         """Without a catalog, what is found out is remembered in memory only."""
         self.root = root
+        self._memory_stores = memory_stores
         self.repositories = repositories
         self._catalog = catalog
         self._capabilities: CatalogReader | None = None
         self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
+        self._standings = Standings(repositories)
 
     def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
@@ -81,6 +97,12 @@ class Workplace:
         )
         return Pointer(type="repo", ref=print_address(address))
 
+    def memory_stores(self, fences: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
+        """The memory stores beneath the project or one of these folders; with no folders named, any."""
+        if self._memory_stores is None:
+            raise MemoryStoreNotFound(field="store_paths")
+        return self._memory_stores(None if fences is None else (self.root, *fences))
+
     def expand(self, revision: str) -> str:
         """The full commit id of a revision as it is understood in this folder."""
         return self.repositories.select().expand(revision, self.root)
@@ -95,6 +117,14 @@ class Workplace:
         except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, no commit yet
             found = ""
         return found if is_hex(found, 40, 64) else self.expand("HEAD")
+
+    def standings(self, pointers: Sequence[Pointer]) -> list[Standing | None]:
+        """How these stand at the commit that is checked out; nothing is said where there is none."""
+        try:
+            head = self.head()
+        except StigmergyError:
+            return [None] * len(pointers)
+        return [self._standings.of(pointer, head) for pointer in pointers]
 
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""

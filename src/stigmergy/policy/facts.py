@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 
-class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact"):
+class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run.opened", tag_field="fact", omit_defaults=True):
     """A run began and became the current one."""
 
     run: str
     goal: str
     by: str
+    session: str | None = None
+    """The session of a client it was opened for."""
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run.ended", tag_field="fact"):
@@ -52,6 +54,15 @@ class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved",
     tokens: int
     granted: bool = False
     """Whether a grant paid for it instead of the turn."""
+
+
+class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn", tag_field="fact"):
+    """An agent was given content that no pointer was followed for: it costs its turn all the same."""
+
+    run: str
+    agent: str
+    turn: int
+    tokens: int
 
 
 class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):

@@ -27,6 +27,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The how-manieth run of the project it is, from 1."""
     opened_at: int
     ended: bool = False
+    session: str | None = None
+    """The session of a client it was opened for."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,10 @@ class IdentityReads(Protocol):
 
     def current_run(self) -> Run | None:
         """The run opened last that goes on; when all have ended, the last of them."""
+        ...
+
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
         ...
 
     def agent(self, run_id: str, name: str) -> Agent | None:

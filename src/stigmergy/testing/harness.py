@@ -10,7 +10,7 @@ from typing import Protocol
 from stigmergy.backends.memory import MemoryJournal, MemoryStore
 from stigmergy.backends.sqlite import SqliteStore, create_store
 from stigmergy.core import Randomness, new_ulid
-from stigmergy.evidence.pointers import Evidence, RepoAddress, Repositories
+from stigmergy.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories
 from stigmergy.operations import Gateway, Workplace
 from stigmergy.operations.ports import Store
 from stigmergy.operations.shared import SharedStores
@@ -18,7 +18,7 @@ from stigmergy.policy import SHARED_SCOPES, RunOpened, TokenKey
 from stigmergy.policy.grants import GrantKey
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.randomness import SeededRandomness
-from stigmergy.testing.shelf import Shelf
+from stigmergy.testing.shelf import Drawer, Shelf
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 SHARED = {scope: f"01KDVP9R00STGMERGYTEST{scope.upper():X>4.4}" for scope in SHARED_SCOPES}
@@ -70,7 +70,7 @@ def open_gateway(
     """
     return Gateway(
         store=store,
-        evidence=Evidence({RepoAddress: Shelf()}),
+        evidence=Evidence({RepoAddress: Shelf(), BodyAddress: Drawer()}),
         workplace=Workplace(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),

@@ -19,6 +19,7 @@ from stigmergy.errors import DerefDenied, GrantRefusal, StigmergyError
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.operations.pointers import DerefAnswer
 from stigmergy.policy.grants import attenuate, read
+from stigmergy.testing.auditor import Auditor, audit
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.hand import Hand, refused
 from stigmergy.testing.harness import Harness
@@ -125,8 +126,9 @@ class LawHolds(RuleBasedStateMachine):
             self.who[name] = self.hand.add(name, ROLES[name], **({"parent": parent} if parent else {}))
 
     def teardown(self) -> None:
-        """Whatever happened, no prefix of the journal overspends, and the index is what the journal says."""
+        """Whatever happened, no prefix of the journal overspends, and index and figures are what the journal says."""
         Ledger(self.narrowed).read(self.harness.journal_bytes())
+        audit(self.hand.call("stats", bucket="PT1M", last=168), Auditor(self.harness.journal_bytes()))
         assert self.harness.gateway.store.verify() == []
         self.harness.close()
 

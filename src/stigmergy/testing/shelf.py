@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stigmergy.evidence.pointers import Content, RepoAddress
+from stigmergy.core import digest
+from stigmergy.evidence.pointers import BodyAddress, Content, RepoAddress
 
 SHA = "5" * 40
 LENGTH = 40
@@ -20,3 +21,20 @@ class Shelf:
 def on_shelf(path: str, first: int = 1, last: int = 2) -> str:
     """The ref of some lines of a file."""
     return f"repo:{path}#L{first}-L{last}@{SHA}"
+
+
+BODIES = {digest(text.encode()): text for text in ("A short body.\n", "A longer body, line by line.\n" * 30)}
+
+
+class Drawer:
+    """Two stored bodies."""
+
+    def resolve(self, address: BodyAddress) -> Content:
+        """The body of a digest."""
+        return Content.of(BODIES[address.digest].encode())
+
+
+def in_drawer() -> tuple[str, str]:
+    """The refs of the two, the short one first."""
+    short, long = BODIES
+    return f"artifact:{short}", f"artifact:{long}"

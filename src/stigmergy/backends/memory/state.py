@@ -7,23 +7,27 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
+from stigmergy.backends.memory.cortex import CortexState, MemoryCortex
 from stigmergy.core import parse_time
 from stigmergy.knowledge.brief import Brief, BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
     Stored,
     Traits,
     kind_key,
-    place_key,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import (
     BroadcastSent,
@@ -34,12 +38,15 @@ from stigmergy.knowledge.messages import (
     MessageRejected,
 )
 from stigmergy.operations.ports import Counts, Remembered, RequestAnswered
+from stigmergy.operations.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from stigmergy.policy import (
+    ADMIN,
     DEFAULT_POLICY,
     OUTBOX,
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -52,6 +59,7 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     read_policy,
     space_of,
     wider_space,
@@ -71,6 +79,7 @@ class State:
         self.ids: dict[tuple[str, str], int] = {}
         self.puts: dict[tuple[str, int], int] = {}
         self.votes: dict[int, set[str]] = {}
+        self.pins: dict[int, None] = {}
         self.turns: dict[tuple[str, str], Turn] = {}
         self.read: set[tuple[str, str]] = set()
         self.mail: list[tuple[str, str, Mail]] = []
@@ -82,6 +91,11 @@ class State:
         self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.cortex = CortexState()
+        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.counted_turns: dict[tuple[str, str], int] = {}
+        self.kinds_put: dict[tuple[str, str, str], int] = {}
+        self.history: dict[tuple[str, str, int, str], Tally] = {}
         self.ordinal = 0
 
     def apply(self, fact: Fact, at: int) -> None:
@@ -90,10 +104,15 @@ class State:
             position = len(self.mail) + 1
             mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
             self.mail.append((run, recipient, mail))
+        count = count_of(fact, at, lambda run, agent: self.turns.get((run, agent)))
+        if count is not None:
+            self._count(count, at)
         match fact:
             case RunOpened():
                 number = len(self.runs) + 1
-                self.runs[fact.run] = Run(run_id=fact.run, goal=fact.goal, number=number, opened_at=at)
+                self.runs[fact.run] = Run(
+                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at, session=fact.session
+                )
             case RunEnded():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
             case AgentAdded():
@@ -115,11 +134,19 @@ class State:
                 self._promote(fact)
             case EngramForgotten():
                 self._drop(self.ids[fact.space, fact.id])
+            case EngramPinned():
+                self.pins[self.ids[fact.space, fact.id]] = None
+            case EngramUnpinned():
+                self.pins.pop(self.ids[fact.space, fact.id], None)
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
             case DerefProved():
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
                 self.read.add((fact.run, fact.digest))
+            case ContentDrawn():
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                self.cortex.apply(fact, at)
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():
@@ -143,10 +170,28 @@ class State:
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
-                self.briefs.setdefault((fact.run, fact.role), []).append(Brief(version=fact.version, lines=fact.lines))
+                self.briefs.setdefault((fact.run, fact.role), []).append(
+                    Brief(version=fact.version, at=at, lines=fact.lines)
+                )
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
+
+    def _count(self, count: Count, at: int) -> None:
+        tally, who, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
+        if count.turn is not None and count.turn > self.counted_turns.get(who, 0):
+            self.counted_turns[who] = count.turn
+            tally = msgspec.structs.replace(tally, turns=1)
+        self.tallies[who] = total([self.tallies.get(who, Tally()), tally])
+        if count.kind is not None:
+            self.kinds_put[*who, count.kind] = self.kinds_put.get((*who, count.kind), 0) + 1
+        for bucket, start in buckets_of(at):
+            key = (count.run, bucket, start, role)
+            self.history[key] = total([self.history.get(key, Tally()), tally])
+
+    def role(self, run: str, agent: str) -> str:
+        """The role an agent has."""
+        return ADMIN if agent == ADMIN else self.agents[run, agent].role
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         self.ordinal += 1
@@ -178,11 +223,12 @@ class State:
         del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
 
 
-class MemoryView:
+class MemoryView(MemoryCortex):
     """The state as of one moment."""
 
     def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
         self._state = state
+        self._cortex = state.cortex
         self._as_of = as_of
         self._commits = commits
         self._journal_bytes = journal_bytes
@@ -203,6 +249,14 @@ class MemoryView:
     def current_run(self) -> Run | None:
         """The run opened last that goes on, or else the last."""
         return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
+
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
+        return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
+
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last."""
+        return sorted(self._state.runs.values(), key=lambda run: run.number, reverse=True)[:limit]
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
@@ -246,10 +300,15 @@ class MemoryView:
                 return self._state.stored[ordinal]
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
         found = self._live((space,), {EVERYTHING})
-        return [at for at in found if place_key(self._state.stored[at].engram.pointers) == place][:limit]
+        return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The live engrams somebody pinned."""
+        live = set(self._live(spaces, {EVERYTHING}))
+        return [ordinal for ordinal in reversed(self._state.pins) if ordinal in live]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
@@ -317,6 +376,57 @@ class MemoryView:
         if version is None:
             return kept[-1] if kept else None
         return next((brief for brief in kept if brief.version == version), None)
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief."""
+        return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
+
+    def tallies(self, run_id: str | None) -> dict[str, Tally]:
+        """What was counted for each agent of a run, or for each role of the project."""
+        found: dict[str, Tally] = {}
+        for (run, agent), tally in self._state.tallies.items():
+            name = self._state.role(run, agent) if run_id is None else agent
+            if run_id in (None, run):
+                found[name] = total([found.get(name, Tally()), tally])
+        return found
+
+    def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        """How many engrams of each kind each agent of a run put, or each role of the project."""
+        found: dict[str, dict[str, int]] = {}
+        for (run, agent, kind), count in self._state.kinds_put.items():
+            name = self._state.role(run, agent) if run_id is None else agent
+            if run_id in (None, run):
+                kinds = found.setdefault(name, {})
+                kinds[kind] = kinds.get(kind, 0) + count
+        return found
+
+    def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
+        """What was counted in each bucket from a moment on, by role."""
+        found: dict[tuple[int, str], Tally] = {}
+        for (run, length, start, role), tally in self._state.history.items():
+            if run_id in (None, run) and length == bucket and start >= since:
+                found[start, role] = total([found.get((start, role), Tally()), tally])
+        return [(start, role, tally) for (start, role), tally in sorted(found.items(), key=lambda row: row[0])]
+
+    def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
+        """What is left of the grants of a run."""
+        found: dict[str, GrantsLeft] = {}
+        for grant in self._state.grants.values():
+            spent = self._state.spent.get(grant.block_id, Spent())
+            uses, tokens = grant.uses - spent.uses, grant.cap_tokens - spent.tokens
+            over = grant.run != run_id or grant.expires_at <= self._as_of or grant.block_id in self._state.revoked
+            if not over and uses > 0 and tokens > 0:
+                before = found.get(grant.child, GrantsLeft())
+                found[grant.child] = GrantsLeft(grants=before.grants + 1, tokens=before.tokens + tokens)
+        return found
+
+    def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
+        """How many live engrams of each kind lie in these spaces."""
+        kinds: dict[str, int] = {}
+        for stored in self._state.stored.values():
+            if stored.expires_at > self._as_of and stored.space in spaces:
+                kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
+        return kinds
 
     def counts(self) -> Counts:
         """How much there is."""

@@ -9,28 +9,35 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
+from stigmergy.backends.sqlite.cortex import apply_cortex
 from stigmergy.backends.sqlite.queries import queries
+from stigmergy.backends.sqlite.tallying import Tallying
 from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
-    place_key,
+    EngramUnpinned,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
+from stigmergy.operations.tallies import count_of
 from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -42,12 +49,13 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     space_of,
     wider_space,
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 7
+LAYOUT = 11
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -82,10 +90,15 @@ class Projection:
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
         self._puts: dict[tuple[str, int], int] = {}
+        self._live: dict[tuple[str, str], int] = {}
+        self._tallying = Tallying(connection)
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
-        """Let one fact have happened. Puts are gathered and written by `flush`."""
+        """Let one fact have happened. Puts are gathered and written by `flush`, figures by `save`."""
+        count = count_of(fact, at, self._turn)
+        if count is not None:
+            self._tallying.add(count, at)
         if isinstance(fact, EngramPut):
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
             minute = (fact.engram.provenance.created_by, at // MINUTE)
@@ -99,7 +112,7 @@ class Projection:
         match fact:
             case RunOpened():
                 self.applied.runs += 1
-                self._run("open_run", self.applied.runs, fact.run, fact.goal, at)
+                self._run("open_run", self.applied.runs, fact.run, fact.goal, at, fact.session)
             case RunEnded():
                 self._run("end_run", fact.run)
             case AgentAdded():
@@ -114,6 +127,10 @@ class Projection:
                 ordinal = self._place(fact.space, fact.id)[0]
                 self._run("renew", fact.expires_at, ordinal)
                 self._run("vote", ordinal, fact.root)
+            case EngramPinned():
+                self._run("pin", self._place(fact.space, fact.id)[0])
+            case EngramUnpinned():
+                self._run("unpin", self._place(fact.space, fact.id)[0])
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
@@ -121,6 +138,10 @@ class Projection:
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
                 self._run("note_read", fact.run, fact.digest)
+            case ContentDrawn():
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                apply_cortex(self._connection, self._sql, fact, at)
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():
@@ -128,7 +149,8 @@ class Projection:
             case DerefAnswered():
                 self._run("answer", fact.grant_id, fact.request_id)
             case GrantIssued():
-                self._run("issue_grant", fact.grant_id, fact.run, fact.child, _encode(fact))
+                limits = (fact.cap_tokens, fact.uses, fact.expires_at)
+                self._run("issue_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
             case GrantSpent():
                 self._run("spend_block", fact.block_id, fact.tokens)
             case GrantRevoked():
@@ -142,7 +164,7 @@ class Projection:
                 for child in fact.to if fact.budgets != Budgets() else ():
                     self._run("give_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
-                self._run("make_brief", fact.run, fact.role, fact.version, "\n".join(fact.lines))
+                self._run("make_brief", fact.run, fact.role, fact.version, at, "\n".join(fact.lines))
             case RequestAnswered():
                 self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
 
@@ -164,7 +186,9 @@ class Projection:
             self.applied.pending = 0
         for (author, minute), count in self._puts.items():
             self._run("count_puts", author, minute, count)
-        self._engrams, self._tokens, self._puts = [], [], {}
+        for (space, kind), count in self._live.items():
+            self._run("count_live", space, kind, count)
+        self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
@@ -176,6 +200,7 @@ class Projection:
     def save(self, place: Place) -> None:
         """Write everything gathered, and how far we have come."""
         self.flush()
+        self._tallying.write()
         applied = self.applied
         applied.place = place
         self._run(
@@ -206,12 +231,13 @@ class Projection:
                 fact.expires_at,
                 engram.confidence,
                 pointer_names(engram),
-                place_key(engram.pointers),
+                twin_key(engram),
                 " ".join(fact.more_keys),
                 _encode(engram),
             )
         )
         self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal, more_keys, body = self._place(fact.space, fact.id)
@@ -220,6 +246,8 @@ class Projection:
         self._vacate(space, fact.id)
         self._unpost(ordinal)
         self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
+        self._run("count_live", fact.space, engram.kind, -1)
+        self._run("count_live", space, engram.kind, 1)
         self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
@@ -234,8 +262,11 @@ class Projection:
             self._drop(row[0])
 
     def _drop(self, ordinal: int) -> None:
-        self._run("drop_engram", ordinal)
+        gone: list[Any] = self._connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
+        for space, kind in gone:
+            self._run("count_live", space, kind, -1)
         self._run("drop_votes", ordinal)
+        self._run("unpin", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:
@@ -263,10 +294,10 @@ class Projection:
         self._connection.execute(self._sql[name], values)
 
 
-def run_from_row(row: tuple[str, str, int, int, int]) -> Run:
+def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
     """A run as its row says."""
-    run_id, goal, number, opened_at, ended = row
-    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended))
+    run_id, goal, number, opened_at, ended, session = row
+    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended), session=session)
 
 
 def turn_from_row(row: Any) -> Turn:

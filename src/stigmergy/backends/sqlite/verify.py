@@ -27,6 +27,9 @@ COMPARED = {
     "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
     "rejections": "SELECT * FROM rejections ORDER BY run, agent",
     "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
+    "tallies": "SELECT * FROM tallies ORDER BY run, agent",
+    "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
+    "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
     "turns": "SELECT * FROM turns ORDER BY run, agent",
     "read_digests": "SELECT * FROM read_digests ORDER BY run, digest",
     "remembered": "SELECT * FROM remembered ORDER BY caller, key",
@@ -47,6 +50,7 @@ def verify_store(index: Path, journal: Journal, progress: Progress | None = None
                 for table, query in COMPARED.items()
                 if not _same_rows(kept, built, query, {"at": at})
             ]
+            findings += _live_findings(kept)
             findings += _postings_findings(kept)
             return findings
         finally:
@@ -65,6 +69,15 @@ def _same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values:
             return False
         if a is None:
             return True
+
+
+def _live_findings(index: apsw.Connection) -> list[Finding]:
+    """How many engrams there are must be how many rows there are, swept out or not."""
+    counted = index.execute("SELECT space, kind, engrams FROM live WHERE engrams != 0").fetchall()
+    there = index.execute("SELECT space, kind, count(*) FROM engrams GROUP BY space, kind").fetchall()
+    if sorted(counted) == sorted(there):
+        return []
+    return [Finding(what="engrams are miscounted", where="index table live")]
 
 
 def _postings_findings(index: apsw.Connection) -> list[Finding]:

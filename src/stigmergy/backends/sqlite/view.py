@@ -11,12 +11,14 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import REMEMBERED_FOR
+from stigmergy.backends.sqlite.cortex import SqliteCortex
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from stigmergy.knowledge.messages import Budgets, Mail, MessageKind
 from stigmergy.operations.ports import Counts, Remembered
+from stigmergy.operations.tallies import FIELDS, GrantsLeft, Tally
 from stigmergy.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
 from stigmergy.policy.grants import GrantIssued, KeptRequest, Spent
 
@@ -38,7 +40,7 @@ class Kept:
         self.waiting: tuple[str, dict[str, list[int]]] = ("", {})
 
 
-class SqliteView:
+class SqliteView(SqliteCortex):
     """The index through one connection, inside one transaction."""
 
     def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int, kept: Kept | None = None) -> None:
@@ -70,6 +72,17 @@ class SqliteView:
         """The run opened last that goes on, or else the last."""
         run: Run | None = self._once(("current_run",), lambda: _maybe(run_from_row, self._one("current_run")))
         return run
+
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
+        run: Run | None = self._once(
+            ("session", session), lambda: _maybe(run_from_row, self._one("run_of_session", session))
+        )
+        return run
+
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last."""
+        return [run_from_row(row) for row in self._connection.execute(self._sql["runs"], (limit,))]
 
     def agent(self, run_id: str, name: str) -> Agent | None:
         """The agent of that name in that run."""
@@ -117,10 +130,15 @@ class SqliteView:
                 return _stored_from_row(row)
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
-        rows: Any = self._connection.execute(self._sql["at_place"], (space, place, self._as_of, limit))
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
+        rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._as_of, limit))
         return [row[0] for row in rows]
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The live engrams somebody pinned."""
+        rows: Any = self._connection.execute(self._sql["pinned"], (self._as_of,))
+        return [ordinal for ordinal, space in rows if space in spaces]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
@@ -195,12 +213,15 @@ class SqliteView:
         """A version of a role's brief."""
         asked = ("last_brief", run_id, role) if version is None else ("brief", run_id, role, version)
         row = self._one(*asked)
-        return Brief(version=row[0], lines=tuple(row[1].split("\n"))) if row else None
+        return _brief_from_row(row) if row else None
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief."""
+        return [_brief_from_row(row) for row in self._connection.execute(self._sql["briefs"], (run_id, role, limit))]
 
     def counts(self) -> Counts:
         """How much there is."""
-        rows = self._connection.execute(self._sql["count_kinds"], (self._as_of,))
-        kinds: dict[Any, Any] = {row[0]: row[1] for row in rows}
+        kinds = self._live_by_kind(None)
         agents = self._one("count_agents")
         return Counts(
             commits=self._applied.place.seq,
@@ -208,8 +229,55 @@ class SqliteView:
             runs=self._applied.runs,
             agents=agents[0] if agents else 0,
             engrams=sum(kinds.values()),
-            kinds=kinds,
+            kinds=dict(sorted(kinds.items())),
         )
+
+    def tallies(self, run_id: str | None) -> dict[str, Tally]:
+        """What was counted for each agent of a run, or for each role of the project."""
+        rows = self._of_run_or_project("tallies", run_id)
+        return {name: _tally(counted) for name, *counted in rows}
+
+    def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        """How many engrams of each kind each agent of a run put, or each role of the project."""
+        found: dict[str, dict[str, int]] = {}
+        for name, kind, count in self._of_run_or_project("kinds_put", run_id):
+            found.setdefault(name, {})[kind] = count
+        return found
+
+    def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
+        """What was counted in each bucket from a moment on, by role."""
+        rows = self._of_run_or_project("history", run_id, bucket, since)
+        return [(start, role, _tally(counted)) for start, role, *counted in rows]
+
+    def _of_run_or_project(self, query: str, run_id: str | None, *values: object) -> Any:
+        if run_id is None:
+            return self._connection.execute(self._sql[f"{query}_of_project"], values)
+        return self._connection.execute(self._sql[query], (run_id, *values))
+
+    def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
+        """What is left of the grants of a run."""
+        rows: Any = self._connection.execute(self._sql["grants_left"], (run_id, self._as_of))
+        return {child: GrantsLeft(grants=grants, tokens=tokens) for child, grants, tokens in rows}
+
+    def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
+        """How many live engrams of each kind lie in these spaces."""
+        return self._live_by_kind(spaces)
+
+    def _live_by_kind(self, spaces: Sequence[str] | None) -> dict[str, int]:
+        """How many there are by what was kept count of, without those past their time that nobody swept out yet."""
+        kinds: dict[str, int] = {}
+        gone: list[Any] = []
+        if spaces is None:
+            rows: list[Any] = self._connection.execute(self._sql["live"]).fetchall()
+        else:
+            rows = self._connection.executemany(self._sql["live_in"], ((space,) for space in spaces)).fetchall()
+        if self.overdue():
+            gone = self._connection.execute(self._sql["live_overdue"], (self._as_of,)).fetchall()
+        for sign, counted in ((1, rows), (-1, gone)):
+            for space, kind, count in counted:
+                if spaces is None or space in spaces:
+                    kinds[kind] = kinds.get(kind, 0) + sign * count
+        return {kind: count for kind, count in kinds.items() if count}
 
     def _posted(self, spaces: Sequence[str], keys: tuple[str, ...], limit: int, before: int) -> Sequence[int]:
         overdue = self.overdue()
@@ -317,6 +385,15 @@ def _stored_from_row(row: Any) -> Stored:
         expires_at=expires_at,
         more_keys=tuple(more_keys.split()),
     )
+
+
+def _brief_from_row(row: Any) -> Brief:
+    version, at, lines = row
+    return Brief(version=version, at=at, lines=tuple(lines.split("\n")))
+
+
+def _tally(counted: Sequence[int]) -> Tally:
+    return Tally(**dict(zip(FIELDS, counted, strict=True)))
 
 
 def _agent_from_row(row: Any) -> Agent:

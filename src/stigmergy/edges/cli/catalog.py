@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -151,7 +152,11 @@ def _changes(changes: CatalogDiff) -> Iterator[str]:
         names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         yield click.style(f"~ {safe(now.full_name)}", fg="yellow")
         for name in names:
-            yield f"    {name}: {safe(str(old.get(name, '-')))} → {safe(str(new.get(name, '-')))}"
+            yield f"    {name}: {_shown(old.get(name))} → {_shown(new.get(name))}"
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _flaw(flaw: Flaw) -> str:

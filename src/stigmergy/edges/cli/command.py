@@ -54,6 +54,7 @@ class Command(click.Command):
         from stigmergy.errors import StigmergyError
 
         session = Session(**{name: ctx.params.pop(name) for name in EVERYWHERE})
+        ctx.color = False if session.settings.no_color else None
         try:
             self._act(session, ctx.params)
         except click.UsageError as problem:

@@ -161,6 +161,7 @@ HOOKS: dict[str, Hook] = {
     "message": Hook(_from_file, called=MESSAGE_FILE),
     "broadcast": Hook(_from_file, called=MESSAGE_FILE),
     "check": Hook(_judged, called=MESSAGE_FILE),
+    "answer": Hook(_from_file, called=MESSAGE_FILE),
     "verify": Hook(_verify),
     "receipt verify": Hook(_verify_receipt),
     "policy apply": Hook(_apply_policy),

@@ -1,4 +1,4 @@
-"""The log of `stig up --log json`: one JSON object a line, for every event and every refused call, never content."""
+"""The log of `stig up --log json`: one JSON object a line for every event, call and refusal, never content."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 
 from stigmergy.core import SECOND, print_time
 from stigmergy.errors import StigmergyError
-from stigmergy.operations import Gateway
+from stigmergy.operations import Call, Gateway
 from stigmergy.operations.events import Follower
 
 ROOT = "stigmergy"
 JOIN_SECONDS = 5.0
 """How long the end waits for a stderr that nobody reads."""
 events = logging.getLogger(f"{ROOT}.events")
+calls = logging.getLogger(f"{ROOT}.calls")
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,9 +55,11 @@ def logging_events(gateway: Gateway) -> Iterator[None]:
     follower = gateway.feed.follow(None, sees=lambda event: True, wake=woken.set)
     writer = threading.Thread(target=_write, args=(follower, woken, ended), name="log", daemon=True)
     writer.start()
+    leave = gateway.watch_calls(_log_call)
     try:
         yield
     finally:
+        leave()
         ended.set()
         woken.set()
         writer.join(JOIN_SECONDS)
@@ -64,6 +67,15 @@ def logging_events(gateway: Gateway) -> Iterator[None]:
         root.removeHandler(handler)
         root.setLevel(level)
         root.propagate = propagate
+
+
+def _log_call(call: Call) -> None:
+    """A line for a call that was answered; one that was refused has its line from whoever told the caller so."""
+    if call.code is None:
+        told: dict[str, Any] = {"operation": call.operation.name, "microseconds": call.took // 1000}
+        if call.caller is not None:
+            told["agent"] = call.caller.full_name
+        calls.info("answered", extra={"told": told})
 
 
 def _write(follower: Follower, woken: threading.Event, ended: threading.Event) -> None:

@@ -8,19 +8,25 @@ from typing import Any
 import click
 
 from stigmergy.core import is_digest, is_hex
+from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
+from stigmergy.edges.cli.figures import show_stats
+from stigmergy.edges.cli.memory import show_package
 from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
+from stigmergy.operations.turns import TeamBudget, TurnAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 from stigmergy.operations.work import (
     Cancelled,
     DeadLetters,
@@ -28,12 +34,13 @@ from stigmergy.operations.work import (
     Observed,
     ReceiptAnswer,
     ReceiptVerified,
-    RunsAnswer,
     TupleAnswer,
+    WorkRunsAnswer,
 )
 
 KIND_COLUMN = 12
 SHORT = 7
+SHOWN_VERSIONS = 8
 
 
 def short_ref(pointer: Pointer) -> str:
@@ -136,6 +143,7 @@ def _anchor(answer: AnchorAnswer) -> Iterator[str]:
 
 def _link(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
+    rows += [("now", answer.standing), ("at HEAD", answer.head)]
     yield from pairs((name, value) for name, value in rows if value is not None)
 
 
@@ -154,32 +162,6 @@ def _agents(answer: AgentsAnswer) -> Iterator[str]:
         )
     else:
         yield "Nobody yet: stig agent add NAME --role ROLE"
-
-
-def _stats(answer: StatsAnswer) -> Iterator[str]:
-    counts = answer.counts
-    yield from pairs(
-        [
-            ("project", answer.project),
-            ("run", answer.run_id),
-            ("as of", answer.as_of),
-            ("engrams", f"{counts.engrams:,}"),
-            *((f"  {name}", f"{count:,}") for name, count in sorted(counts.kinds.items())),
-            ("agents", f"{counts.agents:,}"),
-            ("runs", f"{counts.runs:,}"),
-            ("commits", f"{counts.commits:,}"),
-            ("journal", _size(counts.journal_bytes)),
-        ]
-    )
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def _verify(answer: VerifyAnswer) -> Iterator[str]:
@@ -252,6 +234,19 @@ def _verdict(answer: ValidateAnswer) -> Iterator[str]:
     yield from _problems(answer.problems)
 
 
+def _answer(answer: AnswerTaken) -> Iterator[str]:
+    kept = f"kept as message {safe(answer.message_id)}" if answer.message_id else "prose, held to the budget"
+    yield f"{answer.tokens} tokens, {kept}; turn {answer.turn} is open."
+
+
+def _turn(answer: TurnAnswer) -> Iterator[str]:
+    yield f"Turn {answer.turn} of {safe(answer.agent_id)} is open."
+
+
+def _team_budget(answer: TeamBudget) -> Iterator[str]:
+    yield f"{answer.agents} agents have read {answer.used:,} of {answer.limit:,} tokens; {answer.left:,} are left."
+
+
 def _inbox(answer: InboxAnswer) -> Iterator[str]:
     if not answer.mail:
         yield "Nothing new."
@@ -282,6 +277,44 @@ def _brief(answer: BriefAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
     for line in answer.lines:
         yield safe_line(line)
+
+
+def _briefs(answer: BriefsAnswer) -> Iterator[str]:
+    which = f"version {answer.version}" if answer.version else "as it would be made now"
+    yield dim(f"Brief for {safe(answer.role)}, {which}")
+    for line in answer.changed if answer.changed is not None else answer.lines:
+        yield safe_line(line)
+    if answer.versions:
+        kept = ", ".join(
+            f"{each.version} ({age(each.made_at, answer.as_of)})" for each in answer.versions[:SHOWN_VERSIONS]
+        )
+        yield dim(f"Versions: {kept}")
+
+
+def _feed(answer: FeedAnswer) -> Iterator[str]:
+    for row in answer.rows:
+        engram = row.engram
+        marks = [mark for mark, here in (("stale", row.stale), ("pinned", row.pinned)) if here]
+        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
+        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + more, *about, engram.id])))
+    if not answer.rows:
+        yield "Nothing found." if answer.cursor is None else f"Nothing in the newest {answer.searched:,}."
+    if answer.cursor is not None:
+        yield dim(f"Older: --cursor {safe(answer.cursor)}")
+
+
+def _pinned(answer: Pinned) -> Iterator[str]:
+    yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
+
+
+def _runs(answer: RunsAnswer) -> Iterator[str]:
+    rows = []
+    for run in answer.runs:
+        state = "current" if run.current else "ended" if run.ended else "open"
+        rows.append([run.run_id, state, run.opened_at, run.goal])
+    yield from table(["RUN", "STATE", "OPENED", "GOAL"], rows)
 
 
 def _confirmed(answer: Confirmed) -> Iterator[str]:
@@ -359,7 +392,7 @@ def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
         yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
 
 
-def _runs(answer: RunsAnswer) -> Iterator[str]:
+def _work(answer: WorkRunsAnswer) -> Iterator[str]:
     if not answer.runs:
         yield "No run has any work yet."
     for run in answer.runs:
@@ -393,6 +426,9 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "broadcast": _broadcast,
     "validate_message": _verdict,
     "inbox": _inbox,
+    "take_answer": _answer,
+    "close_turn": _turn,
+    "team_budget": _team_budget,
     "validate_deref": _may_read,
     "issue_grant": _grant,
     "approve_request": _grant,
@@ -400,6 +436,11 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "request_deref": _asked,
     "list_requests": _requests,
     "deny_request": _denied,
+    "list_briefs": _briefs,
+    "feed": _feed,
+    "pin_engram": _pinned,
+    "unpin_engram": _pinned,
+    "list_runs": _runs,
     "open_run": _run,
     "end_run": _run,
     "add_agent": _agent,
@@ -408,10 +449,20 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "deref_pointer": _deref,
     "anchor_text": _anchor,
     "link_pointer": _link,
+    "memory_read": show_package,
+    "keep_episode": show_episode,
+    "pin_episode": show_episode,
+    "inherit": show_snapshot,
+    "contribute": show_contribution,
+    "list_contributions": show_queue,
+    "show_contribution": show_contribution,
+    "accept_contribution": show_contribution,
+    "reject_contribution": show_contribution,
+    "withdraw_contribution": show_contribution,
     "catalog_lookup": _yool,
     "catalog_list_by_lane": _yools,
     "apply_policy": _policy,
-    "stats": _stats,
+    "stats": show_stats,
     "verify": _verify,
     "tuple_dispatch": _dispatched,
     "tuple_out": _dispatched,
@@ -420,7 +471,7 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "tuple_observe": _observed,
     "receipt_get": _receipt,
     "receipt_verify": _receipt_verified,
-    "list_runs": _runs,
+    "list_work": _work,
     "list_dead": _dead,
     "tuple_again": _dispatched,
     "cancel_tuple": _cancelled,

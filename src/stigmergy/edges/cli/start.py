@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,6 +13,7 @@ from stigmergy.edges.cli.command import Command
 from stigmergy.edges.cli.screen import dim, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
+from stigmergy.edges.cli.up import exporting
 
 if TYPE_CHECKING:
     from stigmergy.edges.client import Way
@@ -37,6 +39,17 @@ def _init(session: Session, given: dict[str, Any]) -> None:
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
 
+def hook(entry: Entry) -> Command:
+    """`stig hook`"""
+    return Command("hook", entry, [], _hook)
+
+
+def _hook(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.edges.clients.hook import main
+
+    click.get_current_context().exit(main())
+
+
 def mcp(entry: Entry) -> Command:
     """`stig mcp`"""
     return Command("mcp", entry, [], _mcp)
@@ -45,15 +58,23 @@ def mcp(entry: Entry) -> Command:
 def _mcp(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.edges.mcp import serve_stdio
     from stigmergy.errors import StigmergyError
-    from stigmergy.operations import Credential
+    from stigmergy.operations import Credential, Gateway
 
-    try:
-        credential = session.credential()
-        open_bus: Callable[[], Way] = session.way
-    except StigmergyError as refusal:
-        # Clients show what a tool answers and hide what a program dies of.
-        credential, open_bus = Credential(), partial(_refuse, refusal)
-    serve_stdio(open_bus, credential)
+    with ExitStack() as until_the_end:
+
+        def open_way() -> Way:
+            way = session.way()
+            if isinstance(way, Gateway):
+                until_the_end.enter_context(exporting(session, way))
+            return way
+
+        try:
+            credential = session.credential()
+            open_bus: Callable[[], Way] = open_way
+        except StigmergyError as refusal:
+            # Clients show what a tool answers and hide what a program dies of.
+            credential, open_bus = Credential(), partial(_refuse, refusal)
+        serve_stdio(open_bus, credential)
 
 
 def _refuse(refusal: StigmergyError) -> NoReturn:

@@ -26,6 +26,22 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry(START, "Serve the project on this machine and print a link to it.", "stig up --port 7171", "up:up"),
     "mcp": Entry(START, "Serve the project to one MCP client over stdin and stdout.", "stig mcp", "start:mcp"),
+    "demo": Entry(START, "Watch a team of four review this repository, in a minute.", "stig demo --fresh", "demo:demo"),
+    "install": Entry(
+        START,
+        "Write a client's own configuration: the MCP server, its hooks and the skill.",
+        "stig install claude-code --dry-run",
+        "clients:install",
+    ),
+    "uninstall": Entry(
+        START,
+        "Take out of a client's configuration what install put in.",
+        "stig uninstall claude-code",
+        "clients:uninstall",
+    ),
+    "hook": Entry(
+        START, "Answer a client's hook: JSON on stdin, JSON on stdout.", "stig hook < event.json", "start:hook"
+    ),
     "put": Entry(
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
@@ -40,6 +56,16 @@ COMMANDS: dict[str, Entry] = {
         "stig deref src/refunds.py:10-20 --max-tokens 200",
     ),
     "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
+    "briefs": Entry(
+        KNOW,
+        "The versions of a role's brief, what one of them says, and what changed.",
+        "stig briefs --role programmer --version 4 --since 3",
+    ),
+    "feed": Entry(
+        KNOW,
+        "Engrams as they came, newest first, with who said each and whether its evidence still stands.",
+        "stig feed ledger --role programmer --stale",
+    ),
     "anchor": Entry(
         KNOW,
         "Find the lines that hold a text, and point at them.",
@@ -60,6 +86,12 @@ COMMANDS: dict[str, Entry] = {
         KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
     ),
     "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "pin": Entry(
+        KNOW,
+        "Have an engram stand first in every brief, until it is unpinned.",
+        "stig pin 01K7Z3V5QX0000000000000000",
+    ),
+    "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
     "out": Entry(
         WORK, "Put a tuple into the space.", "stig out --lane build --yool agent.lint.ruff --arg path=src", "work:out"
     ),
@@ -140,6 +172,11 @@ COMMANDS: dict[str, Entry] = {
         TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
     ),
     "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "answer": Entry(
+        TEAM,
+        "Take an agent's last answer: a message is kept as one, prose is only held to the budget.",
+        "stig answer said.txt --as coder-1",
+    ),
     "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
     "grant issue": Entry(
         TEAM,
@@ -168,6 +205,7 @@ COMMANDS: dict[str, Entry] = {
     "run end": Entry(
         TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
     ),
+    "run list": Entry(TEAM, "The runs opened last.", "stig run list"),
     "agent add": Entry(
         TEAM,
         "Add an agent to the run and give it a token.",
@@ -175,7 +213,76 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
-    "stats": Entry(CARE, "How much the project holds.", "stig stats"),
+    "memory read": Entry(
+        KNOW,
+        "Read JSONL memory stores: the same question gives the same excerpts, within a token budget.",
+        'stig memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
+        "memory:read",
+    ),
+    "memory keep": Entry(
+        KNOW,
+        "Remember something for the team: a decision, a preference, how work stands.",
+        'stig memory keep "We publish under example.org." --kind decision --importance 0.9',
+    ),
+    "memory pin": Entry(
+        KNOW,
+        "Keep something remembered in working memory, or take it out.",
+        "stig memory pin decision:we-publish-under-example-org",
+    ),
+    "inherit": Entry(
+        TEAM,
+        "Take over what the team remembers: pins, what matters, what is recent, within a size.",
+        "stig inherit --for coder-1",
+    ),
+    "contribute": Entry(
+        TEAM,
+        "Hand a learning to your parent, who decides whether the team remembers it.",
+        'stig contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
+    ),
+    "review list": Entry(
+        TEAM, "Contributions that wait for a decision, yours and those of your descendants.", "stig review list"
+    ),
+    "review show": Entry(
+        TEAM,
+        "Show one contribution, with what was found out about it.",
+        "stig review show 01K7Z3V5QX0000000000000000",
+    ),
+    "review accept": Entry(
+        TEAM,
+        "Let the team remember what a sub-agent learned: a decision for a parent of its author.",
+        "stig review accept 01K7Z3V5QX0000000000000000 --kind decision",
+    ),
+    "review reject": Entry(
+        TEAM,
+        "Turn a contribution down, and keep the reason.",
+        'stig review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+    ),
+    "review withdraw": Entry(
+        TEAM,
+        "Take back a contribution of your own that nobody has decided on.",
+        "stig review withdraw 01K7Z3V5QX0000000000000000",
+    ),
+    "stats": Entry(
+        CARE,
+        "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
+        "stig stats --bucket PT1M --last 60",
+    ),
+    "agent turn": Entry(
+        TEAM,
+        "Close an agent's turn where its client says one ended; one in which nothing was read stays open.",
+        "stig agent turn coder-1 --why prompt",
+    ),
+    "agent budget": Entry(
+        TEAM,
+        "What the agents of the run have read together, and what is left before it takes no new ones on.",
+        "stig agent budget",
+    ),
+    "doctor": Entry(
+        CARE,
+        "Check the project, the machine and every client, and say what to do next.",
+        "stig doctor",
+        "clients:doctor",
+    ),
     "verify": Entry(
         CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
     ),
@@ -191,5 +298,7 @@ GROUPS = {
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",
+    "memory": "Read memory stores, and remember for the team.",
+    "review": "Decide what the team remembers of what was learned.",
     "policy": "Decide what the project allows.",
 }

@@ -22,6 +22,7 @@ from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from stigmergy.operations import Gateway
+    from stigmergy.settings import Settings
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7171
@@ -41,7 +42,7 @@ def up(entry: Entry) -> Command:
     log = click.Option(
         ["--log", "log"],
         type=click.Choice(["json"]),
-        help="Write every event and every refused call to stderr, one JSON object a line.",
+        help="Write every event, call and refusal to stderr, one JSON object a line.",
     )
     return Command("up", entry, [port, log], _up)
 
@@ -53,7 +54,7 @@ def _up(session: Session, given: dict[str, Any]) -> None:
             if mine is None:
                 _show_running(session, gateway, record)
             else:
-                with _logged(gateway, given["log"]):
+                with _logged(gateway, given["log"]), exporting(session, gateway):
                     _serve(session, gateway, mine, given["port"])
 
 
@@ -63,6 +64,15 @@ def _logged(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:
     from stigmergy.edges.cli.log import logging_events
 
     return logging_events(gateway)
+
+
+def exporting(session: Session, gateway: Gateway) -> AbstractContextManager[None]:
+    """Send spans and metrics where the environment says, for as long as this lasts; nothing is loaded otherwise."""
+    if session.settings.exports is None:
+        return nullcontext()
+    from stigmergy.edges.telemetry import watch
+
+    return watch(gateway, session.settings.exports)
 
 
 def _opened(session: Session) -> Gateway:
@@ -103,23 +113,42 @@ def _show(session: Session, gateway: Gateway, port: int, code: str, *, running: 
 
 def _show_running(session: Session, gateway: Gateway, record: Path) -> None:
     """Ask the server that is running for a fresh code, as the admin of its files."""
-    from stigmergy.edges.client.remote import Remote
-    from stigmergy.edges.http.sessions import Codes, NewCode, session_operations
     from stigmergy.errors import Unreachable
-    from stigmergy.operations import Credential
 
     found = _read_running(record)
     if found is None:
         raise Unreachable("Another stig holds this project and does not say where it serves it.")
+    try:
+        code = _fresh_code(gateway, found["port"])
+    except Unreachable as problem:
+        problem.hint = f"Process {found['pid']} should be serving this project; stop it and try again."
+        raise
+    _show(session, gateway, found["port"], code, running=True)
+
+
+def running_link(gateway: Gateway, settings: Settings, query: str = "") -> str | None:
+    """A link into the page of the server that serves this project, if one does."""
+    from stigmergy.errors import StigmergyError
+
+    try:
+        found = _said_in((settings.key_folder(gateway.store.project) / RUNNING).read_bytes())
+        if found is None:
+            return None
+        return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"
+    except (OSError, StigmergyError):  # it never ran, or ended without saying so, or its port is another's now
+        return None
+
+
+def _fresh_code(gateway: Gateway, port: int) -> str:
+    """A code for the page, asked for as the admin of the project's files."""
+    from stigmergy.edges.client.remote import Remote
+    from stigmergy.edges.http.sessions import Codes, NewCode, session_operations
+    from stigmergy.operations import Credential
+
     _, new_code = session_operations(Codes())
-    remote = Remote(f"http://{HOST}:{found['port']}")
-    with closing(remote):
-        try:
-            answer = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway)))
-        except Unreachable as problem:
-            problem.hint = f"Process {found['pid']} should be serving this project; stop it and try again."
-            raise
-    _show(session, gateway, found["port"], answer.code, running=True)
+    with closing(Remote(f"http://{HOST}:{port}")) as remote:
+        code: str = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway))).code
+    return code
 
 
 def _admin_token(gateway: Gateway) -> str:
@@ -162,12 +191,20 @@ def _read_running(record: Path) -> dict[str, int] | None:
     """Who serves the project; one that is only just starting is waited for."""
     deadline = time.monotonic() + STARTING_SECONDS
     while time.monotonic() < deadline:
-        try:
-            found = json.loads(record.read_bytes())
-            return {"pid": int(found["pid"]), "port": int(found["port"])}
-        except ValueError:
-            time.sleep(0.05)
+        found = _said_in(record.read_bytes())
+        if found is not None:
+            return found
+        time.sleep(0.05)
     return None
+
+
+def _said_in(record: bytes) -> dict[str, int] | None:
+    """Who serves, by the record; nobody, or nobody yet, when it says nothing."""
+    try:
+        found = json.loads(record)
+        return {"pid": int(found["pid"]), "port": int(found["port"])}
+    except ValueError:
+        return None
 
 
 def _bind(session: Session, wanted: int | None) -> socket.socket:

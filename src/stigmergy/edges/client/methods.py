@@ -13,19 +13,27 @@ from typing import Any, Literal, TypeVar
 from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
 from stigmergy.knowledge.engrams import Engram
+from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
 from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer
+from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
 from stigmergy.operations.engrams import PutAnswer, PutEngram
+from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten
+from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer
+from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, StatsAnswer, VerifyAnswer
-from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, RunsAnswer, TupleAnswer
+from stigmergy.operations.remembering import EpisodeAnswer
+from stigmergy.operations.stats import StatsAnswer
+from stigmergy.operations.turns import TeamBudget, TurnAnswer
+from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
 
 T = TypeVar("T")
 
@@ -54,84 +62,6 @@ class Methods(ABC):
             snapshot: Look at uncommitted lines too
         """
         return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
-
-    def query_engrams(
-        self,
-        q: str = "",
-        *,
-        keys: list[str] | tuple[str, ...] = (),
-        k: int = 12,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        max_tokens: int | None = None,
-        cursor: str | None = None,
-    ) -> QueryAnswer:
-        """Find what the team knows: by words, or the newest.
-
-        Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
-        """
-        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
-
-    def get_engram(
-        self,
-        id: str,
-    ) -> Engram:
-        """Show one engram.
-
-        Args:
-            id: The engram's id
-        """
-        return self._do("get_engram", Engram, {"id": id})
-
-    def brief(
-        self,
-        *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
-        since: int | None = None,
-        max_tokens: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> BriefAnswer:
-        """What matters now for a role, in at most thirty lines.
-
-        Args:
-            role: Another role's brief; your own unless said
-            since: Only what changed after this version
-            max_tokens: The answer is never larger
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
-
-    def catalog_lookup(
-        self,
-        name: str,
-    ) -> YoolAnswer:
-        """A yool: what for, for whom, on which terms.
-
-        Args:
-            name: agent.lint.ruff, or agent.lint.ruff.v2
-        """
-        return self._do("catalog_lookup", YoolAnswer, {"name": name})
-
-    def catalog_list_by_lane(
-        self,
-        *,
-        lane: str | None = None,
-        cursor: str | None = None,
-    ) -> CatalogAnswer:
-        """The yools of a lane, or all.
-
-        Args:
-            lane: Only this lane's
-            cursor: Go on after this yool
-        """
-        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
     def put_engram(
         self,
@@ -364,50 +294,6 @@ class Methods(ABC):
         """
         return self._do("deny_request", Denied, {"id": id}, idempotency_key)
 
-    def forget_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Forgotten:
-        """Take an engram off the bus.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
-
-    def confirm_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Confirmed:
-        """Say that an engram still holds: its ttl starts anew.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
-
-    def promote_engram(
-        self,
-        id: str,
-        *,
-        scope: Literal["run", "project", "org", "global"] = "project",
-        idempotency_key: str | None = None,
-    ) -> Engram:
-        """Let an engram be seen further: a decision for a parent of its author.
-
-        Args:
-            id: The engram's id
-            scope: How far it is to be seen
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
-
     def send_message(
         self,
         text: str,
@@ -470,19 +356,450 @@ class Methods(ABC):
         """
         return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
 
+    def close_turn(
+        self,
+        name: str,
+        *,
+        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
+        idempotency_key: str | None = None,
+    ) -> TurnAnswer:
+        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+
+        Args:
+            name: An agent of the run: you, or one of your descendants
+            why: What the client reported
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("close_turn", TurnAnswer, {"name": name, "why": why}, idempotency_key)
+
+    def team_budget(
+        self,
+    ) -> TeamBudget:
+        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        return self._do("team_budget", TeamBudget, {})
+
+    def take_answer(
+        self,
+        text: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Take an agent's last answer: a message is kept as one, prose is only held to the budget.
+
+        Args:
+            text: The answer: a message in its form, or plain prose
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("take_answer", AnswerTaken, {"text": text}, idempotency_key)
+
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return self._do("get_engram", Engram, {"id": id})
+
+    def brief(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        since: int | None = None,
+        max_tokens: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BriefAnswer:
+        """What matters now for a role, in at most thirty lines.
+
+        Args:
+            role: Another role's brief; your own unless said
+            since: Only what changed after this version
+            max_tokens: The answer is never larger
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
+
+    def list_briefs(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        version: int | None = None,
+        since: int | None = None,
+    ) -> BriefsAnswer:
+        """The versions of a role's brief, what one of them says, and what changed.
+
+        Args:
+            role: The role; unless said, the one whose brief was made last
+            version: This version; unless said, as it would be made now
+            since: Show what changed after this version
+        """
+        return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
+
+    def catalog_lookup(
+        self,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+
+    def catalog_list_by_lane(
+        self,
+        *,
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
+
+        Args:
+            lane: Only this lane's
+            cursor: Go on after this yool
+        """
+        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
+
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Remember something for the team: a decision, a preference, how work stands.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; one that exists gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("keep_episode", EpisodeAnswer, {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key)
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep something remembered in working memory, or take it out.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_episode", EpisodeAnswer, {"id": id, "unpin": unpin}, idempotency_key)
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+
+        Args:
+            for_agent: Who inherits; you unless said
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("inherit", SharedContextSnapshot, {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key)
+
+    def contribute(
+        self,
+        content: str,
+        *,
+        confidence: float = 0.7,
+        thread_id: str = "default",
+        proposed_categories: list[str] | tuple[str, ...] = (),
+        evidence: list[EvidenceGiven] | tuple[EvidenceGiven, ...] = (),
+        inputs_used: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Hand a learning to your parent, who decides whether the team remembers it.
+
+        Args:
+            content: What was learned
+            confidence: How sure, 0 to 1
+            thread_id: The task it belongs to
+            proposed_categories: What to file it under
+            evidence: path, url, command_output or note, with a value
+            inputs_used: Snapshots it was made from
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("contribute", Contribution, {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key)
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return self._do("show_contribution", Contribution, {"id": id})
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
+
+    def feed(
+        self,
+        q: str = "",
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """Engrams as they came, newest first, with who said each and whether its evidence still stands.
+
+        Args:
+            q: Only those that hold each of these words, in any part
+            role: Only by agents of this role
+            agent: Only by this agent
+            scope: Only this scope
+            kind: Only this kind
+            stale: Only those whose evidence has changed since
+            id: Only this one
+            k: How many at the most
+            cursor: Where the last page ended
+        """
+        return self._do("feed", FeedAnswer, {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor})
+
+    def forget_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Forgotten:
+        """Take an engram off the bus.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
+
+    def confirm_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Confirmed:
+        """Say that an engram still holds: its ttl starts anew.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
+
+    def promote_engram(
+        self,
+        id: str,
+        *,
+        scope: Literal["run", "project", "org", "global"] = "project",
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Let an engram be seen further: a decision for a parent of its author.
+
+        Args:
+            id: The engram's id
+            scope: How far it is to be seen
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+
+    def pin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Have an engram stand first in every brief, until it is unpinned.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_engram", Pinned, {"id": id}, idempotency_key)
+
+    def unpin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Let an engram take its turn in the briefs again.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("unpin_engram", Pinned, {"id": id}, idempotency_key)
+
+    def memory_read(
+        self,
+        query: str,
+        store_paths: list[str] | tuple[str, ...],
+        budget: Budget,
+        *,
+        scoring: Scoring | None = None,
+        trust_filter: TrustFilter | None = None,
+        now_utc: str | None = None,
+        dropped: Literal["full", "counts"] = "full",
+        idempotency_key: str | None = None,
+    ) -> ContextPackage:
+        """Read JSONL memory stores: the same question gives the same excerpts, within a token budget.
+
+        Args:
+            query: What to look for
+            store_paths: The JSONL files to read
+            budget: How much may be selected: max_excerpt_tokens at least
+            scoring: How records are scored
+            trust_filter: Which records are left out
+            now_utc: The moment recency is measured from
+            dropped: List what was dropped, or only count it by reason
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("memory_read", ContextPackage, {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key)
+
     def open_run(
         self,
         goal: str,
         *,
+        session: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
         """Open a run and make it the current one.
 
         Args:
             goal: What the run is for
+            session: A client's session it is for; the run that session has is given again
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("open_run", RunAnswer, {"goal": goal}, idempotency_key)
+        return self._do("open_run", RunAnswer, {"goal": goal, "session": session}, idempotency_key)
 
     def end_run(
         self,
@@ -497,6 +814,12 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("end_run", RunAnswer, {"run_id": run_id}, idempotency_key)
+
+    def list_runs(
+        self,
+    ) -> RunsAnswer:
+        """The runs opened last."""
+        return self._do("list_runs", RunsAnswer, {})
 
     def add_agent(
         self,
@@ -536,6 +859,22 @@ class Methods(ABC):
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
 
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
+
     def apply_policy(
         self,
         policy: dict[str, Any],
@@ -549,12 +888,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
-
-    def stats(
-        self,
-    ) -> StatsAnswer:
-        """How much the project holds."""
-        return self._do("stats", StatsAnswer, {})
 
     def verify(
         self,
@@ -714,11 +1047,11 @@ class Methods(ABC):
         """
         return self._do("receipt_verify", ReceiptVerified, {"id": id})
 
-    def list_runs(
+    def list_work(
         self,
-    ) -> RunsAnswer:
+    ) -> WorkRunsAnswer:
         """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
-        return self._do("list_runs", RunsAnswer, {})
+        return self._do("list_work", WorkRunsAnswer, {})
 
     def list_dead(
         self,

@@ -101,6 +101,8 @@ class Remote:
             if not _fits_header(credential.idempotency_key):
                 raise FieldValue("The key is not one line of ASCII.", field="Idempotency-Key")
             headers["Idempotency-Key"] = credential.idempotency_key
+        if credential.trace is not None and _fits_header(credential.trace):
+            headers["traceparent"] = credential.trace
         body, asked = None, fields
         if route.method == "POST":
             body, asked = msgspec.json.encode(fields), {}

@@ -25,6 +25,11 @@ async def send_json(send: Send, body: bytes, status: int = 200) -> None:
     await _send(send, status, _JSON, body)
 
 
+async def send_plain(send: Send, body: bytes, content_type: str) -> None:
+    """Answer with a text of some type that nobody keeps."""
+    await _send(send, 200, [(b"content-type", content_type.encode()), _NO_STORE, _NO_SNIFFING], body)
+
+
 async def send_conditionally(scope: Scope, send: Send, body: bytes) -> None:
     """Answer with JSON under its ETag; whoever has that already is told so."""
     etag = etag_of(body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from typing import Any
 
 import msgspec
@@ -11,38 +10,27 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stigmergy.edges.http.answers import File, Headers, send_json
+from stigmergy.edges.dashboard import static_files
+from stigmergy.edges.http.answers import File, send_json
 from stigmergy.edges.http.calls import Endpoint, route_of
 from stigmergy.edges.http.events import EventStreams
 from stigmergy.edges.http.events_entry import EVENTS
 from stigmergy.edges.http.guard import Guard, Place, nothing_here
 from stigmergy.edges.http.mcp import METHODS, McpEndpoint
+from stigmergy.edges.http.metrics import METRICS, MetricsPage
 from stigmergy.edges.http.openapi import openapi
+from stigmergy.edges.http.page import PAGE_HEADERS, PageDoor
 from stigmergy.edges.http.sessions import Codes, session_operations
 from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
+from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
 from stigmergy.version import __version__
 
 _HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
 
-_PAGE = {
-    "/": ("page.html", "text/html; charset=utf-8"),
-    "/static/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/static/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/static/icon.svg": ("icon.svg", "image/svg+xml"),
-}
-_PAGE_HEADERS: Headers = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-frame-options", b"DENY"),
-]
+_BESIDE = {"/events": {"get": EVENTS}, "/metrics": {"get": METRICS}, "/tuple/{id}/events": {"get": TUPLE_EVENTS}}
+"""What HTTP offers beside the operations."""
 
 
 def create_app(
@@ -65,11 +53,17 @@ def create_app(
         methods.setdefault(route.path, {})[route.method] = endpoint
     for path, file in _files(operations, public).items():
         methods[path] = {"GET": file}
+    page = PageDoor(gateway, codes)
+    methods["/"] = methods["/page/{panel}"] = {"GET": page.view}
+    methods["/page/do/{action}"] = {"POST": page.act}
+    methods["/page/open"] = {"POST": page.enter}
+    methods["/page/theme"] = {"POST": page.theme}
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
     methods["/tuple/{id}/events"] = {"GET": TupleStreams(gateway)}
     mcp = mcp or McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
+    methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
     paths = sorted(methods, key=lambda path: (path.count("{"), path))
     app = Starlette(
@@ -84,15 +78,11 @@ def create_app(
 
 
 def _files(operations: list[Operation[Any, Any]], public: frozenset[str]) -> dict[str, File]:
-    streams = {"/events": {"get": EVENTS}, "/tuple/{id}/events": {"get": TUPLE_EVENTS}}
-    files = {"/openapi.json": File(openapi(operations, public, streams), "application/json")}
+    files = {"/openapi.json": File(openapi(operations, public, _BESIDE), "application/json")}
     for name in schema_names():
         files[f"/schemas/{name}"] = File(schema_bytes(name), "application/schema+json")
-    for path, (name, content_type) in _PAGE.items():
-        body = pkgutil.get_data(__package__, f"page/{name}")
-        if body is None:
-            raise FileNotFoundError(name)
-        files[path] = File(body, content_type, _PAGE_HEADERS)
+    for path, (body, content_type) in static_files().items():
+        files[path] = File(body, content_type, PAGE_HEADERS)
     return files
 
 

@@ -23,6 +23,7 @@ from stigmergy.edges.http.requests import (
     read_fields,
     read_query,
     read_text,
+    trace,
 )
 from stigmergy.errors import NumberRange
 from stigmergy.operations import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
@@ -64,7 +65,8 @@ class Endpoint:
         speak_as = values.pop(SPEAK_AS, None)
         credential = LOCAL_ADMIN
         if token is not None:
-            credential = Credential(token=token, speak_as=speak_as, idempotency_key=idempotency_key(scope))
+            key = idempotency_key(scope)
+            credential = Credential(token=token, speak_as=speak_as, idempotency_key=key, trace=trace(scope))
         body = await read_body(scope, receive, self._limit)
         as_text = bool(body) and self._operation.text_field is not None and is_yaml(scope)
         if body and not as_text:

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from stigmergy.edges.http.answers import File
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
+from stigmergy.edges.http.sessions import session_token
 from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError, TooManyStreams
 from stigmergy.operations import Credential, Gateway
 from stigmergy.operations.events import (
@@ -90,7 +91,7 @@ class EventStreams:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, falls silent, or the server ends."""
         call_named(scope, "events")
-        token = bearer(scope)
+        token = bearer(scope) if header(scope, b"authorization") else session_token(scope) or bearer(scope)
         claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
         call_named(scope, "events", f"{claims.run}/{claims.agent}")
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
@@ -235,7 +236,8 @@ class _Stream:
         more = True
         while not self._ended.is_set():
             if not more:
-                with anyio.move_on_after(heartbeat_seconds) as waiting:
+                # Counted from what was told last: things happen that this reader may not see.
+                with anyio.move_on_after(max(0.0, self._told_at + heartbeat_seconds - time.monotonic())) as waiting:
                     await self._woken.wait()
                 if waiting.cancelled_caught:
                     await self._write(send, b":\nid: %s\n\n" % str(follower.mark).encode())

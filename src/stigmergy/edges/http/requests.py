@@ -22,6 +22,7 @@ from stigmergy.errors import (
 
 BODY_READ = "stigmergy.body_read"
 MAX_PARAMETERS = 100
+MAX_TRACE = 256
 
 
 class ClientGone(Exception):
@@ -48,6 +49,12 @@ def bearer(scope: Scope) -> str:
     if not token.strip():
         raise TokenInvalid
     return token.strip()
+
+
+def trace(scope: Scope) -> str | None:
+    """The span the caller is in, as W3C's `traceparent` says; only those who export spans read it."""
+    given = header(scope, b"traceparent")
+    return given.decode("latin-1") if given is not None and len(given) <= MAX_TRACE else None
 
 
 def idempotency_key(scope: Scope) -> str | None:

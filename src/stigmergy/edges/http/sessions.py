@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from starlette.types import Scope
 
 from stigmergy.core import SECOND, digest, print_time
+from stigmergy.edges.http.requests import header
 from stigmergy.errors import CodeInvalid
 from stigmergy.operations import Operation, Route
 from stigmergy.operations.gateway import Context
@@ -48,6 +50,25 @@ class Codes:
 
 def _name(code: str) -> str:
     return digest(code.encode())
+
+
+def cookie_name(scope: Scope) -> str:
+    """What a browser keeps the session under; browsers do not tell ports apart, so the name does."""
+    return f"stigmergy-{scope['server'][1]}"
+
+
+def session_token(scope: Scope) -> str | None:
+    """The token of a browser's session."""
+    return cookie(scope, cookie_name(scope))
+
+
+def cookie(scope: Scope, name: str) -> str | None:
+    """The value of a cookie."""
+    for part in (header(scope, b"cookie") or b"").decode("latin-1").split(";"):
+        given, equals, value = part.strip().partition("=")
+        if equals and given == name:
+            return value
+    return None
 
 
 class OpenSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

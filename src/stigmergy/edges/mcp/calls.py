@@ -59,7 +59,7 @@ class Calls:
         try:
             if operation is None:
                 raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
-            return tell(_shown(self._answer(operation, dict(arguments), credential)))
+            return tell(_shown(self._answer(operation, {**operation.tool_defaults, **arguments}, credential)))
         except StigmergyError as refusal:
             problem = refusal
         except Exception:
@@ -106,7 +106,7 @@ class StartedAs:
 
     def call(self, operation: Operation[Any, Any], request: Any, credential: Credential) -> Any:
         """Carry out an operation for the agent, or for the descendant of it that the credential names."""
-        own = Credential(token=self._token or self._new_token(), speak_as=credential.speak_as)
+        own = msgspec.structs.replace(credential, token=self._token or self._new_token())
         try:
             return self._bus.call(operation, request, own)
         except TokenExpired:

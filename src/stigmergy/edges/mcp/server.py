@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import msgspec
 from anyio import to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
@@ -64,7 +65,11 @@ def make_server(
             def note(operation: str, refusal: StigmergyError) -> None:
                 refused(context, operation, refusal)
 
-            return calls.tool(params.name, params.arguments or {}, who(context), note)
+            trace = (params.meta or {}).get("traceparent")
+            credential = who(context)
+            if isinstance(trace, str):
+                credential = msgspec.structs.replace(credential, trace=trace)
+            return calls.tool(params.name, params.arguments or {}, credential, note)
 
         return CallToolResult.model_validate(await to_thread.run_sync(call))
 
@@ -139,8 +144,7 @@ def serve_stdio(open_bus: Callable[[], Bus], credential: Credential) -> None:
 
 
 async def _serve(server: Server[Any]) -> None:
-    async with Lines(take_stdin()) as lines:
-        # The SDK only iterates over what it is given for standard input.
-        async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
-            lines.answer_to(write)
-            await server.run(read, write, server.create_initialization_options())
+    # The SDK only iterates over what it is given for standard input.
+    async with Lines(take_stdin()) as lines, stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
+        lines.answer_to(write)
+        await server.run(read, write, server.create_initialization_options())

@@ -18,10 +18,12 @@ from stigmergy.evidence.pointers.grammar import MAX_REF, TYPES, check, check_pat
 from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
 from stigmergy.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
 from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
+from stigmergy.evidence.pointers.standing import STALE, Standing, Standings
 from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
 
 __all__ = [
     "MAX_REF",
+    "STALE",
     "TYPES",
     "Address",
     "ArtifactAddress",
@@ -40,6 +42,8 @@ __all__ = [
     "Repositories",
     "Resolver",
     "SamAddress",
+    "Standing",
+    "Standings",
     "TestAddress",
     "UrlAddress",
     "UrlResolver",

@@ -70,7 +70,7 @@ class GitRepository:
 
     def read(self, revision: str, path: str) -> Blob:
         """The file at a path of a commit."""
-        blob_id = self._place(revision, path)
+        blob_id = self.blob_id(revision, path)
         return Blob(blob_id, self.blob(blob_id))
 
     def read_each(self, places: Iterable[tuple[str, str]], take: Callable[[tuple[str, str], Blob], None]) -> None:
@@ -78,7 +78,7 @@ class GitRepository:
         wanted: dict[str, list[tuple[str, str]]] = {}
         for place in places:
             with suppress(StigmergyError):
-                wanted.setdefault(self._place(*place), []).append(place)
+                wanted.setdefault(self.blob_id(*place), []).append(place)
 
         def found(blob_id: str, data: GitObject) -> None:
             for place in wanted[blob_id] if data.kind == "blob" else ():
@@ -223,7 +223,7 @@ class GitRepository:
         """The process id of the running git, for those who watch it."""
         return self._batch.pid
 
-    def _place(self, revision: str, path: str) -> str:
+    def blob_id(self, revision: str, path: str) -> str:
         """The id of the blob at a path, looked up once."""
         blob_id = self._places.get((revision, path))
         if blob_id is None:

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from stigmergy.core import Memo, digest, is_hex
-from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
+from stigmergy.core import Memo, digest, estimate_tokens, is_hex
+from stigmergy.errors import DigestMismatch, EpisodeNotFound, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
     ArtifactAddress,
@@ -55,12 +55,24 @@ class ResolvesEach(Protocol):
         ...
 
 
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of content: never the content."""
+
+    digest: str
+    tokens: int
+
+    @classmethod
+    def of(cls, content: Content) -> _Known:
+        """The digest and the weight of some content."""
+        return cls(digest=content.digest, tokens=estimate_tokens(content.data))
+
+
 class Evidence:
     """Reads pointers of every installed type, and proves them by digest. Safe under threads."""
 
     def __init__(self, resolvers: Mapping[type[Any], Resolver[Any]], *, remember: int = 4096) -> None:
         self._resolvers = dict(resolvers)
-        self._digests: Memo[str, str] = Memo(remember)
+        self._known: Memo[str, _Known] = Memo(remember)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """What the pointer leads to; a digest it carries must be that of the content."""
@@ -72,18 +84,17 @@ class Evidence:
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
         """A pointer that `check` gave, with the digest of what it leads to.
 
-        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is.
+        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is, and so does
+        an entry of an episodic memory that is not this project's.
         """
         if isinstance(address, UrlAddress):
             return pointer
         if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:
             return pointer
-        lasting = _never_changes(address)
-        found = self._digests.get(pointer.ref) if lasting else None
-        if found is None:
-            found = self._resolve(address, field).digest
-            if lasting:
-                self._digests.put(pointer.ref, found)
+        try:
+            found = self._look(pointer, address, field).digest
+        except EpisodeNotFound:
+            return pointer
         _compare(pointer, found, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
 
@@ -92,14 +103,33 @@ class Evidence:
         asked = {
             address: pointer.ref
             for pointer, address in pointers
-            if _never_changes(address) and self._digests.get(pointer.ref) is None
+            if _never_changes(address) and self._known.get(pointer.ref) is None
         }
         for kind, resolver in self._resolvers.items() if len(asked) > 1 else ():
             if isinstance(resolver, ResolvesEach):
                 resolver.resolve_each(
                     [address for address in asked if type(address) is kind],
-                    lambda address, content: self._digests.put(asked[address], content.digest),
+                    lambda address, content: self._known.put(asked[address], _Known.of(content)),
                 )
+
+    def weigh(self, pointer: Pointer, address: Address) -> int:
+        """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""
+        if isinstance(address, UrlAddress) or type(address) not in self._resolvers:
+            return 0
+        try:
+            return self._look(pointer, address, "pointer").tokens
+        except StigmergyError:
+            return 0
+
+    def _look(self, pointer: Pointer, address: Address, field: str) -> _Known:
+        """Digest and weight of what an address leads to, remembered where neither ever changes."""
+        lasting = _never_changes(address)
+        known = self._known.get(pointer.ref) if lasting else None
+        if known is None:
+            known = _Known.of(self._resolve(address, field))
+            if lasting:
+                self._known.put(pointer.ref, known)
+        return known
 
     def _resolve(self, address: Address, field: str) -> Content:
         resolver = self._resolvers.get(type(address))

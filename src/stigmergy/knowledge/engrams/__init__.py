@@ -4,12 +4,14 @@ from stigmergy.knowledge.engrams.facts import (
     EngramConfirmed,
     EngramDelivered,
     EngramForgotten,
+    EngramPinned,
     EngramPromoted,
     EngramPut,
     EngramReceived,
+    EngramUnpinned,
 )
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
-from stigmergy.knowledge.engrams.likeness import alike, place_key
+from stigmergy.knowledge.engrams.likeness import alike, twin_key
 from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
 from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, posted_keys, recall
 from stigmergy.knowledge.engrams.rules import (
@@ -29,6 +31,7 @@ from stigmergy.knowledge.engrams.values import (
     Kind,
     Provenance,
     Source,
+    is_contradiction,
     less_export,
 )
 
@@ -45,10 +48,12 @@ __all__ = [
     "EngramConfirmed",
     "EngramDelivered",
     "EngramForgotten",
+    "EngramPinned",
     "EngramPromoted",
     "EngramPut",
     "EngramReads",
     "EngramReceived",
+    "EngramUnpinned",
     "Keys",
     "Kind",
     "Provenance",
@@ -59,11 +64,11 @@ __all__ = [
     "alike",
     "count_sentences",
     "hash_keys",
+    "is_contradiction",
     "kind_key",
     "less_export",
     "name_keys",
     "normalise_key",
-    "place_key",
     "pointer_names",
     "posted_keys",
     "print_duration",
@@ -72,6 +77,7 @@ __all__ = [
     "schema_bytes",
     "schema_names",
     "stamp",
+    "twin_key",
     "validate",
     "validate_whole",
     "validator",

@@ -17,6 +17,8 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     """When its ttl runs out, fixed at put; microseconds."""
     more_keys: tuple[str, ...] = ()
     """Keys it is also found by, beyond the thirty-two it shows."""
+    pointed_tokens: int = 0
+    """What stands behind its pointers, as far as it could be read here; for the figures."""
 
 
 class EngramReceived(
@@ -68,3 +70,19 @@ class EngramConfirmed(msgspec.Struct, frozen=True, kw_only=True, tag="engram.con
     root: str
     """The agent at the top of the confirmer's line; it has one vote, however many speak below it."""
     expires_at: int
+
+
+class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):
+    """Somebody wants an engram to stand first in every brief."""
+
+    id: str
+    space: str
+    by: str
+
+
+class EngramUnpinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.unpinned", tag_field="fact"):
+    """An engram takes its turn in the briefs again."""
+
+    id: str
+    space: str
+    by: str

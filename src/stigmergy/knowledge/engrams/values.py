@@ -80,6 +80,14 @@ and a test result are about the work in hand: a week, and inside the run. Everyt
 """
 
 
+def is_contradiction(engram: Engram) -> bool:
+    """Whether an engram says that two sources disagree: a risk that points at both.
+
+    Whether they do disagree is for whoever reads them to say; that they are two is all a store can know.
+    """
+    return engram.kind == "risk" and len({pointer.ref for pointer in engram.pointers}) > 1
+
+
 def less_export(engram: Engram) -> Engram:
     """The engram as the LESS family of the schema takes it: that one has no `embedding_ref`."""
     if engram.embedding_ref is None:

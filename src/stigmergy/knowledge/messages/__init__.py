@@ -8,7 +8,7 @@ from stigmergy.knowledge.messages.budget import (
     measure,
     texts_of,
 )
-from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, validate_message
+from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, judge_prose, validate_message
 from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
 from stigmergy.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
@@ -63,6 +63,7 @@ __all__ = [
     "find_code",
     "find_excess",
     "judge",
+    "judge_prose",
     "measure",
     "message_object",
     "parse_message",

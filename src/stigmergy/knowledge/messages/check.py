@@ -62,6 +62,13 @@ def validate_message(
     return Verdict(ok=not problems, usage=usage, budget=budget, problems=shown)
 
 
+def judge_prose(text: str, budget: InlineBudget, code_chars: CodeChars) -> tuple[Usage, BudgetExceeded | None]:
+    """What an answer in no form of ours holds, and its refusal if that is more than a message may."""
+    usage = Usage(inline_tokens=measure(text).inline_tokens, inline_code_chars=code_chars(text))
+    excess = find_excess(usage, budget)
+    return usage, budget_refusal(excess, {}) if excess else None
+
+
 def judge(
     reading: Reading, budget: InlineBudget, code_chars: CodeChars | None = None
 ) -> tuple[Usage, tuple[StigmergyError, ...]]:

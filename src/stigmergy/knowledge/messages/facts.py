@@ -25,6 +25,8 @@ class MessageAccepted(
     """The engrams it put or confirmed."""
     resends: str | None = None
     """The rejection it answers."""
+    pointed_tokens: int = 0
+    """What stands behind its pointer pack, beyond what its engrams point at; for the figures."""
 
 
 class MessageRejected(
@@ -57,3 +59,5 @@ class BroadcastSent(
     """What the children may spend from now on; when nothing is said, what was said before holds."""
     resends: str | None = None
     """The rejection it answers."""
+    pointed_tokens: int = 0
+    """What stands behind its pointer pack, once for each child it went to; for the figures."""

@@ -63,20 +63,20 @@ def read(key: GrantKey, token: str, *, max_depth: int = MAX_DEPTH) -> Grant:
 
     The same bytes were signed or were not, so signatures are checked once; a forged token is never remembered.
     """
-    by_digest = sha256(token.encode(errors="replace")).digest()
+    name, text = split(token)
+    by_digest = sha256(token.encode()).digest()
     known: Grant | None = key.known.get(by_digest)
     if known is None:
-        known = _read(key, token, max_depth)
+        known = _read(key, name, text, max_depth)
         key.known.put(by_digest, known, weight=len(known.blocks))
     elif len(known.blocks) > max_depth:
         raise GrantTooDeep(field=FIELD, limit=max_depth, used=len(known.blocks))
     return known
 
 
-def _read(key: GrantKey, token: str, max_depth: int) -> Grant:
+def _read(key: GrantKey, name: str, text: str, max_depth: int) -> Grant:
     from biscuit_auth import BiscuitBlockError
 
-    name, text = split(token)
     if name != key.name:
         raise GrantForeign("The budget token was signed by another project.", field=FIELD)
     biscuit = open_biscuit(text, key.public, max_depth)

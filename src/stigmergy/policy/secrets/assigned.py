@@ -76,10 +76,10 @@ def names() -> Names:
 
 def assigned(data: bytes, low: bytes) -> Iterator[Found]:
     """Every value given to a secret name."""
-    known = names()
     for start in STARTS:
         at = 0
         while (at := low.find(start, at)) >= 0:
+            known = names()
             match = known.stem.match(low, at)
             at += len(start)
             if match is None:
@@ -103,8 +103,10 @@ def named(name: str, value: str) -> str | None:
 @lru_cache(maxsize=1024)
 def _sort_by_name(name: str) -> str | None:
     """What a field of this name holds: a password, a secret, a key, or nothing secret; the same few come again."""
-    known = names()
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().encode("ascii", "replace")
+    if not any(start in lowered for start in STARTS):
+        return None
+    known = names()
     match = None
     for each in known.stem.finditer(lowered):
         if each[0] != b"key" or known.opener.search(lowered[: each.start()]):

@@ -95,7 +95,7 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
     runs = data.translate(_RUNS)
     wide = b""
     needle, space, end, seen = b"a" * _RUN, b" ", 0, 0
-    search = formats().anchors.search
+    search = None
     while (start := runs.find(needle, end)) >= 0:
         end = runs.find(space, start)
         if end < 0:
@@ -108,6 +108,7 @@ def _tokens(data: bytes, depth: int) -> Iterator[Found]:
             yield dotted
             end = max(end, dotted[2])
             continue
+        search = search or formats().anchors.search  # built for the first text that could hold one
         if search(data, start, end) or data[end : end + 1] == b".":
             known = list(_known(data, start, end, runs))
             if known:

@@ -45,7 +45,7 @@ MAX_BYTES = 1 << 20
 MAX_AGENTS = 10_000
 MAX_TITLE = 80
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _FIELD = re.compile(r"([ \t]*)[-*+][ \t]+([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?")
 _TERM = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([A-Za-z_]\w*)[ \t]*:(?:[ \t]+(.*))?")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
@@ -76,11 +76,12 @@ class _Said(NamedTuple):
 class _Agent:
     """One agent's heading and what stands under it."""
 
-    def __init__(self, title: str, line: int) -> None:
+    def __init__(self, title: str) -> None:
         self.title = title[:MAX_TITLE]
-        self.line = line
         self.fields: dict[str, _Said] = {}
         self.terms: dict[str, _Said] = {}
+        self.twice: AgentsFile | None = None
+        """What to refuse it with, if it declares a yool."""
         self._terms_indent: int | None = None
 
     def read(self, text: str, line: int) -> None:
@@ -99,7 +100,7 @@ class _Agent:
 
     def _keep(self, held: dict[str, _Said], name: str, said: _Said) -> None:
         if held.setdefault(name, said) is not said and (held is self.terms or name in _READ):
-            raise AgentsFile(
+            self.twice = self.twice or AgentsFile(
                 f"'{name}' of '{self.title}' stands twice: in line {held[name].line} and in line {said.line}.",
                 field=name,
                 line=said.line,
@@ -145,7 +146,7 @@ def _agents(text: str) -> Iterator[_Agent]:
     for number, line in _lines(text):
         heading = _HEADING.fullmatch(line)
         if heading is not None:
-            level, title = len(heading[1]), heading[2].strip()
+            level, title = len(heading[1]), heading[2].strip().rstrip("#").rstrip()
             if section is not None and level > section + 1:
                 continue  # a part of what is said of the agent
             if agent is not None:
@@ -156,7 +157,7 @@ def _agents(text: str) -> Iterator[_Agent]:
             elif section is not None and level <= section:
                 section = None
             elif section is not None:
-                agent = _Agent(title, number)
+                agent = _Agent(title)
         elif agent is not None:
             agent.read(line, number)
         else:
@@ -199,6 +200,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _declared(agent: _Agent, stacks: Sequence[str]) -> Iterator[Declared]:
+    if agent.twice is not None:
+        raise agent.twice
     for name in COMMANDS & agent.fields.keys():
         raise CommandDeclared(
             f"'{agent.title}' declares a '{name}'; {AGENTS} declares names and terms, never commands.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -41,7 +42,7 @@ class Catalog:
         self._trie = trie
         self._resolved: dict[str, CatalogEntry] = {}
         self._names: list[str] | None = None
-        self._lanes: dict[str, tuple[CatalogEntry, ...]] | None = None
+        self._lanes: dict[str | None, list[CatalogEntry]] | None = None
 
     def lookup(self, name: str) -> CatalogEntry:
         """The yool of that name, the newest version unless one is named; else a refusal with the nearest names."""
@@ -68,21 +69,28 @@ class Catalog:
         """Every version of a yool, the newest last."""
         return self._trie.get(parse_name(name).base) or ()
 
-    def by_lane(self, lane: str) -> tuple[CatalogEntry, ...]:
-        """The yools of a lane, by name and version."""
+    def by_lane(self, lane: str | None, after: str | None = None) -> Sequence[CatalogEntry]:
+        """The yools of a lane, or all, by name and version; only those that follow a name, when one is given."""
         if self._lanes is None:
-            lanes: dict[str, list[CatalogEntry]] = {}
-            for entry in self:
+            lanes: dict[str | None, list[CatalogEntry]] = {None: list(self)}
+            for entry in lanes[None]:
                 lanes.setdefault(entry.lane, []).append(entry)
-            self._lanes = {name: tuple(entries) for name, entries in lanes.items()}
-        return self._lanes.get(lane, ())
+            self._lanes = lanes
+        entries = self._lanes.get(lane, ())
+        if after is None:
+            return entries
+        base, version = parse_name(after, "cursor")
+        return entries[bisect_right(entries, (base, version or 0), key=_order) :]
 
     def add(self, entry: CatalogEntry) -> Catalog:
         """The catalog with another yool, or another version of one; what is there already is refused."""
-        versions = self._trie.get(entry.name) or ()
-        if any(each.version == entry.version for each in versions):
+        versions = self._trie.get(entry.name)
+        if versions is None:
+            return self._with(self._trie.put(entry.name, (entry,)))
+        known = {each.version: each for each in versions}
+        if entry.version in known:
             raise _twice(entry)
-        return self._with(self._trie.put(entry.name, _ordered({each.version: each for each in (*versions, entry)})))
+        return self._with(self._trie.put(entry.name, _ordered({**known, entry.version: entry})))
 
     def remove(self, name: str) -> Catalog:
         """The catalog without one version of a yool: the one named, or the newest."""

@@ -9,6 +9,7 @@ import msgspec
 from stigmergy.space.catalog.catalog import Catalog
 from stigmergy.space.catalog.names import parse_name
 from stigmergy.space.catalog.nearest import nearest_names
+from stigmergy.space.catalog.values import EFFECTS
 
 Rule = Literal["domain", "several-verbs", "fan-out", "opaque", "gone", "effect"]
 
@@ -71,7 +72,7 @@ def lint_change(old: Catalog, new: Catalog) -> list[Flaw]:
         says = f"'{entry.full_name}' {renamed}, which breaks every tuple that names it: keep it, and add '{follows}'."
         found.append(Flaw(rule="gone", yool=entry.full_name, says=says))
     for was, now in changes.changed:
-        if was.contract.effect != now.contract.effect:
+        if EFFECTS.index(now.contract.effect) > EFFECTS.index(was.contract.effect):
             says = f"It was '{was.contract.effect}' and is '{now.contract.effect}': that takes a new version."
             found.append(Flaw(rule="effect", yool=now.full_name, says=says))
     return found

@@ -212,8 +212,18 @@ def nodes_of(child: Child) -> Iterator[Node | Bucket]:
             yield from nodes_of(each)
 
 
-def differing(old: Child | None, new: Child | None) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:
-    """The keys in which two tries differ, with the leaves there were and are; what they share is not looked at."""
+Difference: TypeAlias = tuple[str, Leaf | None, Leaf | None]
+"""A key, the leaf there was and the leaf there is."""
+
+
+def differing(old: Node, new: Node) -> list[Difference]:
+    """The keys in which two tries differ; what they share is not looked at."""
+    found: list[Difference] = []
+    _compare(old, new, found)
+    return found
+
+
+def _compare(old: Child | None, new: Child | None, found: list[Difference]) -> None:
     if old is new or (old is not None and new is not None and old.seal is not None and old.seal == new.seal):
         return
     if type(old) is Node and type(new) is Node:
@@ -221,14 +231,16 @@ def differing(old: Child | None, new: Child | None) -> Iterator[tuple[str, Leaf 
         while either:
             bit = either & -either
             either ^= bit
-            yield from differing(_at(old, bit), _at(new, bit))
+            was, now = _at(old, bit), _at(new, bit)
+            if was is not now:
+                _compare(was, now, found)
         return
     before = {leaf.key: leaf for leaf in leaves_of(old)} if old is not None else {}
     after = {leaf.key: leaf for leaf in leaves_of(new)} if new is not None else {}
     for key in sorted(before.keys() | after.keys()):
-        was, now = before.get(key), after.get(key)
-        if was is None or now is None or not _same(was, now):
-            yield key, was, now
+        left, right = before.get(key), after.get(key)
+        if left is None or right is None or not _same(left, right):
+            found.append((key, left, right))
 
 
 def _at(node: Node, bit: int) -> Child | None:

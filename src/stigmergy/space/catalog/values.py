@@ -13,6 +13,7 @@ Authority = Literal["user", "agent", "ci"]
 AUTHORITIES: tuple[Authority, ...] = get_args(Authority)
 Effect = Literal["pure", "reads", "writes"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
+"""From the one that promises most to the one that promises least."""
 
 MICROS = 1_000_000
 """Micro-dollars in a dollar: money is counted in whole ones."""
@@ -61,6 +62,11 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cached: bool = True
     """Whether a result may stand for the next run on the same input."""
 
+    def printed(self) -> dict[str, Any]:
+        """What it says beyond the defaults."""
+        said: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One version of one yool."""
@@ -94,7 +100,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "agent_terms": self.terms.printed(),
             "agent": self.agent,
             "about": self.about,
-            "contract": msgspec.to_builtins(self.contract),
+            "contract": self.contract.printed(),
         }
         return said | {name: value for name, value in optional.items() if value}
 

@@ -7,7 +7,11 @@
 Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
+from stigmergy.testing.conformance.boundaries import Boundaries
 from stigmergy.testing.conformance.briefing import Briefing
+from stigmergy.testing.conformance.cortex import Cortex
+from stigmergy.testing.conformance.feeding import Feeding
+from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
 from stigmergy.testing.conformance.law import Law
 from stigmergy.testing.conformance.life import Life
@@ -18,8 +22,12 @@ from stigmergy.testing.conformance.secrecy import Secrecy
 from stigmergy.testing.conformance.truth import Truth
 
 __all__ = [
+    "Boundaries",
     "Briefing",
     "Conformance",
+    "Cortex",
+    "Feeding",
+    "Figuring",
     "Granting",
     "Law",
     "Life",
@@ -31,6 +39,8 @@ __all__ = [
 ]
 
 
-class Conformance(Recall, Life, Repetition, Law, Granting, Secrecy, Briefing, People, Truth):
-    """Recall, the life of an engram, saying it twice, messages and turns, grants, secrets, the brief, who may do what,
-    and the journal as the only truth."""
+class Conformance(
+    Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Feeding, Figuring, People, Cortex, Truth
+):
+    """Recall, the life of an engram, saying it twice, messages and turns, grants, what hooks report, secrets, the
+    brief, the feed, the figures, who may do what, what is remembered, and the journal as the only truth."""

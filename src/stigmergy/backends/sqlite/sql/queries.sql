@@ -8,22 +8,31 @@ INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, identity = ?;
 
 -- name: open_run
-INSERT INTO runs (number, run_id, goal, opened_at) VALUES (?, ?, ?, ?);
+INSERT INTO runs (number, run_id, goal, opened_at, session) VALUES (?, ?, ?, ?, ?);
 
 -- name: end_run
 UPDATE runs SET ended = 1 WHERE run_id = ?;
 
 -- name: run
-SELECT run_id, goal, number, opened_at, ended FROM runs WHERE run_id = ?;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE run_id = ?;
+
+-- name: run_of_session
+SELECT run_id, goal, number, opened_at, ended, session FROM runs WHERE session = ? ORDER BY number DESC LIMIT 1;
 
 -- name: current_run
-SELECT run_id, goal, number, opened_at, ended FROM runs ORDER BY ended, number DESC LIMIT 1;
+SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended, number DESC LIMIT 1;
+
+-- name: runs
+SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
 
 -- name: add_agent
 INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);
 
 -- name: agent
 SELECT run, name, role, parent FROM agents WHERE run = ? AND name = ?;
+
+-- name: role
+SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
 SELECT run, name, role, parent FROM agents WHERE run = ? ORDER BY position;
@@ -35,7 +44,7 @@ INSERT INTO policies (policy) VALUES (?);
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
 -- name: put_engram
-INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, place,
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,
     more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -46,7 +55,20 @@ SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY
 UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
 
 -- name: drop_engram
-DELETE FROM engrams WHERE ordinal = ?;
+DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind;
+
+-- name: count_live
+INSERT INTO live (space, kind, engrams) VALUES (?, ?, ?)
+ON CONFLICT (space, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
+
+-- name: live
+SELECT space, kind, engrams FROM live WHERE engrams > 0;
+
+-- name: live_in
+SELECT space, kind, engrams FROM live WHERE space = ? AND engrams > 0;
+
+-- name: live_overdue
+SELECT space, kind, count(*) FROM engrams WHERE expires_at <= ? GROUP BY space, kind;
 
 -- name: post
 INSERT INTO postings (rowid, tokens) VALUES (?, ?);
@@ -93,9 +115,6 @@ INSERT OR REPLACE INTO remembered (caller, key, at, request, answer) VALUES (?, 
 -- name: remembered
 SELECT request, answer FROM remembered WHERE caller = ? AND key = ? AND at > ?;
 
--- name: count_kinds
-SELECT kind, count(*) FROM engrams WHERE expires_at > ? GROUP BY kind ORDER BY kind;
-
 -- name: count_agents
 SELECT count(*) FROM agents;
 
@@ -121,6 +140,15 @@ INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
 -- name: drop_votes
 DELETE FROM votes WHERE ordinal = ?;
 
+-- name: pin
+INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
+
+-- name: unpin
+DELETE FROM pins WHERE ordinal = ?;
+
+-- name: pinned
+SELECT ordinal, space FROM pins JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
+
 -- name: votes
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
 
@@ -132,13 +160,16 @@ ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
 SELECT engrams FROM puts WHERE author = ? AND minute = ?;
 
 -- name: make_brief
-INSERT INTO briefs (run, role, version, lines) VALUES (?, ?, ?, ?);
+INSERT INTO briefs (run, role, version, at, lines) VALUES (?, ?, ?, ?, ?);
 
 -- name: last_brief
-SELECT version, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT 1;
+
+-- name: briefs
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY version DESC LIMIT ?;
 
 -- name: brief
-SELECT version, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
+SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
 
 -- name: deliver_mail
 INSERT INTO mail (run, recipient, kind, item, sender, at, text) VALUES (?, ?, ?, ?, ?, ?, ?);
@@ -160,13 +191,21 @@ SELECT asked, answered, grant_id FROM requests WHERE run = ? AND request_id = ?;
 SELECT asked, answered, grant_id FROM requests WHERE run = ? AND NOT answered ORDER BY rowid;
 
 -- name: issue_grant
-INSERT INTO grants (grant_id, run, child, issued) VALUES (?, ?, ?, ?);
+INSERT INTO grants (grant_id, run, child, block_id, cap_tokens, uses, expires_at, issued)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: grant
 SELECT issued FROM grants WHERE run = ? AND grant_id = ?;
 
 -- name: grants_for
 SELECT rowid, issued FROM grants WHERE run = ? AND child = ? ORDER BY rowid;
+
+-- name: grants_left
+SELECT child, count(*), sum(cap_tokens - coalesce(blocks.tokens, 0))
+FROM grants LEFT JOIN blocks USING (block_id)
+WHERE run = ? AND expires_at > ? AND coalesce(blocks.revoked, 0) = 0
+    AND grants.uses > coalesce(blocks.uses, 0) AND cap_tokens > coalesce(blocks.tokens, 0)
+GROUP BY child;
 
 -- name: spend_block
 INSERT INTO blocks (block_id, tokens, uses) VALUES (?, ?, 1)
@@ -193,5 +232,110 @@ DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 -- name: open_rejection
 SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
--- name: at_place
-SELECT ordinal FROM engrams WHERE space = ? AND place = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
+-- name: twins
+SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
+
+-- name: outdate_episode
+UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;
+
+-- name: keep_episode
+INSERT INTO episodes (kind, slug, version, at, importance, pinned, expires_at, last, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);
+
+-- name: episode
+SELECT body FROM episodes WHERE kind = ? AND slug = ? AND (? IS NULL OR version = ?) AND (? IS NULL OR at < ?)
+ORDER BY version DESC LIMIT 1;
+
+-- name: pins
+SELECT body FROM episodes WHERE last = 1 AND pinned = 1 AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY importance DESC, ordinal DESC LIMIT ?;
+
+-- name: important_episodes
+SELECT body FROM episodes WHERE last = 1 AND importance >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY importance DESC, ordinal DESC LIMIT ?;
+
+-- name: recent_episodes
+SELECT body FROM episodes WHERE last = 1 AND at >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY ordinal DESC LIMIT ?;
+
+-- name: episodes_after
+SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
+
+-- name: write_contribution
+INSERT OR REPLACE INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: contribution
+SELECT body FROM contributions WHERE id = ?;
+
+-- name: contributions
+SELECT body FROM contributions
+WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
+
+-- name: contributed
+SELECT id FROM contributions WHERE session = ? AND content_hash = ? AND at >= ? ORDER BY id LIMIT 1;
+
+-- name: contributed_alike
+SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
+
+-- name: add_tally
+INSERT INTO tallies (run, agent, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs,
+    deref_tokens, requests, grants, engrams, contradictions, pointed_tokens, counted_turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, agent) DO UPDATE SET
+    turns = turns + excluded.turns, messages = messages + excluded.messages,
+    broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
+    rejections = rejections + excluded.rejections, resends = resends + excluded.resends,
+    derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
+    requests = requests + excluded.requests, grants = grants + excluded.grants,
+    engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
+    counted_turn = max(counted_turn, excluded.counted_turn);
+
+-- name: counted_turn
+SELECT counted_turn FROM tallies WHERE run = ? AND agent = ?;
+
+-- name: tallies
+SELECT agent, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens, requests,
+    grants, engrams, contradictions, pointed_tokens
+FROM tallies WHERE run = ? ORDER BY agent;
+
+-- name: tallies_of_project
+SELECT role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections), sum(resends),
+    sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
+    sum(pointed_tokens)
+FROM tallies GROUP BY role ORDER BY role;
+
+-- name: add_kind
+INSERT INTO kinds_put (run, agent, kind, role, engrams) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, agent, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
+
+-- name: kinds_put
+SELECT agent, kind, engrams FROM kinds_put WHERE run = ?;
+
+-- name: kinds_put_of_project
+SELECT role, kind, sum(engrams) FROM kinds_put GROUP BY role, kind;
+
+-- name: add_history
+INSERT INTO history (bucket, start, run, role, turns, messages, broadcasts, inline_tokens, rejections, resends,
+    derefs, deref_tokens, requests, grants, engrams, contradictions, pointed_tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (bucket, start, run, role) DO UPDATE SET
+    turns = turns + excluded.turns, messages = messages + excluded.messages,
+    broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
+    rejections = rejections + excluded.rejections, resends = resends + excluded.resends,
+    derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
+    requests = requests + excluded.requests, grants = grants + excluded.grants,
+    engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
+    pointed_tokens = pointed_tokens + excluded.pointed_tokens;
+
+-- name: history
+SELECT start, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens,
+    requests, grants, engrams, contradictions, pointed_tokens
+FROM history WHERE run = ? AND bucket = ? AND start >= ? ORDER BY start, role;
+
+-- name: history_of_project
+SELECT start, role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum(rejections),
+    sum(resends), sum(derefs), sum(deref_tokens), sum(requests), sum(grants), sum(engrams), sum(contradictions),
+    sum(pointed_tokens)
+FROM history WHERE bucket = ? AND start >= ? GROUP BY start, role ORDER BY start, role;

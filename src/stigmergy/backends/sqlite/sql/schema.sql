@@ -19,8 +19,10 @@ CREATE TABLE runs (
     run_id     TEXT    NOT NULL UNIQUE,
     goal       TEXT    NOT NULL,
     opened_at  INTEGER NOT NULL,
-    ended      INTEGER NOT NULL DEFAULT 0
+    ended      INTEGER NOT NULL DEFAULT 0,
+    session    TEXT                 -- the session of a client it was opened for
 ) STRICT;
+CREATE INDEX runs_session ON runs (session) WHERE session IS NOT NULL;
 
 CREATE TABLE agents (
     position   INTEGER PRIMARY KEY,
@@ -47,14 +49,14 @@ CREATE TABLE engrams (
     expires_at INTEGER NOT NULL,
     confidence REAL    NOT NULL,
     names      TEXT    NOT NULL,    -- base names its pointers lead to
-    place      TEXT    NOT NULL,    -- exactly which pointers, in short
+    twin       TEXT    NOT NULL,    -- what it shares with any engram that says the same, in short
     more_keys  TEXT    NOT NULL,    -- keys it is found by beyond those it shows
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
 -- One id may stand twice: an engram past its time and not yet swept out, and a later one that took the id over.
 CREATE INDEX engrams_id ON engrams (space, id);
-CREATE INDEX engrams_place ON engrams (space, place);
+CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
 -- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
@@ -74,11 +76,23 @@ CREATE TABLE pending (
     tokens     TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE live (                 -- how many rows of engrams there are of each kind in each space
+    space      TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    engrams    INTEGER NOT NULL,
+    PRIMARY KEY (space, kind)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE votes (                -- which roots of the hierarchy confirmed an engram
     ordinal    INTEGER NOT NULL,
     root       TEXT    NOT NULL,
     PRIMARY KEY (ordinal, root)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pins (                 -- engrams that stand first in every brief
+    position   INTEGER PRIMARY KEY,
+    ordinal    INTEGER NOT NULL UNIQUE
+) STRICT;
 
 CREATE TABLE puts (                 -- how much each author put, by the minute; only the last minutes are of use
     author     TEXT    NOT NULL,
@@ -131,9 +145,14 @@ CREATE TABLE grants (
     grant_id   TEXT    PRIMARY KEY,
     run        TEXT    NOT NULL,
     child      TEXT    NOT NULL,
+    block_id   TEXT    NOT NULL,
+    cap_tokens INTEGER NOT NULL,
+    uses       INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
     issued     BLOB    NOT NULL     -- the grant, as JSON
 ) STRICT;
 CREATE INDEX grants_child ON grants (run, child);
+CREATE INDEX grants_expiry ON grants (run, expires_at);
 
 CREATE TABLE blocks (               -- what was spent of each block of a grant, and whether it was revoked
     block_id   TEXT    PRIMARY KEY,
@@ -161,6 +180,7 @@ CREATE TABLE briefs (
     run        TEXT    NOT NULL,
     role       TEXT    NOT NULL,
     version    INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
     lines      TEXT    NOT NULL,    -- one below the other
     PRIMARY KEY (run, role, version)
 ) STRICT, WITHOUT ROWID;
@@ -172,4 +192,90 @@ CREATE TABLE remembered (           -- answers given under an idempotency key
     request    TEXT    NOT NULL,
     answer     BLOB    NOT NULL,
     PRIMARY KEY (caller, key)
+) STRICT, WITHOUT ROWID;
+
+-- Every version of everything remembered, numbered in the order they were made.
+CREATE TABLE episodes (
+    ordinal INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    importance REAL NOT NULL,
+    pinned INTEGER NOT NULL,
+    expires_at INTEGER,
+    last INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (kind, slug, version)
+);
+CREATE INDEX episodes_by_importance ON episodes (importance, ordinal) WHERE last = 1;
+CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AND pinned = 1;
+CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
+
+-- Contributions as they stand.
+CREATE TABLE contributions (
+    id TEXT PRIMARY KEY,
+    status TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    session TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    similarity_key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX contributions_by_words ON contributions (session, content_hash, at);
+CREATE INDEX contributions_by_likeness ON contributions (similarity_key);
+CREATE INDEX contributions_by_status ON contributions (status, id);
+
+-- Figures, added up as facts are applied; what each column counts is said in operations/tallies.py.
+
+CREATE TABLE tallies (              -- for each agent of a run
+    run            TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    role           TEXT    NOT NULL,
+    turns          INTEGER NOT NULL,
+    messages       INTEGER NOT NULL,
+    broadcasts     INTEGER NOT NULL,
+    inline_tokens  INTEGER NOT NULL,
+    rejections     INTEGER NOT NULL,
+    resends        INTEGER NOT NULL,
+    derefs         INTEGER NOT NULL,
+    deref_tokens   INTEGER NOT NULL,
+    requests       INTEGER NOT NULL,
+    grants         INTEGER NOT NULL,
+    engrams        INTEGER NOT NULL,
+    contradictions INTEGER NOT NULL,
+    pointed_tokens INTEGER NOT NULL,
+    counted_turn   INTEGER NOT NULL,    -- the last turn that was counted
+    PRIMARY KEY (run, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE kinds_put (            -- engrams put, by kind, for each agent of a run
+    run            TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    role           TEXT    NOT NULL,
+    engrams        INTEGER NOT NULL,
+    PRIMARY KEY (run, agent, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE history (              -- by role, for each minute, hour and day in which anything was counted
+    bucket         TEXT    NOT NULL,
+    start          INTEGER NOT NULL,
+    run            TEXT    NOT NULL,
+    role           TEXT    NOT NULL,
+    turns          INTEGER NOT NULL,
+    messages       INTEGER NOT NULL,
+    broadcasts     INTEGER NOT NULL,
+    inline_tokens  INTEGER NOT NULL,
+    rejections     INTEGER NOT NULL,
+    resends        INTEGER NOT NULL,
+    derefs         INTEGER NOT NULL,
+    deref_tokens   INTEGER NOT NULL,
+    requests       INTEGER NOT NULL,
+    grants         INTEGER NOT NULL,
+    engrams        INTEGER NOT NULL,
+    contradictions INTEGER NOT NULL,
+    pointed_tokens INTEGER NOT NULL,
+    PRIMARY KEY (bucket, start, run, role)
 ) STRICT, WITHOUT ROWID;

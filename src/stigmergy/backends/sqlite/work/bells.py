@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-
 KINDS = ("work", "room", "any")
 FLAGS = "waiting"
 

@@ -1,0 +1,1 @@
+"""Agents and code that declare yools: see docs/catalog.md."""

@@ -1,0 +1,251 @@
+"""Whether all is well on this machine: each check says what it found, and what to do when it is not as it should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from stigmergy.app import find_project_damage, open_project
+from stigmergy.core import SystemClock
+from stigmergy.edges.cli.up import HOST, RUNNING
+from stigmergy.edges.clients.files import is_installed
+from stigmergy.edges.clients.install import project_root
+from stigmergy.edges.clients.skill import has_skill
+from stigmergy.edges.clients.wanted import CLIENTS, UVX, File, running_command, setup_for
+from stigmergy.errors import ProjectNotFound, StigmergyError
+from stigmergy.operations import Gateway
+from stigmergy.policy import Project, find_project
+from stigmergy.settings import Settings
+
+HOOK_MILLISECONDS = 1_000
+"""Slower than this is felt at every turn; clients give up after five seconds."""
+FSYNCS = 5
+AHEAD = 60_000_000
+"""A journal's last time further ahead of the clock than this, in microseconds, is worth a word."""
+
+State = Literal["ok", "note", "broken"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one check found."""
+
+    check: str
+    state: State
+    found: str
+    next: str = ""
+    """What to do about it."""
+
+
+def examine(folder: Path, settings: Settings) -> list[Finding]:
+    """Every check, in the order in which one depends on another."""
+    return [*_project(folder, settings), *_machine(folder, settings), *_clients(folder, settings), *_hook(folder)]
+
+
+def _project(folder: Path, settings: Settings) -> Iterator[Finding]:
+    if settings.url is not None:
+        yield _gateway(settings)
+        return
+    try:
+        project = find_project(folder)
+    except StigmergyError as problem:
+        yield _broken("project", problem)
+        return
+    yield Finding(check="project", state="ok", found=f"{project.project_id} in {project.catalog}")
+    try:
+        damage = find_project_damage(folder)
+    except StigmergyError as problem:
+        yield _broken("journal", problem)
+        return
+    if damage is not None:
+        found = f"damaged at line {damage.line}, byte {damage.offset}"
+        yield Finding(check="journal", state="broken", found=found, next="stig recover keeps all that is sound.")
+        return
+    yield Finding(check="journal", state="ok", found="every line checks")
+    yield from _opened(folder, project, settings)
+
+
+def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Finding]:
+    try:
+        gateway = open_project(folder, settings)
+    except StigmergyError as problem:
+        yield _broken("index", problem)
+        return
+    with closing(gateway):
+        differing = [each.what for each in gateway.store.verify()]
+        if differing:
+            removing = f"Remove {project.catalog / 'index.db'}: it is built again."
+            yield Finding(check="index", state="broken", found="; ".join(differing)[:200], next=removing)
+        else:
+            yield Finding(check="index", state="ok", found="agrees with the journal")
+        yield _clock(gateway)
+        yield _token(gateway, settings)
+    yield from _keys(settings.key_folder(project.project_id))
+    yield _server(settings.key_folder(project.project_id))
+    if project.git_folder is None:
+        yield Finding(check="git", state="note", found="no repository here", next="Claims cannot point at its files.")
+    else:
+        yield Finding(check="git", state="ok", found=str(project.git_folder))
+
+
+def _gateway(settings: Settings) -> Finding:
+    from stigmergy.edges.client import Bus
+
+    try:
+        with Bus.connect(settings.url or "", settings.token, timeout=5) as bus:
+            stats = bus.stats()
+    except StigmergyError as problem:
+        return _broken("gateway", problem)
+    return Finding(check="gateway", state="ok", found=f"{settings.url} serves {stats.project}")
+
+
+def _clock(gateway: Gateway) -> Finding:
+    with gateway.store.read() as view:
+        ahead = view.as_of - SystemClock().now()
+    if ahead > AHEAD:
+        seconds = ahead // 1_000_000
+        return Finding(
+            check="clock",
+            state="note",
+            found=f"the journal is {seconds} s ahead of it",
+            next="Set the machine's clock.",
+        )
+    return Finding(check="clock", state="ok", found="at or past the journal's last time")
+
+
+def _token(gateway: Gateway, settings: Settings) -> Finding:
+    if settings.token is None:
+        return Finding(check="token", state="ok", found="none: you are the admin of these files")
+    from stigmergy.operations import Credential
+
+    try:
+        caller = gateway.who(Credential(token=settings.token))
+    except StigmergyError as problem:
+        return _broken("token", problem)
+    return Finding(check="token", state="ok", found=f"{caller.full_name}, {caller.role}")
+
+
+def _keys(folder: Path) -> Iterator[Finding]:
+    loose = [
+        path.name
+        for path in (folder, *sorted(folder.glob("*.key")))
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    if loose:
+        found, mend = f"others can read {', '.join(loose)}", f"chmod -R go= {folder}"
+        yield Finding(check="keys", state="broken", found=found, next=mend)
+    else:
+        yield Finding(check="keys", state="ok", found=f"yours alone, in {folder}")
+
+
+def _server(folder: Path) -> Finding:
+    try:
+        running = json.loads((folder / RUNNING).read_bytes())
+        os.kill(int(running["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return Finding(check="server", state="note", found="not running", next="stig up shows the page.")
+    return Finding(check="server", state="ok", found=f"http://{HOST}:{running['port']}, process {running['pid']}")
+
+
+def _machine(folder: Path, settings: Settings) -> Iterator[Finding]:
+    try:
+        catalog = find_project(folder).catalog
+    except StigmergyError:
+        return
+    probe = catalog / f".doctor.{os.getpid()}"
+    try:
+        with probe.open("wb") as out:
+            start = time.perf_counter()
+            for _ in range(FSYNCS):
+                out.write(b"x")
+                out.flush()
+                os.fsync(out.fileno())
+            took = (time.perf_counter() - start) / FSYNCS * 1000
+    except OSError as problem:
+        yield Finding(check="disk", state="broken", found=f"cannot write and sync: {problem.strerror}")
+        return
+    finally:
+        probe.unlink(missing_ok=True)
+    yield Finding(check="disk", state="ok", found=f"a synced write takes {took:.1f} ms")
+
+
+def _clients(folder: Path, settings: Settings) -> Iterator[Finding]:
+    root = project_root(folder)
+    commands = [UVX]
+    try:
+        commands.insert(0, running_command())
+    except StigmergyError as problem:
+        yield _broken("command", problem)
+    for client in CLIENTS:
+        states: dict[str, list[bool | None]] = {}
+        try:
+            for scope, place in (("project", root), ("home", None)):
+                setups = [setup_for(client, place, settings, command) for command in commands]
+                held = [_best(each) for each in zip(*(setup.files for setup in setups), strict=True)]
+                states[scope] = [*held, has_skill(setups[0].skill)]
+        except StigmergyError as problem:
+            yield _broken(client, problem)
+            continue
+        yield _client(client, states)
+
+
+def _best(same_file: tuple[File, ...]) -> bool | None:
+    """How a file stands: right for one of the commands it may hold, else not, else without us."""
+    held = [is_installed(file) for file in same_file]
+    return True if True in held else False if False in held else None
+
+
+def _client(client: str, states: dict[str, list[bool | None]]) -> Finding:
+    places = [scope for scope, held in states.items() if any(each is not None for each in held)]
+    if not places:
+        return Finding(check=client, state="note", found="not installed", next=f"stig install {client}")
+    partly = [scope for scope in places if not all(states[scope])]
+    if partly:
+        flag = " --user" if partly[0] == "home" else ""
+        return Finding(
+            check=client,
+            state="broken",
+            found=f"not as it should be ({partly[0]})",
+            next=f"stig install {client}{flag}",
+        )
+    return Finding(check=client, state="ok", found=f"installed ({', '.join(places)})")
+
+
+def _hook(folder: Path) -> Iterator[Finding]:
+    try:
+        command = running_command()
+    except StigmergyError:
+        return
+    event = json.dumps(
+        {"hook_event_name": "PreToolUse", "tool_name": "Read", "session_id": "doctor", "cwd": str(folder)}
+    )
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([*command, "hook"], input=event.encode(), capture_output=True, timeout=30)
+        took.append((time.perf_counter() - start) * 1000)
+    if done.returncode or done.stdout.strip() != b"{}":
+        said = done.stderr.decode("utf-8", "replace").strip()[:200]
+        yield Finding(check="hook", state="broken", found=said or "it answers nothing", next="Install Stigmergy again.")
+        return
+    best = min(took)
+    slow = best > HOOK_MILLISECONDS
+    found = f"answers in {best:.0f} ms"
+    yield Finding(
+        check="hook", state="note" if slow else "ok", found=found, next="Clients wait for it." if slow else ""
+    )
+
+
+def _broken(check: str, problem: StigmergyError) -> Finding:
+    hint = problem.hint or ""
+    if isinstance(problem, ProjectNotFound):
+        hint = "stig init makes one."
+    return Finding(check=check, state="broken", found=f"{problem.code}: {problem.detail}", next=hint)

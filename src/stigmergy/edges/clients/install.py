@@ -1,0 +1,95 @@
+"""Installing into a client and taking it back: everything is planned before the first byte is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from stigmergy.edges.clients.files import Change, Note, plan_install, plan_uninstall, write
+from stigmergy.edges.clients.skill import plan_no_skill, plan_skill, skill_files
+from stigmergy.edges.clients.wanted import Setup, setup_for
+from stigmergy.settings import Settings
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A note as it is kept."""
+
+    path: str
+    note: Note
+
+
+class Notes:
+    """What was done to which file, kept with the account's state."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.client_notes
+
+    def read(self, paths: Sequence[Path]) -> dict[Path, Note]:
+        """The notes there are of these files."""
+        found = {}
+        for path in paths:
+            place = self._place(path)
+            if place.is_file():
+                kept = msgspec.json.decode(place.read_bytes(), type=_Kept)
+                if kept.path == str(path):
+                    found[path] = kept.note
+        return found
+
+    def keep(self, path: Path, note: Note | None) -> None:
+        """Note what was done to a file, or that nothing is left of it."""
+        place = self._place(path)
+        if note is None:
+            place.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        kept = msgspec.json.encode(_Kept(path=str(path), note=note))
+        write(Change(path=place, before=place.read_bytes() if place.exists() else None, after=kept))
+
+    def _place(self, path: Path) -> Path:
+        return self._folder / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+
+
+def project_root(folder: Path) -> Path:
+    """The top of the checkout a folder lies in, where clients look; the folder itself without git."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+
+
+def paths_of(setup: Setup) -> list[Path]:
+    """Every file a set-up is about."""
+    return [*(file.path for file in setup.files), *(setup.skill / name for name in skill_files())]
+
+
+def install(
+    client: str, root: Path | None, settings: Settings, command: Sequence[str], *, dry_run: bool
+) -> list[Change]:
+    """Put everything into a client's files; tells what changed, or with `dry_run` would."""
+    setup = setup_for(client, root, settings, command)
+    notes = Notes(settings)
+    known = notes.read(paths_of(setup))
+    changes = [
+        *(plan_install(file, known.get(file.path)) for file in setup.files),
+        *plan_skill(setup.skill, known),
+    ]
+    for change in changes if not dry_run else ():
+        if change.note is not None:  # noted first: what is written and not noted could not be taken back
+            notes.keep(change.path, change.note)
+        write(change)
+    return changes
+
+
+def uninstall(client: str, root: Path | None, settings: Settings, *, dry_run: bool) -> list[Change]:
+    """Take everything out of a client's files; what others wrote there stays."""
+    setup = setup_for(client, root, settings, ["stig"])
+    notes = Notes(settings)
+    known = notes.read(paths_of(setup))
+    changes = [
+        *(plan_uninstall(file, known.get(file.path)) for file in setup.files),
+        *plan_no_skill(setup.skill, known),
+    ]
+    for change in changes if not dry_run else ():
+        write(change)
+        notes.keep(change.path, None)
+    return changes

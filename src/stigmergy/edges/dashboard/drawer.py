@@ -1,0 +1,56 @@
+"""The drawer: one engram, or the lines a pointer leads to, beside what one was looking at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stigmergy.edges.dashboard.desk import Desk
+from stigmergy.edges.dashboard.highlight import numbered
+from stigmergy.edges.dashboard.words import outward
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import DiffAddress, RepoAddress, parse
+
+PARAMS = ("engram", "pointer")
+MAX_TOKENS = 20_000
+
+
+def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
+    """What the address wants shown beside the page; a refusal is shown in its place."""
+    if "pointer" in params:
+        return {"kind": "pointer", "ref": params["pointer"]} | _tried(desk, params["pointer"], _pointer)
+    if "engram" in params:
+        return {"kind": "engram"} | _tried(desk, params["engram"], _engram)
+    return {"kind": ""}
+
+
+def _tried(desk: Desk, what: str, show: Any) -> dict[str, Any]:
+    try:
+        shown: dict[str, Any] = show(desk, what)
+    except StigmergyError as refusal:
+        return {"refusal": refusal}
+    return shown
+
+
+def _engram(desk: Desk, engram_id: str) -> dict[str, Any]:
+    answer = desk.ask("feed", id=engram_id)
+    return {"row": answer.rows[0], "as_of": answer.as_of}
+
+
+def _pointer(desk: Desk, ref: str) -> dict[str, Any]:
+    """The lines behind a pointer. Reading them is a dereference like any other, and leaves its proof."""
+    read = desk.ask("deref_pointer", pointer=ref, max_tokens=MAX_TOKENS)
+    link = desk.ask("link_pointer", ref=read.pointer.ref)
+    address = parse(read.pointer.ref)
+    path, first = "", 1
+    if isinstance(address, RepoAddress):
+        path, first = address.path, address.lines[0] if address.lines else 1
+    elif isinstance(address, DiffAddress):
+        path = ".diff"
+    return {
+        "read": read,
+        "link": link,
+        "editor": outward(link.editor),
+        "forge": outward(link.github),
+        "lines": numbered(read.excerpt, path, first),
+    }

@@ -1,0 +1,77 @@
+"""How values are written on the page: ages, counts, and pointers in few words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stigmergy.core import is_digest, is_hex, parse_time
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.pointers import RepoAddress, parse
+
+_UNITS = (("y", 31_557_600), ("d", 86_400), ("h", 3600), ("m", 60))
+SHORT = 7
+LINKS = ("https://", "vscode://file/")
+"""What a link off the page may begin with."""
+
+
+class Place(NamedTuple):
+    """A pointer taken apart for its readers."""
+
+    name: str
+    """The file's name, or what stands for it."""
+    folder: str
+    """What comes before the name, with its slash."""
+    lines: str
+    """`:10-20`, or nothing."""
+    pin: str
+    """The commit or digest, shortened."""
+
+
+def place(ref: str) -> Place:
+    """A pointer for people: its name first, so that it can be cut at the end."""
+    try:
+        address = parse(ref)
+    except StigmergyError:
+        return Place(ref, "", "", "")
+    if isinstance(address, RepoAddress):
+        folder, slash, name = address.path.rpartition("/")
+        first, last = address.lines or (0, 0)
+        lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
+        home = f"{address.repository}:" if address.repository else ""
+        return Place(name, home + folder + slash, lines, address.revision[:SHORT])
+    scheme, _, rest = ref.partition(":")
+    body, mark, pin = rest.rpartition("@")
+    if not mark:
+        body, pin = rest, ""
+    short = pin[:SHORT] if is_hex(pin, 40, 64) else pin[: 7 + SHORT] if is_digest(pin) else pin
+    folder, slash, name = body.rpartition("/")
+    return Place(name or body, f"{scheme}:{folder}{slash}", "", short)
+
+
+def age(moment: str, now: str) -> str:
+    """How long ago, in one unit: `4m`."""
+    seconds = max(0, (parse_time(now) - parse_time(moment)) // 1_000_000)
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s" if seconds >= 5 else "now"
+
+
+def count(number: float) -> str:
+    """A count that stays short: `950`, `12.4k`, `3.1M`."""
+    for unit, size in (("M", 1_000_000), ("k", 10_000)):
+        if abs(number) >= size:
+            return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}"
+    return f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+
+
+def outward(link: str | None) -> str | None:
+    """A link off the page, if it is of a kind that can only open a page or an editor."""
+    return link if link and link.startswith(LINKS) else None
+
+
+def as_json(value: Any) -> str:
+    """A value for a script to read."""
+    return msgspec.json.encode(value).decode()

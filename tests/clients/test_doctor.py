@@ -1,0 +1,74 @@
+"""`stig doctor` finds what is wrong and says what to do."""  # BX-06
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stigmergy.edges.clients.wanted import CLIENTS
+from tests.cli.stig import Desk
+
+
+def _checks(desk: Desk, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    said = desk.run("doctor", "--json", env=env)
+    return said.code, {each["check"]: each for each in said.json["checks"]}
+
+
+def test_a_fresh_project_is_well(desk: Desk) -> None:
+    code, checks = _checks(desk)
+    assert code == 0
+    well = {"project", "journal", "index", "clock", "token", "keys", "git", "disk"}
+    assert {name for name, each in checks.items() if each["state"] == "ok"} - {"hook"} == well
+    for client in CLIENTS:
+        assert (checks[client]["state"], checks[client]["next"]) == ("note", f"stig install {client}")
+    assert "answers in" in checks["hook"]["found"]
+    shown = desk.ok("doctor").out
+    assert "stig up shows the page." in shown
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, client: str) -> None:
+    desk.ok("install", client)
+    assert _checks(desk)[1][client]["found"] == "installed (project)"
+    desk.ok("install", client, "--uvx", "--user")
+    assert _checks(desk)[1][client]["found"] == "installed (project, home)"
+    (skill,) = desk.path.glob(".*/skills/less/SKILL.md")
+    skill.write_text("stigmergy, shortened")
+    code, checks = _checks(desk)
+    assert (code, checks[client]["state"], checks[client]["next"]) == (1, "broken", f"stig install {client}")
+    desk.ok("install", client)
+    assert _checks(desk)[0] == 0
+
+
+def test_what_is_broken_is_named(desk: Desk) -> None:
+    (key,) = (desk.home / ".local/state/stigmergy").glob("*/token.key")
+    key.chmod(0o644)
+    (desk.path / ".mcp.json").write_text("{")
+    code, checks = _checks(desk, STIGMERGY_TOKEN="stig1.not.one")
+    assert code == 1
+    broken = {name for name, each in checks.items() if each["state"] == "broken"}
+    assert broken == {"keys", "token", "claude-code"}
+    assert checks["keys"]["next"].startswith("chmod ")
+    assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
+
+
+def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:
+    journal = desk.path / ".catalog" / "memory.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0] + lines[1].replace(b"first run", b"other run") + b"".join(lines[2:]))
+    code, checks = _checks(desk)
+    assert (code, checks["journal"]["state"]) == (1, "broken")
+    assert "stig recover" in checks["journal"]["next"]
+
+
+def test_without_a_project_the_rest_is_still_looked_at(bare_desk: Desk) -> None:
+    code, checks = _checks(bare_desk)
+    assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "stig init makes one.")
+    assert "claude-code" in checks
+
+
+def test_a_gateway_elsewhere_is_asked(desk: Desk) -> None:
+    code, checks = _checks(desk, STIGMERGY_URL="http://127.0.0.1:9", STIGMERGY_TOKEN="x")
+    assert code == 1
+    assert "UNREACHABLE" in checks["gateway"]["found"]

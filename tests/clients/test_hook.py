@@ -1,0 +1,326 @@
+"""`stig hook` as clients call it: recorded events in, the smallest answer both of them take out."""  # BX-05
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy.app import init_project
+from stigmergy.core import estimate_tokens
+from stigmergy.edges.client import Bus
+from stigmergy.edges.clients.events import read_event
+from stigmergy.edges.clients.hook import answer
+from stigmergy.evidence.pointers import Pointer
+from stigmergy.operations import Gateway
+from stigmergy.settings import Settings
+from tests.cli.stig import STIG, Desk
+from tests.clients.told import PAYLOADS, payload
+from tests.http.served import serving
+from tests.projects import Repository
+
+LONG = "The refund is sent again whenever the bank does not answer in time, as far as I can see. " * 60
+CODE = "def refund(order):\n    if order.paid:\n        raise ValueError(order)\n    return bank.send(order)\n"
+SECRET = "AKIA" + "Q3EGRVVQ7Y2PXH4M"
+BOTH = pytest.mark.parametrize("client", ["claude-code", "codex"])
+ALLOWED = {
+    "SessionStart": {"hookSpecificOutput"},
+    "SubagentStart": {"hookSpecificOutput"},
+    "PreToolUse": {"hookSpecificOutput"},
+    "UserPromptSubmit": {"hookSpecificOutput"},
+    "SubagentStop": {"decision", "reason"},
+    "Stop": set(),
+}
+"""What both clients take in answer to an event; Codex refuses any other member."""
+
+
+class Hook:
+    """A client's hooks in one folder."""
+
+    def __init__(self, client: str, folder: Path, settings: Settings) -> None:
+        self.client, self.folder, self.settings = client, folder, settings
+
+    def __call__(self, event: str, **more: Any) -> dict[str, Any]:
+        told = read_event(payload(self.client, event, self.folder, **more))
+        assert told is not None
+        said = answer(told, self.settings, Path("/"))
+        assert set(said) <= ALLOWED.get(event, set()), said
+        return said
+
+    def context(self, event: str, **more: Any) -> str:
+        said = self(event, **more)["hookSpecificOutput"]
+        assert set(said) == {"hookEventName", "additionalContext"}
+        assert said["hookEventName"] == event
+        assert estimate_tokens(said["additionalContext"]) <= 2500
+        assert len(said["additionalContext"]) <= 10_000
+        return str(said["additionalContext"])
+
+    def handle(self, event: str, **more: Any) -> str:
+        return self.context(event, **more).partition("Your handle is ")[2].partition(";")[0]
+
+
+@pytest.fixture
+def hook(gateway: Gateway, repository: Repository, settings: Settings) -> Callable[[str], Hook]:
+    return lambda client: Hook(client, repository.path, settings)
+
+
+@pytest.fixture
+def bus(gateway: Gateway, repository: Repository, settings: Settings) -> Iterator[Bus]:
+    with Bus.open(repository.path, settings=settings) as bus:
+        yield bus
+
+
+@BOTH
+def test_a_session_has_a_run_its_agent_a_handle_and_both_the_brief(
+    hook: Callable[[str], Hook], bus: Bus, client: str
+) -> None:
+    bus.put_engram("Refunds over 500 need a second approval.", at=["src/parser.py:3-4"], kind="constraint")
+    before = bus.list_agents().run_id
+    told = hook(client).context("SessionStart")
+    assert "Refunds over 500 need a second approval." in told
+    assert "role there is architect" in told
+    run, _, name = hook(client).handle("SessionStart", source="resume").partition("/")
+    agents = bus.list_agents()
+    assert (agents.run_id, [row.agent_id for row in agents.agents]) == (run, [name])
+    assert run != before
+
+
+@BOTH
+def test_a_child_is_registered_below_its_parent_and_can_speak(
+    hook: Callable[[str], Hook], bus: Bus, client: str
+) -> None:
+    main = hook(client).handle("SessionStart")
+    handle = hook(client).handle("SubagentStart")
+    assert hook(client).handle("SubagentStart") == handle, "one that is resumed is the same agent"
+    rows = {row.agent_id: row for row in bus.list_agents().agents}
+    child = rows[handle.partition("/")[2]]
+    assert (child.role, child.parent) == ("programmer", main.partition("/")[2])
+    engram = bus.speak_as(handle).put_engram("The parser is linear.", at=["src/parser.py:1"])
+    assert engram.provenance.created_by == handle
+    assert "The parser is linear." in hook(client).context("SubagentStart", agent_id="another")
+
+
+@BOTH
+def test_an_answer_within_its_budget_passes(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:
+    hook(client)("SubagentStart")
+    assert hook(client)("SubagentStop") == {}
+
+
+@BOTH
+@pytest.mark.parametrize(("text", "what"), [(LONG, "tokens"), (f"It is this:\n\n{CODE}", "characters of code")])
+def test_an_answer_over_its_budget_comes_back_once_with_a_form(
+    hook: Callable[[str], Hook], bus: Bus, client: str, text: str, what: str
+) -> None:
+    handle = hook(client).handle("SubagentStart")
+    said = hook(client)("SubagentStop", last_assistant_message=text)
+    assert said["decision"] == "block"
+    assert f"BUDGET_EXCEEDED: The message is larger than its budget: {what}" in said["reason"]
+    assert "TASK_STATUS" in said["reason"]
+    assert "refund" not in said["reason"], "nothing of what was refused goes round again"
+    resend = said["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
+    assert hook(client)("SubagentStop", last_assistant_message=resend, stop_hook_active=True) == {}
+    (mail,) = bus.speak_as(hook(client).handle("SessionStart")).inbox().mail
+    assert (mail.sender, mail.kind) == (handle.partition("/")[2], "message")
+    assert hook(client)("SubagentStop", last_assistant_message=text, stop_hook_active=True) == {}, "never twice"
+
+
+@BOTH
+def test_a_report_in_its_form_is_kept_and_a_bad_one_explained(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
+) -> None:
+    handle = hook(client).handle("SubagentStart")
+    ref = f"repo:src/parser.py#L1-L2@{repository.sha}"
+    text = f"""ROLE: programmer
+TASK_STATUS: done
+ENGRAMS:
+  - {{ kind: risk, claim: "The parser trusts its input.", pointers: ["{ref}"] }}
+OUTPUT: One risk.
+"""
+    assert hook(client)("SubagentStop", last_assistant_message=text) == {}
+    (found,) = bus.query_engrams("parser trusts").engrams
+    assert found.provenance.created_by == handle
+    for bad, code in (
+        (text.replace("TASK_STATUS: done\n", ""), "MESSAGE_SECTION_MISSING"),
+        (text.replace(repository.sha, "HEAD"), "POINTER_REVISION"),
+        (text.replace("parser.py", "nowhere.py"), "FILE_NOT_FOUND"),
+    ):
+        said = hook(client)("SubagentStop", last_assistant_message=bad)
+        assert said["decision"] == "block"
+        assert code in said["reason"]
+        assert hook(client)("SubagentStop", last_assistant_message=bad, stop_hook_active=True) == {}
+
+
+@BOTH
+def test_a_secret_goes_nowhere(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hook(client)("SubagentStart")
+    said = hook(client)("SubagentStop", last_assistant_message=f"The key is {SECRET}.")
+    assert said["decision"] == "block"
+    assert "SECRET_FOUND" in said["reason"]
+    for place in [json.dumps(said), *capfd.readouterr(), *_files(repository.path / ".catalog")]:
+        assert SECRET not in place
+
+
+def _files(folder: Path) -> list[str]:
+    return [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
+
+
+@BOTH
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "SubagentStop"])
+def test_a_boundary_closes_the_turn(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str, event: str
+) -> None:
+    main, child = hook(client).handle("SessionStart"), hook(client).handle("SubagentStart")
+    who = bus.speak_as(child if event == "SubagentStop" else main)
+    for line in (1, 2, 3):
+        who.deref_pointer(f"repo:src/parser.py#L{line}-L{line}@{repository.sha}")
+    assert "Left this turn: 0 repo" in who.brief().lines[-1]
+    assert hook(client)(event) == {}
+    assert "Left this turn: 3 repo" in who.brief().lines[-1]
+
+
+@BOTH
+def test_a_spawn_is_denied_once_the_teams_budget_is_gone(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
+) -> None:
+    child = hook(client).handle("SubagentStart")
+    assert hook(client)("PreToolUse") == {}
+    bus.apply_policy({"deref": {"tokens": 1200, "team_turns": 0}})
+    bus.speak_as(child).deref_pointer(f"repo:src/parser.py#L1-L9@{repository.sha}")
+    said = hook(client)("PreToolUse")["hookSpecificOutput"]
+    assert (said["hookEventName"], said["permissionDecision"]) == ("PreToolUse", "deny")
+    assert "budget is gone" in said["permissionDecisionReason"]
+    told = payload(client, "PreToolUse", repository.path, tool_name="Bash")
+    assert read_event(told) is None, "other tools are no business of ours"
+
+
+@BOTH
+def test_requests_that_wait_are_told_with_the_next_prompt(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
+) -> None:
+    child = hook(client).handle("SubagentStart")
+    ref = f"repo:src/parser.py#L1-L30@{repository.sha}"
+    asked = bus.speak_as(child).request_deref(ref, reason="To see the whole.", max_tokens=500)
+    told = hook(client).context("UserPromptSubmit")
+    assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in told
+
+
+@BOTH
+def test_two_sessions_at_once_do_not_mix(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
+) -> None:
+    one, two = hook(client), hook(client)
+    first = one.handle("SubagentStart", session_id="one")
+    second = two.handle("SubagentStart", session_id="two")
+    assert first.partition("/")[0] != second.partition("/")[0]
+    bus.speak_as(first).put_engram("Only the first run knows this.", at=["src/parser.py:1"], scope="run")
+    assert "Only the first" not in two.context("SubagentStart", session_id="two", agent_id="b")
+    assert "Only the first" in one.context("SubagentStart", session_id="one", agent_id="b")
+    for line in (1, 2, 3):
+        bus.speak_as(second).deref_pointer(f"repo:src/parser.py#L{line}-L{line}@{repository.sha}")
+    one("SubagentStop", session_id="one")
+    assert "Left this turn: 0 repo" in bus.speak_as(second).brief().lines[-1]
+
+
+def test_a_brief_however_long_stays_within_what_clients_take(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository
+) -> None:
+    bus.apply_policy({"engrams_per_minute": 1000})
+    for number in range(60):
+        kind = ("constraint", "risk", "todo", "fact")[number % 4]
+        claim = f"Rule {number} {'äöü ' * 60}".strip()
+        pointer = Pointer(type="sam", ref=f"sam:decision:{'x' * 200}-{number}@2026-01-01")
+        bus.put_engram(claim, pointers=[pointer], kind=kind)  # type: ignore[arg-type]
+    assert "Rule" in hook("claude-code").context("SubagentStart")
+
+
+def test_other_clients_report_their_boundaries(hook: Callable[[str], Hook], bus: Bus, repository: Repository) -> None:
+    main = hook("gemini").handle("SessionStart")
+    for event in ("BeforeAgent", "AfterAgent"):
+        bus.speak_as(main).deref_pointer(f"repo:src/parser.py#L1-L1@{repository.sha}")
+        assert hook("gemini")(event) == {}
+        assert "Left this turn: 3 repo" in bus.speak_as(main).brief().lines[-1]
+    assert hook("cursor")("stop") == {}
+    assert bus.list_agents().agents[0].agent_id.startswith("main-")
+
+
+def test_where_there_is_no_project_a_hook_says_nothing(tmp_path: Path, settings: Settings) -> None:
+    hook = Hook("claude-code", tmp_path, settings)
+    for event in ALLOWED:
+        assert hook(event) == {}
+
+
+def test_trouble_lets_a_stop_through_and_no_spawn(
+    repository: Repository, settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    init_project(repository.path, settings)
+    journal = repository.path / ".catalog" / "memory.jsonl"
+    journal.write_bytes(b"not a journal\n" + journal.read_bytes())
+    hook = Hook("claude-code", repository.path, settings)
+    for event in ("SessionStart", "SubagentStart", "SubagentStop", "Stop", "UserPromptSubmit"):
+        assert hook(event) == {}
+    said = hook("PreToolUse")["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+    assert "stig hook: " in capfd.readouterr().err
+
+
+def test_through_a_gateway_the_bearer_of_the_token_leads(gateway: Gateway, repository: Repository, bus: Bus) -> None:
+    lead = bus.add_agent("lead", role="architect")
+    with serving(gateway, repository) as served:
+        settings = Settings.from_environment(
+            {"HOME": "/nowhere", "STIGMERGY_URL": f"http://127.0.0.1:{served.port}", "STIGMERGY_TOKEN": lead.token}
+        )
+        hook = Hook("codex", Path("/nowhere"), settings)
+        handle = hook.handle("SubagentStart")
+        assert hook("SubagentStop", last_assistant_message=LONG)["decision"] == "block"
+        assert "architect" in hook.context("SessionStart")
+    rows = {row.agent_id: row.parent for row in bus.list_agents().agents}
+    assert rows == {"lead": None, handle.partition("/")[2]: "lead"}
+    hook = Hook("codex", Path("/nowhere"), settings)
+    assert hook("SubagentStop", last_assistant_message=LONG) == {}, "nobody answers any more"
+    assert hook("PreToolUse")["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    "recorded", sorted(PAYLOADS.rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk, recorded: Path) -> None:
+    said = desk.process("hook", given=payload(recorded.parent.name, recorded.stem, desk.path))
+    assert (said.code, said.err) == (0, "")
+    assert isinstance(said.json, dict)
+
+
+@pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"cwd": 1}', b"\xff"])
+def test_what_is_no_event_is_told_without_a_verdict(desk: Desk, given: bytes) -> None:
+    said = desk.process("hook", given=given)
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("stig hook: ")
+    assert said.err.count("\n") == 1
+
+
+def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
+    names = [f"agent-{number}" for number in range(6)]
+    started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in names]
+    for process, name in zip(started, names, strict=True):
+        assert process.stdin is not None
+        process.stdin.write(payload("claude-code", "SubagentStart", desk.path, agent_id=name))
+        process.stdin.close()
+    handles = set()
+    for process in started:
+        assert process.stdout is not None
+        with process.stdout as out:
+            handles.add(out.read().partition(b"Your handle is ")[2].partition(b";")[0].decode())
+        assert process.wait(60) == 0
+    rows = desk.ok("agent", "list", "--json").json
+    assert {f"{rows['run_id']}/{row['agent_id']}" for row in rows["agents"] if row.get("parent")} == handles
+    assert len(handles) == len(names)
+
+
+def test_what_a_client_invents_is_let_through(desk: Desk) -> None:
+    said = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
+    assert (said.code, said.json) == (0, {})

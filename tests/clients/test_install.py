@@ -1,0 +1,312 @@
+"""`stig install` and `stig uninstall` on what clients' files really look like."""  # BX-06
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp import Client, StdioServerParameters
+from stigmergy.edges.clients import jsonc
+from stigmergy.edges.clients.files import plan_install, write
+from stigmergy.edges.clients.skill import skill_files
+from stigmergy.edges.clients.wanted import CLIENTS, is_ours, setup_for
+from stigmergy.errors import ClientFileChanged
+from tests.cli.stig import STIG, Desk
+from tests.clients.told import RECORDED, payload
+from tests.projects import make_settings
+
+PLACES: dict[tuple[str, str], dict[str, str]] = {
+    ("claude-code", "project"): {".mcp.json": "mcp.json", ".claude/settings.json": "settings.json"},
+    ("claude-code", "user"): {".claude.json": "claude.json", ".claude/settings.json": "settings.json"},
+    ("codex", "project"): {".codex/config.toml": "config.toml", ".codex/hooks.json": "hooks.json"},
+    ("codex", "user"): {".codex/config.toml": "config.toml", ".codex/hooks.json": "hooks.json"},
+    ("cursor", "project"): {".cursor/mcp.json": "mcp.json", ".cursor/hooks.json": "hooks.json"},
+    ("cursor", "user"): {".cursor/mcp.json": "mcp.json", ".cursor/hooks.json": "hooks.json"},
+    ("vscode", "project"): {".vscode/mcp.json": "mcp.json"},
+    ("vscode", "user"): {".config/Code/User/mcp.json": "mcp.json"},
+    ("gemini", "project"): {".gemini/settings.json": "settings.json"},
+    ("gemini", "user"): {".gemini/settings.json": "settings.json"},
+}
+SKILLS = {
+    "claude-code": (".claude/skills/less", ".claude/skills/less"),
+    "codex": (".agents/skills/less", ".agents/skills/less"),
+    "cursor": (".cursor/skills/less", ".cursor/skills/less"),
+    "vscode": (".github/skills/less", ".copilot/skills/less"),
+    "gemini": (".gemini/skills/less", ".gemini/skills/less"),
+}
+"""Where a client looks for skills: in a project, and in the home folder."""
+SERVERS = {"claude-code": "mcpServers", "codex": "mcp_servers", "cursor": "mcpServers", "vscode": "servers"}
+EVERYWHERE = pytest.mark.parametrize(("client", "scope"), list(PLACES))
+
+
+class Place:
+    """One client's files at a desk."""
+
+    def __init__(self, desk: Desk, client: str, scope: str) -> None:
+        self.desk, self.client, self.scope = desk, client, scope
+        self.root = desk.home if scope == "user" else desk.path
+        self.root.mkdir(exist_ok=True)
+        self.files = {self.root / place: RECORDED / client / name for place, name in PLACES[client, scope].items()}
+
+    def fill(self) -> None:
+        for path, recorded in self.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(recorded, path)
+            path.chmod(0o640)
+
+    def run(self, command: str, *more: str) -> Any:
+        return self.desk.run(command, self.client, *(["--user"] if self.scope == "user" else []), *more)
+
+    def tree(self) -> dict[str, tuple[int, bytes]]:
+        """Everything below the root but what Stigmergy keeps for itself."""
+        return {
+            str(path.relative_to(self.root)): (
+                stat.S_IMODE(path.stat().st_mode),
+                path.read_bytes() if path.is_file() else b"",
+            )
+            for path in self.root.rglob("*")
+            if not {".git", ".catalog", ".local"} & set(path.relative_to(self.root).parts)
+        }
+
+    def servers(self) -> dict[str, Any]:
+        path = next(iter(self.files))
+        held = _read(path)
+        servers: dict[str, Any] = held[SERVERS.get(self.client, "mcpServers")]
+        return servers
+
+
+def _read(path: Path) -> Any:
+    text = path.read_bytes().decode()
+    if path.suffix == ".toml":
+        return tomllib.loads(text)
+    node = jsonc.read(text)
+    assert node is not None
+    return node.value
+
+
+def _without_ours(value: Any) -> Any:
+    if isinstance(value, dict):
+        inner = {name: _without_ours(each) for name, each in value.items() if not is_ours(each)}
+        return {name: each for name, each in inner.items() if each not in ({}, [])}
+    if isinstance(value, list):
+        return [_without_ours(each) for each in value if not is_ours(each)]
+    return value
+
+
+@EVERYWHERE
+def test_a_recorded_file_gets_our_entries_and_is_given_back_to_the_byte(desk: Desk, client: str, scope: str) -> None:
+    place = Place(desk, client, scope)
+    place.fill()
+    before = place.tree()
+    assert place.run("install").code == 0
+    server = place.servers()["stigmergy"]
+    assert (server["command"], server["args"][0]) == (STIG, "mcp")
+    for path, recorded in place.files.items():
+        assert _without_ours(_read(path)) == _without_ours(_read(recorded))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    again = place.run("install")
+    assert (again.code, again.out) == (0, "Nothing to change: everything is as it should be.\n")
+    assert place.run("uninstall").code == 0
+    assert place.tree() == before
+    assert list((desk.home / ".local/state/stigmergy/clients").iterdir()) == []
+
+
+@EVERYWHERE
+def test_files_and_folders_that_were_not_there_are_gone_again(desk: Desk, client: str, scope: str) -> None:
+    place = Place(desk, client, scope)
+    before = place.tree()
+    place.run("install")
+    skill = place.root / SKILLS[client][scope == "user"]
+    assert {name: (skill / name).read_bytes() for name in skill_files()} == skill_files()
+    for path in place.files:
+        assert path.read_bytes().endswith(b"\n")
+    place.run("uninstall")
+    assert place.tree() == before
+
+
+@EVERYWHERE
+def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str) -> None:
+    place = Place(desk, client, scope)
+    place.fill()
+    before = place.tree()
+    said = place.run("install", "--dry-run")
+    assert said.code == 0
+    for path in place.files:
+        assert f"--- {path}" in said.out
+        assert f"+++ {path}" in said.out
+    assert STIG in said.out
+    assert place.tree() == before
+    shown = json.loads(place.run("install", "--dry-run", "--json").out)
+    assert {row["action"] for row in shown["files"]} == {"changed", "created"}
+    assert place.tree() == before
+
+
+@EVERYWHERE
+def test_what_somebody_changed_meanwhile_stays(desk: Desk, client: str, scope: str) -> None:
+    place = Place(desk, client, scope)
+    place.fill()
+    place.run("install")
+    for path in place.files:
+        text = path.read_bytes().decode()
+        text = text.replace("example.invalid", "example.org").replace("npx", "bunx").replace("audit.sh", "review.sh")
+        path.write_bytes((text + ("# mine\n" if path.suffix == ".toml" else "// mine\n")).encode())
+    place.run("uninstall")
+    for path, recorded in place.files.items():
+        text = recorded.read_bytes().decode()
+        text = text.replace("example.invalid", "example.org").replace("npx", "bunx").replace("audit.sh", "review.sh")
+        assert path.read_bytes().decode() == text + ("# mine\n" if path.suffix == ".toml" else "// mine\n")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_another_command_takes_the_place_of_the_one_before(desk: Desk, client: str) -> None:
+    place = Place(desk, client, "project")
+    place.fill()
+    before = place.tree()
+    place.run("install", "--uvx")
+    server = place.servers()["stigmergy"]
+    assert (server["command"], server["args"][:2]) == ("uvx", ["stigmergy", "mcp"])
+    first = {path: path.read_bytes() for path in place.files}
+    place.run("install")
+    assert place.servers()["stigmergy"]["command"] == STIG
+    place.run("install", "--uvx")
+    assert {path: path.read_bytes() for path in place.files} == first
+    place.run("uninstall")
+    assert place.tree() == before
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_broken_file_and_nothing_is_touched(desk: Desk, client: str) -> None:
+    place = Place(desk, client, "project")
+    place.fill()
+    path = list(place.files)[-1]
+    for content, line in (
+        (b'{\n  "a": 1\n  "b": 2\n}' if path.suffix == ".json" else b"a = 1\nb = \n", 3),
+        (b'{"a": \xff}', None),
+        (b"[1]" if path.suffix == ".json" else b"[", 1),
+    ):
+        path.write_bytes(content)
+        before = place.tree()
+        for command in ("install", "uninstall"):
+            problem = place.run(command, "--json").problem
+            assert problem["code"] == "CLIENT_FILE_BROKEN"
+            assert (problem["field"], problem.get("line")) == (path.name, line)
+            assert place.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"mcpServers": []}', "'mcpServers' is not an object"),
+        ('{"hooks": {"SessionStart": {}}}', "'hooks.SessionStart' is not a list"),
+        ('{"hooks": 1}', "'hooks' is not an object"),
+    ],
+)
+def test_what_has_another_shape_is_left_alone(desk: Desk, text: str, what: str) -> None:
+    path = desk.path / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    problem = desk.run("install", "gemini", "--json").problem
+    assert problem["code"] == "CLIENT_FILE_BROKEN"
+    assert what in problem["detail"]
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_of_our_name_that_is_not_ours_is_not_replaced(desk: Desk, client: str) -> None:
+    place = Place(desk, client, "project")
+    path = next(iter(place.files))
+    path.parent.mkdir(exist_ok=True)
+    other = {"command": "ants", "args": ["walk"]}
+    servers = SERVERS.get(client, "mcpServers")
+    text = json.dumps({servers: {"stigmergy": other}})
+    path.write_text('[mcp_servers.stigmergy]\ncommand = "ants"\n' if path.suffix == ".toml" else text)
+    before = place.tree()
+    problem = place.run("install", "--json").problem
+    assert (problem["code"], problem["field"]) == ("CLIENT_ENTRY_TAKEN", f"{servers}.stigmergy")
+    assert place.run("uninstall").code == 0
+    assert place.tree() == before
+
+
+def test_a_file_we_made_keeps_what_others_need_of_it(desk: Desk) -> None:
+    desk.ok("install", "cursor")
+    path = desk.path / ".cursor" / "hooks.json"
+    held = json.loads(path.read_text())
+    held["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
+    path.write_text(json.dumps(held, indent=4))
+    desk.ok("uninstall", "cursor")
+    assert json.loads(path.read_text()) == {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
+    assert [each.name for each in path.parent.iterdir()] == ["hooks.json"]
+    held = json.loads(path.read_text())
+    desk.ok("install", "cursor")
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    desk.ok("uninstall", "cursor")
+    assert json.loads(path.read_text()) == held
+
+
+def test_a_file_that_was_written_meanwhile_is_left_alone(desk: Desk) -> None:
+    (desk.path / ".mcp.json").write_text("{}")
+    change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["stig"]).files[0], None)
+    (desk.path / ".mcp.json").write_text('{"newer": true}')
+    with pytest.raises(ClientFileChanged):
+        write(change)
+    assert (desk.path / ".mcp.json").read_text() == '{"newer": true}'
+
+
+def test_a_link_stays_a_link_and_a_skill_somebody_changed_stays(desk: Desk) -> None:
+    real = desk.home / "dotfiles" / "settings.json"
+    real.parent.mkdir(parents=True)
+    shutil.copy(RECORDED / "claude-code" / "settings.json", real)
+    link = desk.home / ".claude" / "settings.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    desk.ok("install", "claude-code", "--user")
+    assert link.is_symlink()
+    assert "SubagentStop" in real.read_text()
+    skill = desk.home / ".claude" / "skills" / "less" / "SKILL.md"
+    skill.write_text(skill.read_text() + "\nOur own addition.\n")
+    desk.ok("uninstall", "claude-code", "--user")
+    assert link.is_symlink()
+    assert real.read_bytes() == (RECORDED / "claude-code" / "settings.json").read_bytes()
+    assert [path.name for path in skill.parent.iterdir()] == ["SKILL.md"]
+    skill.write_text("---\nname: less\n---\nHow to use the pager.\n")
+    assert desk.run("install", "claude-code", "--user", "--json").problem["code"] == "CLIENT_ENTRY_TAKEN"
+
+
+def test_a_linked_checkout_has_files_of_its_own(desk: Desk, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=desk.path, check=True, capture_output=True)
+    (linked / "src").mkdir(exist_ok=True)
+    desk.ok("install", "claude-code", at=linked / "src")
+    assert (linked / ".mcp.json").exists()
+    assert not (desk.path / ".mcp.json").exists()
+
+
+def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
+    desk.ok("install", "claude-code")
+    bare = {"HOME": str(desk.home), "PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    server = json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["stigmergy"]
+
+    async def talk() -> None:
+        command = StdioServerParameters(
+            command=server["command"], args=[*server["args"], "--project", str(desk.path)], env=bare
+        )
+        async with Client(command) as client:
+            with anyio.fail_after(30):
+                assert "less_query_engrams" in {tool.name for tool in (await client.list_tools()).tools}
+
+    anyio.run(talk)
+    settings = json.loads((desk.path / ".claude" / "settings.json").read_text())
+    (group,) = settings["hooks"]["SubagentStart"]
+    told = payload("claude-code", "SubagentStart", desk.path)
+    done = subprocess.run(group["hooks"][0]["command"], shell=True, env=bare, input=told, capture_output=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "Shared Brief" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]

@@ -1,0 +1,212 @@
+"""The editor of JSON as people keep it: what it does not mean to change, it does not change."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stigmergy.edges.clients import jsonc
+from stigmergy.edges.clients.files import Note, plan_install, plan_uninstall, write
+from stigmergy.edges.clients.wanted import File, Wish
+
+SERVER = {"command": "/opt/stig", "args": ["mcp"]}
+HOOK = {"hooks": [{"type": "command", "command": "/opt/stig hook", "timeout": 5}]}
+WISHES = (
+    Wish(("mcpServers", "stigmergy"), SERVER),
+    Wish(("version",), 1),
+    Wish(("hooks", "Stop"), HOOK, item=True),
+    Wish(("hooks", "SubagentStop"), {**HOOK, "matcher": "*"}, item=True),
+)
+COMMENT = re.compile(r"// (?:changed|c|the end)|/\* [de]\s*\*/")
+
+_words = st.text('abcüß \\"/{}[],:\u2028', max_size=6)
+_scalars = (
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False) | _words
+)
+
+
+def _values(depth: int) -> st.SearchStrategy[Any]:
+    if not depth:
+        return _scalars
+    inner = _values(depth - 1)
+    return _scalars | st.lists(inner, max_size=3) | st.dictionaries(_words, inner, max_size=3)
+
+
+_servers = st.dictionaries(st.sampled_from(["other", "more", "ü"]), st.dictionaries(_words, _scalars), max_size=2)
+_groups = st.lists(st.fixed_dictionaries({"matcher": _words, "hooks": st.just([{"command": "ls"}])}), max_size=2)
+_hooks = st.dictionaries(st.sampled_from(["Stop", "SubagentStop", "PreToolUse"]), _groups, max_size=3)
+_roots = st.fixed_dictionaries(
+    {}, optional={"a": _values(2), "mcpServers": _servers, "z": _values(1), "hooks": _hooks, "version": st.just(2)}
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """A JSON object written down by somebody with habits of their own."""
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    unit = draw(st.sampled_from(["", "  ", "\t", "    "]))
+    trailing = draw(st.booleans())
+    noise = draw(st.booleans())
+    in_lines = draw(st.booleans())
+
+    def blank() -> str:
+        if not noise:
+            return ""
+        return draw(st.sampled_from(["", "", " ", newline, f" // c{newline}", "/* d */", f"{newline}/* e{newline} */"]))
+
+    def container(parts: list[str], opening: str, closing: str, indent: str) -> str:
+        if not parts:
+            return opening + blank() + closing
+        many = in_lines or draw(st.booleans())
+        start, end = (newline + indent + unit, newline + indent) if many else ("", "")
+        body = ",".join(blank() + start + part + blank() for part in parts)
+        return opening + body + ("," + blank() if trailing else "") + end + closing
+
+    def text(value: Any, indent: str) -> str:
+        if isinstance(value, dict):
+            parts = [
+                f"{json.dumps(key, ensure_ascii=draw(st.booleans()))}{blank()}:{blank()}{text(each, indent + unit)}"
+                for key, each in value.items()
+            ]
+            return container(parts, "{", "}", indent)
+        if isinstance(value, list):
+            return container([text(each, indent + unit) for each in value], "[", "]", indent)
+        return json.dumps(value, ensure_ascii=draw(st.booleans()))
+
+    bom = draw(st.sampled_from(["", "", "\ufeff"]))
+    return bom + blank() + text(draw(_roots), "") + blank() + draw(st.sampled_from(["", newline, newline * 2]))
+
+
+def _value(text: str) -> Any:
+    node = jsonc.read(text.removeprefix("\ufeff"))
+    assert node is not None
+    return node.value
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    return Path(tempfile.mkdtemp()) / "settings.json"
+
+
+def _installed(path: Path, text: str) -> tuple[File, str, Note]:
+    path.write_bytes(text.encode())
+    file = File(path, "json", WISHES)
+    change = plan_install(file, None)
+    write(change)
+    assert change.note is not None
+    return file, path.read_bytes().decode(), change.note
+
+
+def _uninstalled(file: File, note: Note | None) -> str:
+    write(plan_uninstall(file, note))
+    return file.path.read_bytes().decode()
+
+
+@settings(deadline=None)
+@given(documents())
+def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str) -> None:  # BX-06
+    file, after, note = _installed(path, text)
+    again = plan_install(file, note)
+    assert again.before == again.after, "a second time changes nothing"
+    assert COMMENT.findall(after) == COMMENT.findall(text)
+    assert _uninstalled(file, note) == text
+
+
+@settings(deadline=None)
+@given(documents())
+def test_everything_else_means_what_it_meant(path: Path, text: str) -> None:  # BX-06
+    before = _value(text)
+    _, after, _ = _installed(path, text)
+    now = _value(after)
+    assert now["mcpServers"].pop("stigmergy") == SERVER
+    for event, group in (("Stop", HOOK), ("SubagentStop", {**HOOK, "matcher": "*"})):
+        assert now["hooks"][event].pop() == group
+    assert now["version"] == before.get("version", 1)
+    for name, empty in (("mcpServers", {}), ("hooks", {}), ("version", None)):
+        if name not in before:
+            now.pop(name)
+        else:
+            assert type(before[name]) is type(now[name]) or empty is None
+    if "hooks" in now:
+        now["hooks"] = {event: groups for event, groups in now["hooks"].items() if groups or event in before["hooks"]}
+    assert now == before
+
+
+EDITS: list[Callable[[str], str]] = [
+    lambda text: text + "// the end\n",
+    lambda text: text.replace("// c", "// changed"),
+    lambda text: text.replace("/* d */", ""),
+    lambda text: text.replace("\r\n", "\n"),
+]
+
+
+@settings(deadline=None)
+@given(documents(), st.sampled_from(EDITS))
+def test_what_somebody_changed_meanwhile_stays_changed(path: Path, text: str, edit: Callable[[str], str]) -> None:
+    file, after, note = _installed(path, text)
+    assume(edit(after) != after)
+    path.write_bytes(edit(after).encode())
+    left = _uninstalled(file, note)
+    assert _value(left) == _value(text)
+    assert COMMENT.findall(left) == COMMENT.findall(edit(text))
+
+
+@settings(deadline=None)
+@given(documents())
+def test_members_added_around_ours_stay_where_they_are(path: Path, text: str) -> None:
+    file, after, note = _installed(path, text)
+    root = jsonc.read(after.removeprefix("\ufeff"))
+    assert root is not None
+    servers = root.member("mcpServers")
+    assert servers is not None
+    shift = len(after) - len(after.removeprefix("\ufeff"))
+    grown = after
+    for edit in jsonc.insert(after.removeprefix("\ufeff"), servers.value, "later", {"command": "x"}):
+        grown = edit._replace(at=edit.at + shift).apply(grown)
+    path.write_bytes(grown.encode())
+    left = _value(_uninstalled(file, note))
+    assert left.pop("mcpServers") == {**_value(text).get("mcpServers", {}), "later": {"command": "x"}}
+    assert left == {name: value for name, value in _value(text).items() if name != "mcpServers"}
+
+
+@settings(deadline=None)
+@given(documents())
+def test_without_a_note_our_entries_are_found_by_what_they_are(path: Path, text: str) -> None:
+    file, _, _ = _installed(path, text)
+    left = _value(_uninstalled(file, None))
+    before = _value(text)
+    assert left.pop("mcpServers") == before.pop("mcpServers", {})
+    hooks = {event: groups for event, groups in left.pop("hooks").items() if groups}
+    assert hooks == {event: groups for event, groups in before.pop("hooks", {}).items() if groups}
+    assert left.pop("version") == before.pop("version", 1)
+    assert left == before
+
+
+@settings(deadline=None)
+@given(st.text('{}[]",:/*\n\\ tf0-.eE', max_size=30))
+def test_it_reads_what_json_reads_and_raises_only_one_thing(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        expected = None
+    try:
+        node = jsonc.read(text)
+    except jsonc.Broken as problem:
+        place, node = problem.at, None
+    else:
+        place = 0
+    assert 0 <= place <= len(text)
+    assert expected is None or (node is not None and node.value == expected)
+
+
+def test_depth_is_bounded() -> None:
+    with pytest.raises(jsonc.Broken):
+        jsonc.read("[" * 5000)

@@ -1,0 +1,52 @@
+"""The plugin folders say what `stig install` writes, and are made, never edited."""  # BX-05
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stigmergy.edges.clients.generate import plugin_made
+from stigmergy.edges.clients.skill import skill_files
+from stigmergy.edges.clients.wanted import hook_groups
+from stigmergy.version import __version__
+
+ROOT = Path(__file__).parents[2]
+
+
+def _json(path: str) -> Any:
+    return json.loads((ROOT / path).read_text("utf-8"))
+
+
+def test_what_lies_in_the_checkout_is_what_is_made() -> None:
+    made = plugin_made()
+    for name, content in made.items():
+        assert (ROOT / name).read_bytes() == content, f"{name}: run src/stigmergy/edges/clients/generate.py"
+    lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
+    assert {name for name in lying if "__pycache__" not in name} == {
+        name for name in made if name.startswith("plugin/")
+    }
+
+
+def test_the_skill_in_the_plugin_is_the_skill() -> None:
+    prefix = "plugin/skills/less/"
+    copied = {name.removeprefix(prefix): content for name, content in plugin_made().items() if name.startswith(prefix)}
+    assert copied == skill_files()
+
+
+def test_the_market_leads_to_the_plugin() -> None:
+    market = _json(".claude-plugin/marketplace.json")
+    (entry,) = market["plugins"]
+    assert market["name"]
+    assert market["owner"]["name"]
+    folder = (ROOT / entry["source"]).resolve()
+    for kind in (".claude-plugin", ".codex-plugin"):
+        plugin = json.loads((folder / kind / "plugin.json").read_text("utf-8"))
+        assert (plugin["name"], plugin["version"]) == (entry["name"], __version__)
+    assert entry["version"] == __version__
+
+
+def test_hooks_and_server_are_those_of_install() -> None:
+    groups = hook_groups("uvx stigmergy hook")
+    assert _json("plugin/hooks/hooks.json") == {"hooks": {event: [group] for event, group in groups.items()}}
+    assert _json("plugin/.mcp.json")["mcpServers"]["stigmergy"] == {"command": "uvx", "args": ["stigmergy", "mcp"]}

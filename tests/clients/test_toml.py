@@ -1,0 +1,98 @@
+"""The editor of TOML: one table comes and goes, nothing else moves."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stigmergy.edges.clients import toml
+from stigmergy.edges.clients.files import plan_install, plan_uninstall, write
+from stigmergy.edges.clients.wanted import File, Wish
+
+SERVER = {"command": "/opt/a b/stig", "args": ["mcp", 'quote"d', "ü"]}
+WISH = Wish(("mcp_servers", "stigmergy"), {"command": "/opt/stig", "args": ["mcp"]})
+
+_TOP = ['model = "x"', "n = 1_000 # one", "a.b = [1,\n  2, # two\n]", "t = 1979-05-27T07:32:00Z", '"k y" = """\nx"""']
+_TABLES = [
+    "[tools]\n# nothing",
+    '[mcp_servers.other]\ncommand = "npx"',
+    "[mcp_servers.third.env]\nA = '1'",
+    "[[rows]]\nx = { y = 1 }",
+    "[[rows]]",
+    '[projects."/home/a"]\ntrust_level = "trusted"',
+]
+_INLINE = ["mcp_servers = { other = { command = 'x' } }", "mcp_servers.other.command = 'x'"]
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """A configuration somebody grew over the years."""
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    inline = draw(st.sampled_from(["", "", *_INLINE]))
+    tables = draw(st.lists(st.sampled_from(_TABLES), unique=True))
+    if inline:
+        tables = [table for table in tables if "mcp_servers" not in table]
+    parts = [*draw(st.lists(st.sampled_from(_TOP), unique=True)), *([inline] if inline else []), *tables]
+    blanks = st.sampled_from(["\n", "\n\n", "\n# a word\n", "\n   \n\n"])
+    text = "".join(part + draw(blanks) for part in parts)
+    if draw(st.booleans()):
+        text = text.rstrip("\n")
+    return draw(st.sampled_from(["", "# begin\n"])).replace("\n", newline) + text.replace("\n", newline)
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    return Path(tempfile.mkdtemp()) / "config.toml"
+
+
+@settings(deadline=None)
+@given(documents(), st.booleans())
+def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: bool) -> None:  # BX-06
+    path.write_bytes(text.encode())
+    file = File(path, "toml", (WISH,))
+    change = plan_install(file, None)
+    write(change)
+    now = tomllib.loads(path.read_bytes().decode())
+    assert now["mcp_servers"].pop("stigmergy") == WISH.value
+    if "mcp_servers" not in tomllib.loads(text):
+        assert now.pop("mcp_servers") == {}
+    assert now == tomllib.loads(text)
+    again = plan_install(file, change.note)
+    assert again.after == again.before
+    more = "\n[later]\nx = 1\n" if later else ""
+    path.write_bytes(path.read_bytes() + more.encode())
+    write(plan_uninstall(file, change.note))
+    left = path.read_bytes().decode()
+    assert change.note is not None
+    if change.note.edits[0].at == len(text):  # put at the end, as everywhere but between braces
+        assert left == text + more
+    assert tomllib.loads(left) == tomllib.loads(text + more)
+
+
+@settings(deadline=None)
+@given(documents())
+def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())
+    file = File(path, "toml", (WISH,))
+    write(plan_install(file, None))
+    write(plan_uninstall(file, None))
+    left = tomllib.loads(path.read_bytes().decode())
+    before = tomllib.loads(text)
+    left.setdefault("mcp_servers", {})
+    before.setdefault("mcp_servers", {})
+    assert left == before
+
+
+def test_values_are_written_so_that_they_are_read_the_same() -> None:
+    edit = toml.insert("", ("mcp_servers", "stigmergy"), SERVER)
+    assert tomllib.loads(edit.apply("")) == {"mcp_servers": {"stigmergy": SERVER}}
+
+
+def test_a_table_somebody_added_to_goes_with_what_it_holds() -> None:
+    text = '[a]\nx = 1\n\n[mcp_servers.stigmergy]\ncommand = "stig"\n[mcp_servers.stigmergy.env]\nA = "1"\n[z]\ny = 2\n'
+    assert toml.remove(text, ("mcp_servers", "stigmergy")) == "[a]\nx = 1\n[z]\ny = 2\n"

@@ -1,0 +1,185 @@
+"""`stig demo`: a minute with a team."""  # EB-24, EB-26, LESS 10 UC3
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy import Bus, Settings
+from stigmergy.edges.cli import demo as command
+from stigmergy.edges.demo import AGENTS, GOAL, Stage
+from tests.cli.stig import STIG, Desk
+from tests.cli.test_served import up
+
+
+def journal(desk: Desk) -> list[dict[str, Any]]:
+    """Every fact of the project."""
+    lines = (desk.path / ".catalog" / "memory.jsonl").read_bytes().splitlines()[1:]
+    return [fact for line in lines for fact in json.loads(line)["facts"]]
+
+
+def kinds(desk: Desk) -> list[str]:
+    """The tags of every fact."""
+    return [fact["fact"] for fact in journal(desk)]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file outside git's and our own folders."""
+    found = (path for path in folder.rglob("*") if path.is_file() and not {".git", ".catalog"} & set(path.parts))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_a_team_reviews_the_repository_here(desk: Desk) -> None:
+    desk.ok("init")
+    mine = desk.ok("stats", "--json").json["run_id"]
+    before = files(desk.path)
+    said = desk.ok("demo", "--json").json
+    assert (said["rejections"], said["contradictions"], said["engrams"]) == (1, 1, 7)
+    assert 0 < said["moved"] < said["pasting_lines"] < said["pasting_files"]
+    assert files(desk.path) == before
+    facts = journal(desk)
+    ours = [fact for fact in facts if fact.get("run") == said["run_id"]]
+    assert {fact["name"]: fact["role"] for fact in ours if fact["fact"] == "agent.added"} == AGENTS
+    told = [fact["fact"] for fact in ours]
+    for kind in ("message.rejected", "deref.requested", "grant.issued", "deref.answered", "brief.made"):
+        assert told.count(kind) >= 1, kind
+    assert told.count("broadcast.sent") == 2
+    resent = [fact for fact in ours if fact["fact"] == "message.accepted" and "resends" in fact]
+    assert [fact["agent"] for fact in resent] == ["ada"]
+    rejected = next(fact for fact in ours if fact["fact"] == "message.rejected")
+    assert rejected["rejection_id"] == resent[0]["resends"]
+    assert [fact["granted"] for fact in ours if fact["fact"] == "deref.proved" and fact.get("granted")] == [True]
+    assert desk.ok("verify", "--json").json["sound"]
+    assert desk.ok("stats", "--json").json["run_id"] == mine
+
+
+def test_what_is_said_stays_in_a_run_of_its_own(desk: Desk) -> None:
+    desk.ok("init")
+    run = desk.ok("demo", "--json").json["run_id"]
+    assert desk.ok("query", "--json").json["engrams"] == []
+    engrams = desk.ok("query", "--json", "--run", run, "--k", "20").json["engrams"]
+    assert len(engrams) == 7
+    assert {engram["scope"] for engram in engrams} == {"run"}
+    assert {engram["ttl"] for engram in engrams} == {"P1D"}
+    refused = desk.run("put", "Too late.", "--at", "README.md:1", "--run", run, "--json")
+    assert refused.problem["code"] == "RUN_ENDED"
+
+
+def test_every_pointer_leads_to_lines_of_the_repository(desk: Desk) -> None:
+    run = desk.ok("demo", "--json").json["run_id"]
+    with Bus.open(desk.path, settings=Settings.from_environment({"HOME": str(desk.home)}), run=run) as bus:
+        for engram in bus.query_engrams(k=20).engrams:
+            for pointer in engram.pointers:
+                assert bus.deref_pointer(pointer, max_tokens=2000).content_digest == pointer.digest
+        contradictions = [each for each in bus.query_engrams(k=20, kind="risk").engrams if len(each.pointers) > 1]
+    assert len(contradictions) == 1
+    claims = {ref.ref for ref in contradictions[0].pointers}
+    assert len(claims) == 2
+
+
+def test_it_can_be_done_again(desk: Desk) -> None:
+    first, second = (desk.ok("demo", "--json").json for _ in range(2))
+    assert first.pop("run_id") != second.pop("run_id")
+    assert first == second
+
+
+def test_it_reads_well_in_eighty_columns_and_without_colour(desk: Desk) -> None:
+    said = desk.ok("demo", env={"COLUMNS": "200"})
+    assert "\x1b" not in said.out
+    lines = said.out.splitlines()
+    body = lines[next(number for number, line in enumerate(lines) if line.startswith("The lead hands")) :]
+    upto = next(number for number, line in enumerate(body) if "in all" in line)
+    assert max(len(line.rstrip()) for line in body[:upto]) <= 80
+    for words in ("BUDGET_EXCEEDED", "DEREF_DENIED", "points at both", "reads the brief", "files pasted"):
+        assert words in said.out
+    assert "Made a project in" in said.out
+    assert "stig up" in lines[-2]
+
+
+def test_no_colour_is_honoured_on_a_terminal(desk: Desk) -> None:
+    desk.ok("init")
+    script = ["script", "-qec", f"{STIG} demo --pace 0", "/dev/null"]
+    bare = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    for extra, coloured in ((dict[str, str](), True), ({"NO_COLOR": "1"}, False)):
+        environment = bare | {"TERM": "xterm-256color"} | extra
+        done = subprocess.run(script, cwd=desk.path, env=environment, capture_output=True, timeout=60)
+        assert done.returncode == 0
+        assert (b"\x1b[31m" in done.stdout) is coloured
+
+
+@pytest.mark.parametrize("there", ["no repository", "nothing committed", "nothing to review"])
+def test_a_small_repository_is_made_where_there_is_none_to_review(desk: Desk, tmp_path: Path, there: str) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    if there != "no repository":
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    if there == "nothing to review":
+        (folder / "notes.md").write_text("# Notes\n")
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+        subprocess.run(["git", *who, "commit", "-qm", "x"], cwd=folder, check=True)
+    said = desk.ok("demo", at=folder)
+    assert "a small one is made" in said.out
+    assert "The repository is a small post office in" in said.out
+    assert not (folder / ".catalog").exists()
+    assert "cd " in said.out.splitlines()[-2]
+
+
+def test_fresh_leaves_the_repository_here_alone(desk: Desk) -> None:
+    desk.ok("demo", "--fresh")
+    assert not (desk.path / ".catalog").exists()
+
+
+def test_the_page_is_linked_to_while_it_is_served(desk: Desk) -> None:
+    desk.ok("init")
+    with up(desk) as served:
+        said = desk.ok("demo").out
+    links = [line for line in said.splitlines() if f"{served['url']}/?run=" in line]
+    assert len(links) == 2
+    assert all("#code=" in link for link in links)
+    assert f"{served['url']}/?run=" not in desk.ok("demo").out
+
+
+def test_a_play_that_is_interrupted_leaves_the_run_before_it_current(desk: Desk) -> None:
+    desk.ok("init")
+    mine = desk.ok("stats", "--json").json["run_id"]
+    with subprocess.Popen(
+        [STIG, "demo", "--pace", "30"], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as playing:
+        deadline = time.monotonic() + 60
+        while "broadcast.sent" not in kinds(desk) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        playing.send_signal(signal.SIGINT)
+        playing.communicate(timeout=60)
+    assert playing.returncode != 0
+    assert desk.ok("stats", "--json").json["run_id"] == mine
+
+
+def test_steps_are_paced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    defaults: dict[str, Any] = dict(Stage.__init__.__kwdefaults__ or {})
+    monkeypatch.setattr(Stage.__init__, "__kwdefaults__", defaults | {"sleep": slept.append})
+    desk.ok("demo", "--pace", "2")
+    assert set(slept) == {2.0}
+    assert 30 <= len(slept) * command.PACE <= 75, "about a minute on a terminal"
+    slept.clear()
+    desk.ok("demo")
+    assert slept == []
+
+
+def test_a_gateway_elsewhere_is_not_what_it_is_for(desk: Desk) -> None:
+    said = desk.run("demo", env={"STIGMERGY_URL": "http://127.0.0.1:1"})
+    assert said.code == 2
+    assert "STIGMERGY_URL" in said.err
+
+
+def test_the_run_says_what_it_is(desk: Desk) -> None:
+    run = desk.ok("demo", "--json").json["run_id"]
+    assert desk.ok("agent", "list", "--run", run, "--json").json["goal"] == GOAL

@@ -1,0 +1,98 @@
+"""What a reviewer would point at, chosen by rule."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.edges.cli.demo import survey_of
+from stigmergy.edges.demo import survey
+from stigmergy.edges.demo.fresh import FILES
+
+LONG = "def long(values):\n" + "".join(f"    if values[{n}]:\n        print({n})\n" for n in range(6))
+
+GO = """\
+package main
+
+func Handle(w Writer, r Reader) error {
+	if r == nil {
+		return nil
+	}
+	for {
+		if done {
+			break
+		}
+	}
+	return nil
+}
+"""
+
+
+def test_the_post_office_has_one_of_each() -> None:
+    found = survey(FILES)
+    assert found is not None
+    assert (found.block.name, str(found.block.place)) == ("take_in", "post/office.py:67-96")
+    assert found.caught.kind == "risk"
+    assert found.caught.place.path == "post/office.py"
+    assert (found.left_open.kind, found.left_open.place.path) == ("todo", "post/routes.py")
+    assert (found.untested.kind, found.untested.place.path) == ("test", "post/office.py")
+
+
+def test_other_languages_have_functions_too() -> None:
+    found = survey({"main.go": GO})
+    assert found is not None
+    assert (found.block.name, found.block.place.first, found.block.place.last) == ("Handle", 3, 13)
+    assert (found.block.branches, found.block.branching.first, found.block.branching.last) == (3, 4, 8)
+
+
+def test_who_hands_an_error_on_does_not_swallow_it() -> None:
+    kept = LONG + "    try:\n        go()\n    except Exception:\n        undo()\n        raise\n"
+    found = survey({"a.py": kept})
+    assert found is not None
+    assert found.caught.kind == "fact"
+    swallowed = LONG + "    try:\n        go()\n    except Exception:\n        pass\n"
+    found = survey({"a.py": swallowed})
+    assert found is not None
+    assert found.caught.kind == "risk"
+
+
+def test_what_is_not_there_is_not_claimed() -> None:
+    found = survey({"a.py": LONG})
+    assert found is not None
+    assert "longest" in found.left_open.claim
+    assert "largest" in found.untested.claim
+    assert survey({}) is survey({"a.py": "x = 1\n"}) is survey({"notes.md": LONG}) is None
+
+
+def test_what_others_wrote_and_odd_paths_are_passed_over() -> None:
+    for path in ("node_modules/a.js", "vendor/a.py", "a b.py", "src/ä.py", ".hidden/a.py", "x.min.js"):
+        assert survey({path: LONG}) is None, path
+
+
+def test_a_function_that_holds_a_secret_is_not_quoted() -> None:
+    key = "AKIA" + "Z7Q4M2X9B6W8N3R5"
+    secret = LONG.replace("    if values[0]:", f'    key = "{key}"\n    if values[0]:')
+    assert survey_of({"a.py": secret}) is None
+    found = survey_of({"a.py": secret, "b.py": LONG})
+    assert found is not None
+    assert found.block.place.path == "b.py"
+
+
+names = st.sampled_from(["a.py", "src/b.py", "tests/test_b.py", "c.js", "d.md"])
+lines = st.lists(
+    st.sampled_from(
+        ["def f(x):", "    if x:", "        y()", "    except Exception:", "# TODO", "", "}", "function g() {", "x"]
+    )
+    | st.text(st.characters(codec="utf-8"), max_size=12),
+    max_size=40,
+)
+
+
+@given(st.dictionaries(names, lines.map("\n".join), max_size=4))
+def test_every_place_lies_inside_its_file_and_the_answer_is_always_the_same(files: dict[str, str]) -> None:
+    found = survey(files)
+    assert found == survey(dict(reversed(files.items())))
+    if found is not None:
+        for place in found.places:
+            assert 1 <= place.first <= place.last <= len(files[place.path].splitlines())
+        assert found.block.place != found.block.branching

@@ -1,0 +1,186 @@
+"""What agents write is data: nothing of it runs, whatever it looks like; and nobody else drives the page."""  # EB-27
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+import stigmergy
+from stigmergy.edges.dashboard import static_files
+from stigmergy.edges.dashboard.highlight import numbered
+from stigmergy.edges.dashboard.words import as_json, outward, place
+from tests.http.served import Served, serving
+from tests.page.conftest import Visit
+from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
+
+SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
+BREAKOUT = "</script></textarea></title>\"'><svg onload=\"document.title='owned'\">{{ 7 * 7 }}"
+STATIC = Path(stigmergy.__file__).parent / "edges/dashboard/static"
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A project full of malice."""
+    folder = tmp_path_factory.mktemp("hostile")
+    repository = make_repository(folder / "repository")
+    name = "src/<script>alert(1)<.py"
+    sha = commit_files(repository.path, {name: f'x = "{SCRIPT}"\n# </pre></script>{SCRIPT}\r stray\n' * 3})
+    gateway = make_gateway(repository.path, make_settings(folder / "home"))
+    with serving(gateway, Repository(repository.path, sha)) as bus:
+        bus.call("POST", "/run", {"goal": f"Goal {BREAKOUT}"})
+        bus.token = bus.sign()
+        bus.add("coder")
+        token = bus.call("POST", "/agent/coder/token", {}).json["token"]
+        at = [f"{name}:1-2"]
+        for kind in ("constraint", "risk", "decision", "fact"):
+            answer = bus.put(f"{kind}: {SCRIPT} {BREAKOUT}", kind=kind, at=at, tags=["<b>", "x"], token=token)
+            assert answer.status == 200, answer.body
+        bus.put("\u202egnp.exe right to left\u2066", at=at, kind="todo")
+        ref = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["pointers"][0]["ref"]
+        asked = {"pointer": ref, "reason": SCRIPT, "intended_use": BREAKOUT}
+        assert bus.call("POST", "/pointer/request", asked, token=token).status == 200
+        bus.call("GET", "/brief?role=architect")
+        yield bus
+    gateway.close()
+
+
+PATHS = (
+    "/",
+    "/page/brief?for=architect",
+    "/page/brief?for=architect&since=1",
+    "/page/budgets",
+    "/page/requests",
+    "/page/figures",
+    "/?pointer=javascript:alert(1)",
+    "/?pointer=%22%3E%3Cscript%3Edocument.title='owned'%3C/script%3E",
+    "/?q=%3Cscript%3E%22%27onfocus=alert(1)%20autofocus",
+)
+
+
+def test_nothing_an_agent_wrote_runs(visit: Visit, bus: Served) -> None:
+    rows = bus.call("GET", "/feed").json["rows"]
+    paths = [*PATHS, *(f"/?engram={row['engram']['id']}" for row in rows)]
+    for path in paths:
+        page = visit.open(path)
+        page.wait_for_load_state()
+        assert page.title() != "owned", path
+        assert page.locator("body script, svg, [onerror], [onload], [onfocus], img[src=x]").count() == 0, path
+        for link in page.eval_on_selector_all("a", "links => links.map((link) => link.protocol)"):
+            assert link in ("http:", "https:", "vscode:"), path
+    assert len(visit.page.context.pages) == 1
+
+
+def test_the_lines_of_a_hostile_file_are_shown_as_they_are(visit: Visit) -> None:
+    page = visit.open("/")
+    page.locator(".row .chip").first.click()
+    expect(page.locator(".line")).to_have_count(2)
+    assert page.locator(".line").first.inner_text().strip() == f'x = "{SCRIPT}"'
+    assert page.title() != "owned"
+    assert (page.get_attribute("text=Open in editor", "href") or "").startswith("vscode://file/")
+
+
+def test_the_policy_stops_what_slips_through(visit: Visit) -> None:
+    page = visit.open("/")
+    page.evaluate("""() => {
+        const script = document.createElement("script");
+        script.textContent = "document.title = 'owned'";
+        document.body.append(script);
+        document.body.setAttribute("style", "color: red");
+    }""")
+    page.wait_for_timeout(100)
+    assert page.title() != "owned"
+    assert len([each for each in visit.complaints if "Content Security Policy" in each]) == 2
+    visit.complaints.clear()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}])
+def test_a_form_that_was_not_on_our_page_does_nothing(bus: Served, headers: dict[str, str]) -> None:
+    cookie = {"Cookie": f"stigmergy-{bus.port}={bus.token}", "Content-Type": "application/x-www-form-urlencoded"}
+    row = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["id"]
+    for name, body in (("do/pin", f"id={row}"), ("do/approve", "id=x"), ("open", f"code={bus.codes.new()}")):
+        with bus.nothing_stored():
+            answer = bus.call("POST", f"/page/{name}", body.encode(), token=None, headers=cookie | headers)
+        assert answer.status == 403
+
+
+def test_the_cookie_opens_the_page_and_no_operation(bus: Served) -> None:
+    cookie = {"Cookie": f"stigmergy-{bus.port}={bus.token}"}
+    assert b"panel-feed" in bus.call("GET", "/", token=None, headers=cookie).body
+    assert bus.call("GET", "/feed", token=None, headers=cookie).status == 401
+    assert bus.call("POST", "/run", {"goal": "x"}, token=None, headers=cookie).status == 401
+    forged = {"Cookie": f"stigmergy-{bus.port}={bus.token[:-2]}xx"}
+    assert bus.call("GET", "/", token=None, headers=forged).status == 401
+    part = bus.call("GET", "/", token=None, headers=forged | {"HX-Target": "section#panel-feed"})
+    assert (part.status, part.headers["hx-redirect"]) == (401, "/")
+
+
+def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
+    headers = {
+        "Cookie": f"stigmergy-{bus.port}={bus.token}",
+        "Origin": f"http://127.0.0.1:{bus.port}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    for back in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/openapi.json"):
+        body = f"theme=dark&back={back}".encode()
+        answer = bus.call("POST", "/page/theme", body, token=None, headers=headers)
+        assert (answer.status, answer.headers["location"]) == (303, "/")
+    for name, body in (("pin", b"colour=red"), ("unpin", b"back=/"), ("approve", b"uses=1"), ("deny", b"")):
+        answer = bus.call("POST", f"/page/do/{name}", body, token=None, headers=headers)
+        assert (answer.status, b"FIELD_" in answer.body) == (422, True), name
+
+
+def test_links_off_the_page_are_of_two_kinds() -> None:
+    assert outward("https://github.com/o/r") == "https://github.com/o/r"
+    assert outward("vscode://file/x") == "vscode://file/x"
+    for link in (
+        "javascript:alert(1)",
+        "JavaScript:alert(1)",
+        "data:text/html,x",
+        "http://x",
+        "vscode://other/x",
+        None,
+    ):
+        assert outward(link) is None
+
+
+@pytest.mark.parametrize("path", ["a.py", "a.html", "a.unknown", ".diff"])
+def test_lines_are_numbered_as_git_counts_them(path: str) -> None:
+    text = 'a = """one\rtwo\u2028three\n<b>&amp;</b>"""\n\nlast'
+    lines = numbered(text, path, 7)
+    assert [number for number, _ in lines] == [7, 8, 9, 10]
+    shown = [re.sub(r"</?span[^>]*>", "", str(line)) for _, line in lines]
+    assert shown[1].startswith("&lt;b&gt;&amp;amp;&lt;/b&gt;")
+    assert shown[0].replace("&#34;", '"') == text.split("\n")[0]
+
+
+def test_a_name_is_cut_out_of_any_pointer() -> None:
+    for ref in ("", ":", "@", "repo:", "x", "url:https://e.org/a@sha256:" + "0" * 64, "sam:note:x@v1"):
+        assert isinstance(place(ref).name, str)
+    assert as_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
+
+
+def test_vendored_files_are_those_in_the_table() -> None:
+    table = (STATIC / "vendor/README.md").read_text()
+    files = {path.name for path in (STATIC / "vendor").iterdir() if path.suffix in (".js", ".css")}
+    rows = re.findall(r"^\| (\S+\.(?:js|css)) .*`([0-9a-f]{64})` \|$", table, re.MULTILINE)
+    assert {name for name, _ in rows} == files
+    for name, checksum in rows:
+        assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == checksum
+    assert {f"/static/vendor/{name}" for name in files} <= static_files().keys()
+
+
+def test_nothing_is_loaded_from_elsewhere(browser: Browser, bus: Served) -> None:
+    context = browser.new_context()
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    visit = Visit(context, bus)
+    visit.open("/page/figures")
+    visit.page.wait_for_timeout(200)
+    assert asked
+    assert all(url.startswith(f"http://127.0.0.1:{bus.port}/") for url in asked)
+    context.close()

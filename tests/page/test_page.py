@@ -1,0 +1,401 @@
+"""The page in a real browser: every panel, live, by keyboard, on a phone and without scripts."""  # EB-27
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.http.served import Served
+from tests.page.conftest import Visit
+from tests.page.scene import GOAL, Scene
+
+
+def drawer(page: Page) -> Callable[[str], None]:
+    """Says what must stand in the drawer."""
+
+    def holds(text: str) -> None:
+        expect(page.locator("#drawer")).to_contain_text(text)
+
+    return holds
+
+
+def test_a_link_opens_the_page_once(browser: Browser, bus: Served) -> None:
+    link = f"http://127.0.0.1:{bus.port}/#code={bus.codes.new()}"
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    expect(page.locator("#panel-feed")).to_be_visible()
+    assert page.url == f"http://127.0.0.1:{bus.port}/"
+    (kept,) = [each for each in context.cookies() if each["name"] == f"stigmergy-{bus.port}"]
+    assert (kept["httpOnly"], kept["sameSite"]) == (True, "Lax")
+    assert page.evaluate("document.cookie") == ""
+    other = browser.new_context().new_page()
+    other.goto(link)
+    expect(other.locator("h2")).to_have_text("This link has been used, or is too old")
+    expect(other.locator("pre")).to_have_text("stig up")
+    other.context.close()
+    context.close()
+
+
+def test_the_feed_shows_one_line_each_and_is_narrowed_by_address(visit: Visit) -> None:
+    page = visit.open("/")
+    row = page.locator(".row", has_text="A refusal changes nothing")
+    expect(row.locator(".kind")).to_have_text("constraint")
+    expect(row.locator(".agent")).to_have_text("lead")
+    expect(row.locator(".chip .name")).to_have_text("ports.py")
+    expect(row.locator("time")).to_have_attribute("datetime", re.compile("20..-"))
+    page.select_option("select[name=kind]", "risk")
+    page.wait_for_url("**/?*kind=risk*")
+    expect(page.locator(".row:not([data-kind=risk])")).to_have_count(0)
+    page.fill("#words", "laptop")
+    expect(page.locator(".row")).to_have_count(1)
+    page.wait_for_url("**q=laptop*")
+    page.reload()
+    expect(page.locator(".row")).to_have_count(1)
+    assert page.input_value("#words") == "laptop"
+    page.click(".clear")
+    expect(page.locator(".row")).to_have_count(50)
+    page.select_option("select[name=role]", "architect")
+    expect(page.locator(".row .agent").first).to_have_text("lead")
+    page.go_back()
+    expect(page.locator(".row")).to_have_count(50)
+
+
+def test_older_engrams_are_added_below(visit: Visit) -> None:
+    page = visit.open("/")
+    page.click("#feed-more a")
+    expect(page.locator(".row")).to_have_count(100)
+    page.click("#feed-more a")
+    expect(page.locator("#feed-more")).to_have_count(0)
+    ids = page.eval_on_selector_all(".row", "rows => rows.map((row) => row.id)")
+    assert len(set(ids)) == len(ids) >= 120
+
+
+def test_stale_evidence_is_red(visit: Visit) -> None:
+    page = visit.open("/?stale=1")
+    row = page.locator(".row", has_text="Every spend is checked")
+    red = page.locator(".row .mark.stale").first.evaluate("mark => getComputedStyle(mark).color")
+    assert row.locator(".claim").evaluate("claim => getComputedStyle(claim).color") == red
+    row.locator(".chip").click()
+    drawer(page)("changed since")
+    page.click("text=The same lines now")
+    drawer(page)("def check_tokens(now: Turn")
+
+
+def test_a_pointer_is_followed_in_the_drawer(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/")
+    page.locator(".row", has_text="An operation is declared once").locator(".chip").click()
+    drawer(page)("def operation(")
+    ref = scene.ref("src/stigmergy/operations/declare.py", "def operation(", 14)
+    assert "pointer=" + quote(ref, safe="") in page.url
+    first = re.search(r"#L(\d+)", ref)
+    assert first
+    expect(page.locator(".line").first).to_have_attribute("data-n", first[1])
+    expect(page.locator(".code .k").first).to_have_text("def")
+    expect(page.locator("#drawer")).to_contain_text("sha256:")
+    assert page.get_attribute("text=Open in editor", "href") == (
+        f"vscode://file{scene.repository.path}/src/stigmergy/operations/declare.py:{first[1]}"
+    )
+    forge = page.get_attribute("text=Open on GitHub", "href")
+    assert forge
+    assert forge.startswith(f"https://github.com/example/stigmergy/blob/{scene.repository.sha}/src/")
+    shared = page.url
+    page.keyboard.press("Escape")
+    expect(page.locator("#drawer")).to_be_hidden()
+    page.goto(shared)
+    drawer(page)("def operation(")
+
+
+def test_an_engram_opens_and_leads_to_its_lines_and_back(visit: Visit) -> None:
+    page = visit.open("/")
+    page.click("text=Two places count a deref")
+    drawer(page)("confidence")
+    page.locator("#drawer .pointers .chip").nth(1).click()
+    drawer(page)("def check_may_deref")
+    page.click("text=← the engram")
+    drawer(page)("Two places count a deref")
+    page.go_back()
+    drawer(page)("def check_may_deref")
+
+
+def test_what_is_said_arrives_by_itself(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    at = ["src/stigmergy/core/ids.py:1-4"]
+    scene.call("put_engram", "kai", claim="A live update arrives without a reload.", kind="fact", at=at)
+    row = page.locator(".row").first
+    expect(row).to_contain_text("A live update arrives")
+    expect(row).to_have_class(re.compile("fresh"))
+    page.evaluate("window.scrollTo(0, 600)")
+    scene.call("put_engram", "kai", claim="Somebody who reads is not disturbed.", kind="fact", at=at)
+    expect(page.locator("#news")).to_have_text("1 new engram")
+    page.click("#news")
+    expect(page.locator(".row").first).to_contain_text("Somebody who reads")
+    assert page.evaluate("window.scrollY") == 0
+
+
+def test_a_request_arrives_and_is_approved(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    asked = scene.call(
+        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}",
+        reason="To see how ids sort.", max_tokens=700,
+    )  # fmt: skip
+    request = page.locator(f"#r-{asked.request_id}")
+    expect(request).to_contain_text("To see how ids sort.")
+    before = int(page.inner_text("#waiting"))
+    request.locator("[name=cap_tokens]").fill("650")
+    request.locator("text=Approve").click()
+    expect(page.locator("#panel-requests .notice")).to_have_text("emil may read ids.py.")
+    expect(request).to_have_count(0)
+    expect(page.locator("#waiting")).to_have_text(str(before - 1))
+    assert any(mail.kind == "grant" and "650 tokens" in mail.text for mail in scene.call("inbox", "emil").mail)
+
+
+def test_a_request_is_declined(visit: Visit, scene: Scene) -> None:
+    asked = scene.call(
+        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}", reason="Once more."
+    )
+    page = visit.open("/page/requests")
+    page.locator(f"#r-{asked.request_id}").locator("text=Decline").click()
+    expect(page.locator(f"#r-{asked.request_id}")).to_have_count(0)
+    assert asked.request_id not in [row.request_id for row in scene.call("list_requests").requests]
+
+
+def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: Scene) -> None:  # SC-03, SC-05, SC-06
+    scene.call("keep_episode", text="The stall timer is 10 seconds.", kind="decision", slug="stall", pinned=True)
+    page = visit.open("/")
+    expect(page.locator("#panel-review")).to_be_hidden()
+    expect(page.locator("#live")).to_have_text("live")
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    first = scene.call("contribute", "emil", content="The stall timer is 30 seconds.").contribution_id
+    hostile = f"<b>Bold</b> <script>alert(1)</script> with {key}"
+    place = {"kind": "path", "value": "src/stigmergy/errors.py:1-4"}
+    second = scene.call("contribute", "ida", content=hostile, evidence=[place]).contribution_id
+    expect(page.locator(f"#c-{first} .conflict")).to_contain_text("Contradicts")
+    expect(page.locator(f"#c-{first} .conflict .chip")).to_contain_text("stall")
+    expect(page.locator(f"#c-{second} .redacted")).to_contain_text("content: ")
+    expect(page.locator(f"#c-{second}")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator(f"#c-{second} .chip")).to_contain_text("errors.py")
+    assert key not in page.content()
+    page.locator(f"#c-{first} [name=reason]").fill("It was raised in one region only.")
+    page.locator(f"#c-{first}").locator("text=Reject").click()
+    expect(page.locator("#panel-review .notice")).to_contain_text("Turned down")
+    expect(page.locator(f"#c-{first}")).to_have_count(0)
+    page = visit.open("/page/review")
+    page.locator(f"#c-{second} [name=pinned]").check()
+    page.locator(f"#c-{second}").locator("text=Accept").click()
+    expect(page.locator("#panel-review .notice")).to_contain_text("Remembered as learning:b-bold-b")
+    expect(page.locator(f"#c-{second}")).to_have_count(0)
+    assert scene.call("show_contribution", "emil", id=first).reason == "It was raised in one region only."
+    assert scene.call("show_contribution", "ida", id=second).status == "accepted"
+
+
+def test_a_constraint_is_pinned_by_hand_and_unpinned(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/page/brief?for=programmer")
+    page.click("text=Pin a constraint")
+    page.fill("[name=claim]", "The wire contract does not move before the release.")
+    page.fill("[name=where]", "src/stigmergy/nowhere.py")
+    page.click("text=Pin it")
+    expect(page.locator("#panel-brief .notice")).to_contain_text("FILE_NOT_FOUND")
+    page.fill("[name=claim]", "The wire contract does not move before the release.")
+    page.fill("[name=where]", "src/stigmergy/errors.py:1-4")
+    page.click("text=Pin it")
+    expect(page.locator(".told").first).to_contain_text("The wire contract does not move")
+    assert "The wire contract" in scene.call("brief", "lead").lines[2]
+    visit.complaints = [each for each in visit.complaints if "422" not in each and "404" not in each]
+    page = visit.open("/?q=wire+contract")
+    page.click(".row .claim")
+    page.click("#drawer button:has-text('Unpin')")
+    expect(page.locator("#drawer .notice")).to_have_text("No longer pinned.")
+    assert "The wire contract" not in scene.call("brief", "lead").lines[2]
+
+
+def test_versions_of_a_brief_are_compared(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/page/brief?for=architect")
+    page.select_option("[name=since]", "1")
+    page.wait_for_url("**since=1*")
+    expect(page.locator(".came").first).to_be_visible()
+    expect(page.locator(".went").first).to_be_visible()
+    page.select_option("[name=version]", "1")
+    page.wait_for_url("**version=1*")
+    expect(page.locator(".version")).to_have_text("version 1")
+    first = scene.call("list_briefs", role="architect", version=1).lines
+    page = visit.open("/page/brief?for=architect&version=1")
+    shown = page.locator("#panel-brief > .lines").inner_text()
+    assert all(line.partition("] ")[2].rpartition(" (")[0] in shown for line in first if line.startswith("- ["))
+
+
+def test_budgets_are_told_for_each_agent_and_the_team(visit: Visit, scene: Scene) -> None:
+    page = visit.open("/page/budgets")
+    team = scene.call("stats").team
+    expect(page.locator(".tiles")).to_contain_text(f"{team.inline_tokens:,}")
+    rows = {row.agent_id: row for row in scene.call("stats").agents}
+    emil = page.locator("tbody tr", has=page.locator("th a", has_text="emil"))
+    meters = emil.locator("meter")
+    assert meters.nth(0).get_attribute("value") == str(rows["emil"].turn.repo)
+    assert meters.nth(0).get_attribute("max") == str(rows["emil"].limits.repo)
+    assert meters.nth(2).get_attribute("value") == str(rows["emil"].turn.run_tokens)
+    page.click("tbody th a:has-text('emil')")
+    expect(page.locator(".row .agent").first).to_have_text("emil")
+
+
+def test_figures_are_drawn(visit: Visit) -> None:
+    page = visit.open("/page/figures?bucket=PT1M")
+    expect(page.locator(".uplot canvas")).to_have_count(4)
+    page.click("text=the last two days")
+    expect(page.locator(".uplot canvas")).to_have_count(4)
+    page.locator("figure").first.locator("summary").click()
+    expect(page.locator("figure").first.locator("tbody tr").first).to_be_visible()
+
+
+def test_the_keyboard_is_enough(visit: Visit) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    for key in "jjk":
+        page.keyboard.press(key)
+    expect(page.locator(".row").first).to_have_class(re.compile("chosen"))
+    claim = page.locator(".row").first.locator(".claim").inner_text()
+    page.keyboard.press("Enter")
+    drawer(page)(claim)
+    page.keyboard.press("Escape")
+    expect(page.locator("#drawer")).to_be_hidden()
+    page.keyboard.press("p")
+    expect(page.locator("#drawer .code")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#words")).to_be_focused()
+    page.keyboard.type("jk")
+    assert page.input_value("#words") == "jk"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+
+def test_light_and_dark_are_kept(visit: Visit) -> None:
+    page = visit.open("/")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("button[value=dark]")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    page.emulate_media(color_scheme="dark")
+    page.click("button[value=light]")
+    assert page.evaluate(ground) == light
+    page.click("button[value=light]")
+    assert page.evaluate(ground) == dark
+
+
+def test_another_run_is_looked_into(visit: Visit, scene: Scene) -> None:
+    first = scene.call("list_runs").runs[-1]
+    page = visit.open("/")
+    page.click(".runs summary")
+    page.click(f".runs li a:has-text('{first.goal}')")
+    assert f"run={first.run_id}" in page.url
+    expect(page.locator(".runs summary")).to_contain_text(first.goal)
+    page.click("nav >> text=Budgets")
+    assert f"run={first.run_id}" in page.url
+    expect(page.locator(".empty")).to_contain_text("stig agent add")
+
+
+def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
+    )
+    visit = Visit(context, bus)
+    for path in ("/", "/page/brief", "/page/budgets", "/page/requests", "/page/review", "/page/figures"):
+        page = visit.open(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    page = visit.open("/")
+    page.locator(".row .chip").first.tap()
+    expect(page.locator("#drawer .code")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#drawer").bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
+    page.locator("#drawer .close").tap()
+    expect(page.locator("#drawer")).to_be_hidden()
+    assert visit.complaints == []
+    context.close()
+
+
+def test_everything_can_be_read_and_done_without_scripts(browser: Browser, bus: Served, scene: Scene) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"http://127.0.0.1:{bus.port}/")
+    page.fill("[name=code]", bus.codes.new())
+    page.click("#open button")
+    page.fill("#words", "laptop")
+    page.click(".filters .go")
+    expect(page.locator(".row")).to_have_count(1)
+    page.click(".row .chip")
+    expect(page.locator("#drawer .code")).to_contain_text("STALL_SECONDS")
+    page.click("#drawer .close")
+    expect(page.locator("#drawer")).to_be_hidden()
+    assert "q=laptop" in page.url
+    page.click(".clear")
+    page.click("#feed-more a")
+    assert "before=" in page.url
+    page.goto(f"http://127.0.0.1:{bus.port}/page/figures")
+    page.locator("figure").first.locator("summary").click()
+    expect(page.locator("figure").first.locator("tbody tr").first).to_be_visible()
+    page.goto(f"http://127.0.0.1:{bus.port}/page/brief?for=architect&since=1")
+    expect(page.locator(".came").first).to_be_visible()
+    asked = scene.call(
+        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}", reason="By form."
+    )
+    page.goto(f"http://127.0.0.1:{bus.port}/page/requests")
+    page.locator(f"#r-{asked.request_id}").locator("text=Approve").click()
+    expect(page.locator(f"#r-{asked.request_id}")).to_have_count(0)
+    sent = scene.call("contribute", "emil", content="Forms work without scripts.").contribution_id
+    page.goto(f"http://127.0.0.1:{bus.port}/page/review")
+    page.locator(f"#c-{sent}").locator("text=Accept").click()
+    expect(page.locator(f"#c-{sent}")).to_have_count(0)
+    page.click("button[value=dark]")
+    assert page.get_attribute("html", "data-theme") == "dark"
+    context.close()
+
+
+def test_pictures_for_the_readme(
+    visit: Visit, scene: Scene, browser: Browser, bus: Served, pictures: Path | None
+) -> None:
+    """With STIGMERGY_PICTURES, what the page looks like is written there; the views are opened in any case."""
+    spend = scene.ref("src/stigmergy/policy/turns.py", "def check_tokens", 15)
+    views = {
+        "now": ("/", "light"),
+        "pointer": (f"/?pointer={quote(spend, safe='')}", "dark"),
+        "brief": ("/page/brief?for=programmer", "light"),
+        "figures": ("/page/figures", "dark"),
+    }
+    visit.page.set_viewport_size({"width": 1280, "height": 800})
+    for name, (path, scheme) in views.items():
+        visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page = visit.open(path)
+        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator(".runs summary")).to_contain_text(GOAL)
+        if pictures:
+            time.sleep(0.8)
+            page.screenshot(path=pictures / f"page-{name}.png")
+    if pictures:
+        context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
+        phone = Visit(context, bus)
+        time.sleep(0.8)
+        phone.page.screenshot(path=pictures / "page-phone.png")
+        context.close()
+
+
+@pytest.mark.parametrize("path", ["/page/nowhere", "/?colour=red", "/?kind=gossip", "/?run=x", "/?before=soon"])
+def test_an_address_that_is_none_says_so(bus: Served, path: str) -> None:
+    token = bus.call("POST", "/session", {"code": bus.codes.new()}, token=None).json["token"]
+    answer = bus.call("GET", path, token=None, headers={"Cookie": f"stigmergy-{bus.port}={token}"})
+    assert answer.status in (404, 422)
+    assert b"To the start page" in answer.body

@@ -1,0 +1,263 @@
+"""Spans and metrics, by OpenTelemetry's own SDK."""  # EB-26
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from stigmergy.edges.telemetry import Exporting, watch
+from stigmergy.errors import StigmergyError
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from stigmergy.settings import Exports, Settings
+from tests.cli.stig import STIG
+from tests.http.served import serving
+from tests.projects import Repository
+
+CLAIM = "A singular claim nobody else makes."
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class Seen:
+    """What was exported."""
+
+    def __init__(self) -> None:
+        self.spans = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+
+    def finished(self) -> Sequence[ReadableSpan]:
+        """Every span."""
+        return self.spans.get_finished_spans()
+
+    def points(self, name: str) -> list[Any]:
+        """The data points of a metric."""
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        return [
+            point
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+@contextmanager
+def watching(gateway: Gateway) -> Iterator[Seen]:
+    """Watch a gateway for a while."""
+    seen = Seen()
+    with watch(gateway, Exporting(processor=SimpleSpanProcessor(seen.spans), reader=seen.reader)):
+        yield seen
+
+
+def call(gateway: Gateway, name: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+    """Call an operation; a refusal is none."""
+    declared = OPERATIONS[name]
+    with suppress(StigmergyError):
+        return gateway.call(declared, to_request(fields, declared.request), credential)
+
+
+def test_each_operation_is_a_span_with_the_names_of_the_conventions(gateway: Gateway) -> None:
+    with watching(gateway) as seen:
+        engram = call(gateway, "put_engram", claim=CLAIM, at=["src/parser.py:1-2"])
+        call(gateway, "query_engrams", q="singular claim")
+        call(gateway, "confirm_engram", id=engram.id)
+        call(gateway, "deref_pointer", pointer=engram.pointers[0].ref)
+        call(gateway, "forget_engram", id=engram.id)
+        spans = seen.finished()
+    assert [span.name for span in spans] == [
+        "create_memory less.put_engram",
+        "search_memory less.query_engrams",
+        "update_memory engram.confirm",
+        "execute_tool less.deref_pointer",
+        "delete_memory engram.forget",
+    ]
+    put, query = (dict(span.attributes or {}) for span in spans[:2])
+    run = engram.provenance.created_by.partition("/")[0]
+    assert put == {
+        "gen_ai.operation.name": "create_memory",
+        "gen_ai.memory.store.id": gateway.store.project,
+        "gen_ai.memory.record.id": engram.id,
+        "gen_ai.memory.record.count": 1,
+        "gen_ai.tool.name": "less_put_engram",
+        "gen_ai.agent.id": f"{run}/admin",
+        "gen_ai.agent.name": "admin",
+        "gen_ai.conversation.id": run,
+        "stigmergy.role": "admin",
+    }
+    assert query["gen_ai.memory.record.count"] == 1
+    assert all(span.end_time > span.start_time for span in spans if span.end_time and span.start_time)
+    assert all(span.status.is_unset for span in spans)
+
+
+def test_nothing_that_was_said_is_told(gateway: Gateway) -> None:
+    with watching(gateway) as seen:
+        call(gateway, "put_engram", claim=CLAIM, at=["src/parser.py:1-2"], tags=["peculiar"])
+        call(gateway, "put_engram", claim="", at=["src/parser.py:1-2"])
+        call(gateway, "query_engrams", q="singular peculiar")
+        call(gateway, "get_engram", id="peculiar-id")
+        call(gateway, "request_deref", pointer="sam:note:peculiar@v1", reason="A peculiar reason.")
+        told = json.dumps([json.loads(span.to_json()) for span in seen.finished()])
+    assert len(json.loads(told)) == 5
+    for word in ("singular", "peculiar", "src/parser"):
+        assert word not in told
+
+
+def test_a_refusal_is_an_error_with_its_code(gateway: Gateway) -> None:
+    with watching(gateway) as seen:
+        call(gateway, "get_engram", id="01K7Z3V5QX0000000000000000")
+        call(gateway, "stats", Credential(token="nonsense"))
+        found, unknown = seen.finished()
+    assert (found.attributes or {})["error.type"] == "ENGRAM_NOT_FOUND"
+    assert not found.status.is_ok
+    assert found.status.description is None
+    assert (unknown.attributes or {})["error.type"] == "TOKEN_INVALID"
+    assert "gen_ai.agent.id" not in (unknown.attributes or {})
+
+
+def test_durations_and_the_published_figures_are_metrics(gateway: Gateway) -> None:
+    with watching(gateway) as seen:
+        call(gateway, "put_engram", claim=CLAIM, at=["src/parser.py:1-2"])
+        call(gateway, "get_engram", id="01K7Z3V5QX0000000000000000")
+        points = seen.points("gen_ai.client.operation.duration")
+        kinds = seen.points("stigmergy.engrams")
+        rates = seen.points("stigmergy.contradiction_rate")
+        assert len(seen.finished()) == 2, "asking for the figures is not told"
+    told = {(dict(point.attributes)["gen_ai.tool.name"], dict(point.attributes).get("error.type")) for point in points}
+    assert told == {("less_put_engram", None), ("engram_get", "ENGRAM_NOT_FOUND")}
+    assert [(dict(point.attributes), point.value) for point in kinds] == [
+        ({"stigmergy.role": "admin", "stigmergy.engram.kind": "fact"}, 1)
+    ]
+    assert [point.value for point in rates] == [0.0]
+
+
+def test_the_callers_trace_goes_on(gateway: Gateway, repository: Repository) -> None:
+    with watching(gateway) as seen, serving(gateway, repository) as bus:
+        assert bus.call("GET", "/agent", headers={"traceparent": PARENT}).status == 200
+        assert bus.call("GET", "/agent", headers={"traceparent": "not one"}).status == 200
+        ours, fresh = seen.finished()
+    assert ours.context is not None
+    assert ours.parent is not None
+    assert f"{ours.context.trace_id:032x}" == PARENT.split("-")[1]
+    assert f"{ours.parent.span_id:016x}" == PARENT.split("-")[2]
+    assert fresh.parent is None
+
+
+def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Repository) -> None:
+    """`stig mcp` as a client starts it, with nothing but the standard environment."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    asked = {"name": "less_query_engrams", "arguments": {"q": "x"}, "_meta": {"traceparent": PARENT}}
+    sent: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
+    ]
+    environment = {**os.environ, "HOME": str(repository.path.parent / "home"), "OTEL_TRACES_EXPORTER": "console"}
+    with subprocess.Popen(
+        [STIG, "mcp"],
+        cwd=repository.path,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        assert serving.stdin is not None
+        assert serving.stdout is not None
+        for message in sent:
+            serving.stdin.write(json.dumps(message) + "\n")
+            serving.stdin.flush()
+            if "id" in message:
+                assert json.loads(serving.stdout.readline())["id"] == message["id"]
+        said, told = serving.communicate(timeout=60)
+    assert said == ""
+    assert f'"trace_id": "0x{PARENT.split("-")[1]}"' in told
+    assert "search_memory less.query_engrams" in told
+
+
+def test_a_watch_that_is_over_tells_nothing_more(gateway: Gateway) -> None:
+    with watching(gateway) as seen:
+        pass
+    call(gateway, "list_agents")
+    assert seen.finished() == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "exports"),
+    [
+        ({}, None),
+        ({"OTEL_TRACES_EXPORTER": "none"}, None),
+        ({"OTEL_SERVICE_NAME": "x"}, None),
+        ({"OTEL_TRACES_EXPORTER": "console"}, Exports(traces="console")),
+        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_SDK_DISABLED": "true"}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, Exports(traces="otlp", metrics="otlp")),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            Exports(traces="otlp", protocol="grpc"),
+        ),
+        (
+            {"OTEL_METRICS_EXPORTER": "console", "OTEL_SERVICE_NAME": "the-bus"},
+            Exports(metrics="console", service="the-bus"),
+        ),
+    ],
+)
+def test_the_environment_says_where_to(said: dict[str, str], exports: Exports | None) -> None:
+    assert Settings.from_environment({"HOME": "/nowhere", **said}).exports == exports
+
+
+def test_what_the_environment_names_is_used(gateway: Gateway, capfd: pytest.CaptureFixture[str]) -> None:
+    with watch(gateway, Exports(traces="console", metrics="console", service="the-bus")):
+        call(gateway, "list_agents")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "execute_tool agent.list" in err
+    assert "the-bus" in err
+    assert "gen_ai.client.operation.duration" in err
+
+
+def test_an_exporter_that_is_not_there_is_said_and_nothing_breaks(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    with watch(gateway, Exports(traces="nowhere")):
+        assert call(gateway, "list_agents") is not None
+    assert "nowhere" in caplog.text
+
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "opentelemetry":
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+from stigmergy.edges.telemetry import watch
+from stigmergy.edges.http import serve
+from stigmergy.settings import Exports
+with watch(None, Exports(traces="console")):
+    print("went on")
+"""
+
+
+def test_without_the_extra_everything_else_works_and_says_what_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert "stigmergy[otel]" in done.stderr
+
+
+def test_nothing_of_it_is_loaded_unless_asked_for() -> None:
+    code = (
+        "import sys, stigmergy.edges.http, stigmergy.edges.telemetry\n"
+        "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
