@@ -157,7 +157,7 @@ DBOS(config={"name": "bench", "system_database_url": "sqlite:///" + sys.argv[1],
 def nothing(n):
     return n
 DBOS.launch()
-queue = DBOS.register_queue("bench")
+queue = DBOS.register_queue("bench", polling_interval_sec=0.005)
 queue.enqueue(nothing, 0).get_result()
 count = int(sys.argv[2])
 start = time.perf_counter()
