@@ -44,17 +44,19 @@ def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
 
 
 def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
-    """Put, claim and settle so many, so many at once; how many were settled."""
+    """Put, claim and settle so many, so many at once, as a worker does: what is settled and what is claimed next is one
+    commit. How many were settled."""
     done = 0
+    claims: list[Claim] = []
     for start in range(0, count, batch):
         drafts = [
             {"lane": "bench", "payload": [{"yool": "agent.bench.nothing", "args": {"n": n}}]}
             for n in range(start, min(count, start + batch))
         ]
         space.out(*drafts, authority=PERSON, run=RUN)
-        claims = space.claim(LANE, worker=worker, limit=batch)
-        space.settle([settled(claim) for claim in claims])
+        _, claims = space.settle([settled(claim) for claim in claims], more=(LANE, worker, batch))
         done += len(claims)
+    space.settle([settled(claim) for claim in claims])
     return done
 
 
@@ -313,7 +315,7 @@ def waiting_rows(scratch: Path, sizes: tuple[int, ...] = WAITING) -> list[Row]:
         while held < size:
             more = min(2_000, size - held)
             space.out(
-                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 1000}} for n in range(held, held + more)),
+                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 100}} for n in range(held, held + more)),
                 authority=PERSON,
                 run=RUN,
             )
