@@ -23,6 +23,7 @@ from bench.measure import Row, markdown, percentile, show
 from bench.memory import memory_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
+from bench.work import work_rows
 from stigmergy.app import init_project, open_project
 from stigmergy.settings import Settings
 
@@ -90,6 +91,8 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             rows += peer_rows(
                 Corpus(seed=11), PEER_SIZE, ours, scratch, lambda name: progress.update(task, description=name)
             )
+        progress.update(task, description="work")
+        rows += work_rows(scratch, peers=peers)
     gateway.close()
     return recall_rows(recalls) + rows
 

@@ -44,17 +44,19 @@ def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
 
 
 def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
-    """Put, claim and settle so many, so many at once; how many were settled."""
+    """Put, claim and settle so many, so many at once, as a worker does: what is settled and what is claimed next is one
+    commit. How many were settled."""
     done = 0
+    claims: list[Claim] = []
     for start in range(0, count, batch):
         drafts = [
             {"lane": "bench", "payload": [{"yool": "agent.bench.nothing", "args": {"n": n}}]}
             for n in range(start, min(count, start + batch))
         ]
         space.out(*drafts, authority=PERSON, run=RUN)
-        claims = space.claim(LANE, worker=worker, limit=batch)
-        space.settle([settled(claim) for claim in claims])
+        _, claims = space.settle([settled(claim) for claim in claims], more=(LANE, worker, batch))
         done += len(claims)
+    space.settle([settled(claim) for claim in claims])
     return done
 
 
@@ -117,7 +119,7 @@ def _litequeue(folder: Path, count: int) -> int:
 def _persist_queue(folder: Path, count: int) -> int:
     from persistqueue import SQLiteAckQueue
 
-    queue = SQLiteAckQueue(str(folder / "persist"), auto_commit=True)
+    queue: Any = SQLiteAckQueue(str(folder / "persist"), auto_commit=True)
     queue._putter.execute("PRAGMA synchronous = FULL")
     queue._getter.execute("PRAGMA synchronous = FULL")
     for n in range(count):
@@ -150,14 +152,14 @@ def _cache(folder: Path) -> Any:
 
 _DBOS = """
 import sys, time
-from dbos import DBOS, Queue
+from dbos import DBOS
 DBOS(config={"name": "bench", "system_database_url": "sqlite:///" + sys.argv[1], "log_level": "ERROR",
              "run_admin_server": False})
-queue = Queue("bench")
 @DBOS.workflow()
 def nothing(n):
     return n
 DBOS.launch()
+queue = DBOS.register_queue("bench", polling_interval_sec=0.005)
 queue.enqueue(nothing, 0).get_result()
 count = int(sys.argv[2])
 start = time.perf_counter()
@@ -313,7 +315,7 @@ def waiting_rows(scratch: Path, sizes: tuple[int, ...] = WAITING) -> list[Row]:
         while held < size:
             more = min(2_000, size - held)
             space.out(
-                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 1000}} for n in range(held, held + more)),
+                *({"lane": f"lane-{n % 10}", "map_pos": {"n": n % 100}} for n in range(held, held + more)),
                 authority=PERSON,
                 run=RUN,
             )

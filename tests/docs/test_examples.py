@@ -22,6 +22,7 @@ PAGES = (
     "docs/shared-cortex.md",
     "docs/demo.md",
     "docs/catalog.md",
+    "docs/work.md",
 )
 
 

@@ -5,21 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-import tests.space.yools
 from stigmergy.backends.sqlite.work import SqliteWork, create_work
 from stigmergy.core import SystemClock
 from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
-from stigmergy.space.catalog import REGISTRY
+from stigmergy.space.catalog import REGISTRY, Registry
 from stigmergy.space.tuples import SpaceSettings, TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Progress, Workshop
 from stigmergy.testing.work import PERSON, RUN
 
-MODULE = tests.space.yools.__name__
+MODULE = "tests.space.yools"
+
+
+def _own_registry() -> Registry:
+    """The yools of the tests, and them only; what other tests find in this process stays as it was."""
+    before = {each.entry.full_name for each in REGISTRY}
+    import_module(MODULE)
+    own = Registry(each for each in REGISTRY if each.entry.full_name not in before)
+    for each in own:
+        REGISTRY._versions.pop(each.entry.name, None)
+    return own
+
+
+OWN = _own_registry()
 SETTINGS = SpaceSettings(max_retries=0, backoff=1000)
 
 
@@ -73,7 +86,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     bodies = BodyStore(catalog / "cas")
     shop = Workshop(
         space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
-        registry=REGISTRY,
+        registry=OWN,
         catalog=None,
         runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
         bodies=bodies,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -131,15 +130,14 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
-        stop: threading.Event | None = None,
     ) -> list[Claim]:
-        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long, or until told to stop."""
+        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long."""
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
             return (self._claim(wanted, worker, limit) if self._may_match(wanted) else None) or None
 
-        return self._wait(take, wanted, "work", timeout, stop) or []
+        return self._wait(take, wanted, "work", timeout) or []
 
     def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
         return self.store.commit(
@@ -290,14 +288,7 @@ class TupleSpace:
             epoch = reign.epoch + (reign.boot != self._boot)
             return bool(view.claimable(wanted, epoch=epoch, limit=1))
 
-    def _wait(
-        self,
-        look: Callable[[], T | None],
-        wanted: Pattern,
-        kind: Any,
-        timeout: float,
-        stop: threading.Event | None = None,
-    ) -> T | None:
+    def _wait(self, look: Callable[[], T | None], wanted: Pattern, kind: Any, timeout: float) -> T | None:
         found = look()
         if found is not None or timeout <= 0:
             return found
@@ -306,7 +297,7 @@ class TupleSpace:
             while True:
                 found = look()
                 left = ends - time.monotonic()
-                if found is not None or left <= 0 or (stop is not None and stop.is_set()):
+                if found is not None or left <= 0:
                     return found
                 bell.wait(min(left, self._until_due(wanted), LOOK_AGAIN))
 

@@ -6,7 +6,8 @@ from stigmergy.space.work.collect import Collected, Collector, Freed
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
 from stigmergy.space.work.runner import ProcessRunner
-from stigmergy.space.work.worker import LaneWorkerPool, TupleRun, Workshop, eval_
+from stigmergy.space.work.tuple_run import TupleRun, Workshop
+from stigmergy.space.work.worker import LaneWorkerPool, eval_
 
 __all__ = [
     "Caretaker",

@@ -13,7 +13,8 @@ from stigmergy.errors import StigmergyError
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.tuples import GC_LANE, GC_YOOL, gc_draft, read_pattern
 from stigmergy.space.work.ports import Progress
-from stigmergy.space.work.worker import LaneWorkerPool, Workshop
+from stigmergy.space.work.tuple_run import Workshop
+from stigmergy.space.work.worker import LaneWorkerPool
 
 STIG = "from stigmergy.edges.cli import main; main()"
 LONGEST_SLEEP = 600.0

@@ -1,0 +1,25 @@
+"""Three yools of a small project: what `docs/work.md` has done."""
+
+from __future__ import annotations
+
+from stigmergy.space.catalog import yool
+from stigmergy.space.work import here
+
+EVERYONE = ("user", "agent", "ci")
+
+
+@yool("agent.count.words", lane="build", effect="pure", authority=EVERYONE)
+def count_words(text: str) -> int:
+    """Count the words of a text."""
+    return len(text.split())
+
+
+@yool("agent.review.text", lane="build", effect="reads", authority=EVERYONE, cost_usd=0.02)
+async def review(text: str) -> str:
+    """Stand in for a model that costs money."""
+    here.spend(usd=0.02, tokens_in=len(text), tokens_out=2)
+    (here.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
+    return "fine"
+
+
+yool("agent.hash.file", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(["sha256sum", "${path}"])
