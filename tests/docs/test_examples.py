@@ -20,6 +20,7 @@ PAGES = (
     "docs/telemetry.md",
     "docs/memory.md",
     "docs/shared-cortex.md",
+    "docs/guardrails.md",
     "docs/demo.md",
     "docs/catalog.md",
     "docs/work.md",

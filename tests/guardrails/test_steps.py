@@ -216,3 +216,18 @@ def test_a_warden_that_was_ended_is_replaced(steps: Steps) -> None:
 # "cgroup not writable"
 def test_it_is_told_how_quotas_are_held(steps: Steps) -> None:
     assert steps.runner.note() == "cgroup v2" or steps.runner.note().startswith("duty cycle; ")
+
+
+# YT-14: large output goes to the disk, never through memory.
+def test_a_large_output_is_kept_without_being_held(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path; from tests.guardrails.test_steps import *\n"
+        "made = Steps(Path(sys.argv[1])); made.run('agent.echo.later', value=1)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "outcome = made.run('agent.print.some'); made.runner.close()\n"
+        "print(outcome.kept_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    kept, grown = map(int, done.stdout.split())
+    assert kept == 128 * MB
+    assert grown < 32_000  # kilobytes

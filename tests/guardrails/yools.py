@@ -32,6 +32,7 @@ WRITING = (
     "    file.write(os.urandom(1_000_000)); file.flush(); os.fsync(file.fileno()); time.sleep(0.005)"
 )
 PRINTING = "import os\nfor _ in range(400): os.write(1, (b'x' * 99 + b'\\n') * 10_000)"
+PRINTING_SOME = PRINTING.replace("400", "128")
 DAEMON = (
     "import os, sys, time\n"
     "if os.fork() == 0:\n"
@@ -53,6 +54,7 @@ SCRIPTS = {
     "agent.hold.memory": GROWING,
     "agent.write.much": WRITING,
     "agent.print.much": PRINTING,
+    "agent.print.some": PRINTING_SOME,
 }
 for name, script in SCRIPTS.items():
     yool(name, lane="guard", cached=False)([sys.executable, "-S", "-c", script])

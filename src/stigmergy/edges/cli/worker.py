@@ -155,7 +155,8 @@ def _work(
     from stigmergy.space.tuples import read_pattern
     from stigmergy.space.work import LaneWorkerPool
 
-    session.say(f"Quotas are held by {shop.runner.note()}.")
+    if not until_empty:
+        session.say(f"Quotas are held by {shop.runner.note()}.")
     shown = Shown(session)
     pool = LaneWorkerPool(shop, read_pattern(pattern), concurrency=concurrency, told=shown.tell)
     with _drained(pool, session):
