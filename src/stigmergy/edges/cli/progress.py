@@ -1,4 +1,4 @@
-"""How far long work has come: a bar on a terminal, nothing in a pipe."""
+"""How far long work has come: a bar or a line on a terminal, nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+    from rich.status import Status
 
 
 class Bytes:
@@ -49,6 +50,31 @@ class Bytes:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Standing:
+    """One line that says how long work stands, below what it prints; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self._shown: Status | None = None
+        self.shows = sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """So it stands now."""
+        if not self.shows:
+            return
+        if self._shown is None:
+            from rich.console import Console
+
+            self._shown = Console(stderr=True, markup=False, highlight=False).status(text)
+            self._shown.start()
+        self._shown.update(text)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
 
 
 def _make_bar() -> Progress:

@@ -157,9 +157,14 @@ def _work(
 
     if not until_empty:
         session.say(f"Quotas are held by {shop.runner.note()}.")
-    shown = Shown(session)
+
+    def waiting() -> int:
+        with shop.space.store.read() as view:
+            return sum(each.waiting for each in view.lanes() if pattern.get("lane") in (None, each.lane))
+
+    shown = Shown(session, waiting)
     pool = LaneWorkerPool(shop, read_pattern(pattern), concurrency=concurrency, told=shown.tell)
-    with _drained(pool, session):
+    with _drained(pool, session), closing(shown):
         pool.run(until_empty=until_empty)
     shown.total()
 
@@ -187,15 +192,21 @@ def _drained(pool: LaneWorkerPool, session: Session) -> Iterator[None]:
 
 
 class Shown:
-    """A line for every step, and the total at the end."""
+    """A line for every step, how it stands below them on a terminal, and the total at the end."""
 
-    def __init__(self, session: Session, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, session: Session, waiting: Callable[[], int], now: Callable[[], float] = time.monotonic) -> None:
+        from stigmergy.edges.cli.progress import Standing
+
         self._session = session
+        self._waiting = waiting
+        self._standing = Standing()
+        self._done = self._dead = 0
         self._now = now
         self._began = now()
         self._micros = 0
         self._hits = self._executed = 0
         self._lock = threading.Lock()
+        self._stand()
 
     def tell(self, progress: Progress) -> None:
         """Tell people, or, as JSON, a program."""
@@ -209,6 +220,18 @@ class Shown:
                 click.echo(json_line(msgspec.json.encode(progress)))
             elif (line := self._line(progress)) is not None:
                 click.echo(line)
+            self._done += progress.what == "done"
+            self._dead += progress.what == "dead"
+            self._stand()
+
+    def _stand(self) -> None:
+        if self._standing.shows:
+            figures = f"{self._done} done, {self._hits} steps from the cache, {self._dead} given up"
+            self._standing.say(f"{figures}, {self._waiting()} waiting")
+
+    def close(self) -> None:
+        """Say no more how it stands."""
+        self._standing.close()
 
     def total(self) -> None:
         """Tell what it all cost."""

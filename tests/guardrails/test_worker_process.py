@@ -1,0 +1,92 @@
+"""`stig worker` as a process: it drains, holds quotas of the project, and says how it stands on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stigmergy.settings import Settings
+from tests.projects import Repository, make_gateway
+from tests.space.test_cli import AGENTS, STIG, WORK, Terminal
+
+
+@pytest.fixture
+def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
+    """A project with a catalog of the tests' yools."""
+    make_gateway(repository.path, settings).close()
+    (repository.path / "AGENTS.md").write_text(AGENTS)
+    terminal = Terminal(repository, tmp_path / "home")
+    terminal.run("catalog", "build", "--import", "tests.space.yools")
+    return terminal
+
+
+# YT-06: graceful drain.
+def test_a_worker_that_is_told_to_end_finishes_what_it_has_begun(terminal: Terminal) -> None:
+    step = {"yool": "agent.spend.money", "args": {"usd": 0.001, "times": 8}}
+    (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": [step]}))
+    one = terminal.json("dispatch", "t.json")["id"]
+    worker = terminal.start("worker", "--lane", "build", "--import", "tests.space.yools")
+    ends = time.monotonic() + 60
+    while terminal.json("observe", one)["usd"] == 0:
+        assert time.monotonic() < ends
+        assert worker.poll() is None, worker.communicate()
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert "Finishing what is under way" in said
+    assert "Quotas are held by" in said
+    seen = terminal.json("observe", one)
+    assert (seen["state"], seen["usd"]) == ("done", 0.008)
+
+
+# YT-12, YT-14: what the project says holds for what a tuple asks.
+def test_the_projects_quota_holds_whatever_a_tuple_asks(terminal: Terminal) -> None:
+    (terminal.path / ".catalog/policy.yaml").write_text("guardrails: {disk_quota_mb: 1}\n")
+    terminal.run("policy", "apply")
+    (terminal.path / "large.txt").write_text("x" * 20_000_000)
+    step = {"yool": "agent.show.file", "args": {"path": "large.txt"}}
+    (terminal.path / "t.json").write_text(
+        json.dumps({"lane": "build", "payload": [step], "agent_terms": {"disk_quota_mb": 1000}})
+    )
+    one = terminal.json("dispatch", "t.json")["id"]
+    terminal.run(*WORK)
+    seen = terminal.json("observe", one)
+    assert seen["state"] == "dead"
+    (dead,) = terminal.json("dead")["dead"]
+    assert dead["error"] == "DISK_QUOTA"
+
+
+def test_on_a_terminal_it_says_how_it_stands(terminal: Terminal) -> None:
+    terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
+    master, slave = pty.openpty()
+    worker = subprocess.Popen(
+        [sys.executable, "-c", STIG, *WORK],
+        cwd=terminal.path,
+        env={**terminal.environment, "TERM": "xterm", "COLUMNS": "120"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    worker.wait()
+    os.close(master)
+    assert b"MISS exec" in shown
+    assert b"1 done, 0 steps from the cache, 0 given up, 0 waiting" in shown
+    assert b"TOTAL: $0" in shown
