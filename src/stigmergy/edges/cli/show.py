@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from stigmergy.core import is_digest, is_hex
+from stigmergy.core import age, is_digest, is_hex
 from stigmergy.edges.cli.figures import show_stats
-from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
+from stigmergy.edges.cli.screen import dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer

@@ -6,11 +6,12 @@ from typing import Any
 
 import jinja2
 
+from stigmergy.core import age
 from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import age, as_json, count, place
+from stigmergy.edges.dashboard.words import as_json, count, place
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 

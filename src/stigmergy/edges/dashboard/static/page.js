@@ -233,13 +233,13 @@ function settle() {
   draw();
 }
 
-const UNITS = [["y", 31557600], ["d", 86400], ["h", 3600], ["m", 60]];
+const UNITS = [["y", 31536000], ["d", 86400], ["h", 3600], ["m", 60]];
 
 function ages() {
   for (const time of document.querySelectorAll(".row time, .request time")) {
     const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
     const [unit, length] = UNITS.find(([, each]) => seconds >= each) || ["s", 1];
-    const text = seconds < 5 ? "now" : Math.floor(seconds / length) + unit;
+    const text = seconds < 1 ? "now" : Math.floor(seconds / length) + unit;
     if (time.textContent !== text) time.textContent = text;
   }
 }
