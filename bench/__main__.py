@@ -57,19 +57,18 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
     corpus = Corpus()
     questions = [corpus.question() for _ in range(QUESTIONS)]
     recalls: dict[int, tuple[list[float], list[float]]] = {}
-    imported = 0.0
     rows: list[Row] = []
     with Progress(transient=True) as progress:
         task = progress.add_task("importing", total=sizes[-1])
         held = 0
         for size in sizes:
-            imported = fill(gateway, corpus, refs, size - held, lambda count: progress.advance(task, count))
+            fill(gateway, corpus, refs, size - held, lambda count: progress.advance(task, count))
             held = size
             progress.update(task, description=f"recall at {size:,}")
             recalls[size] = recall_times(gateway, index, questions)
             if size == sizes[0]:
-                rows += put_rows(gateway, corpus, refs, scratch)
-                rows.append(bulk_row(gateway, index, scratch, imported))
+                rows += put_rows(gateway, index.with_name("memory.jsonl"), corpus, refs, scratch)
+                rows.append(bulk_row(gateway, index, corpus, refs, scratch))
                 rows += deref_rows(gateway, project, refs)
                 rows += message_rows(gateway, corpus, refs, scratch)
                 rows += grant_rows()
@@ -104,13 +103,15 @@ Written by `make bench`; every ratio is between two figures of the same run, on 
 
 How to read it: *raw index read* is the same keys read from the same index by plain SQL, with nothing ranked or
 returned; *raw synced append* is a line of the same length written and synced, over and over; *raw FTS5 insert* is
-SQLite's full-text index taking the same keys in the same batches; *raw cat-file* is the whole file read through one
-`git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by its engine, *shown
-first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own search of the same
-commit for one of the pasted lines. The catalog's *resolved names* are found in the dict that remembers them, *the walk*
-goes down the trie every time; both are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its
-best of five turns. The peers hold as many records, are asked the same questions, and get their vectors
-from a hash that costs nothing, so their search is what is timed.
+SQLite's full-text index, set up as ours is, taking the same tokens in the same batches; *raw cat-file* is the whole
+file read through one `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by
+its engine, *shown first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own
+search of the same commit for one of the pasted lines. A put takes turns with its raw peer, and the median turn counts.
+What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-what-a-put-costs.md).
+The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
+are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. The peers hold
+as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their search is
+what is timed.
 """
 
 

@@ -29,14 +29,16 @@ BESIDE_OPERATIONS = {
     "doctor",
     "demo",
     "recover",
+    "worker",
+    "resume",
     "catalog build",
     "catalog lint",
     "catalog diff",
 }
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-BESIDE_ON_HTTP = {"events", "metrics"}
+BESIDE_ON_HTTP = {"events", "metrics", "tuple_events"}
 """What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus
-reads is no JSON; so neither is one."""
+reads is no JSON; so none of them is one."""
 
 
 def on_mcp() -> set[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stigmergy.backends.episodes import CortexFolder, FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside
@@ -24,17 +25,25 @@ from stigmergy.evidence.pointers import (
     RepoResolver,
     Repositories,
     Resolver,
+    SamAddress,
     UrlAddress,
     UrlResolver,
     UrlSettings,
 )
-from stigmergy.evidence.receipts import BodyStore
-from stigmergy.operations import Gateway, SharedStores, Store, Workplace
+from stigmergy.evidence.receipts import BodyStore, ReceiptFolder
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workbench, Workplace
 from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
 from stigmergy.policy.grants import GrantKey
 from stigmergy.settings import Settings
 
+if TYPE_CHECKING:
+    from stigmergy.space.tuples import TupleSpace
+    from stigmergy.space.work import Workshop
+
 DEFAULT_GOAL = "first run"
+CORTEX_LOG = "shared-cortex.log"
+MEMORY_CACHE = "memory-cache"
+"""What was worked out about memory stores; anyone may delete it."""
 
 
 def init_project(
@@ -78,15 +87,64 @@ def open_project(
         {name: GitRepository(place) for name, place in project.repositories.items()},
     )
     shared = _shared(settings, clock or SystemClock(), randomness)
+    workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
     shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
         evidence=_evidence(project, repositories, store),
-        workplace=Workplace(project.root, repositories, project.catalog),
+        workplace=workplace,
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
+        cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
+        workbench=_workbench(project, settings, clock or SystemClock(), workplace, progress),
+    )
+
+
+def _workbench(
+    project: Project,
+    settings: Settings,
+    clock: Clock,
+    workplace: Workplace,
+    progress: Callable[[int, int], None] | None,
+) -> Workbench:
+    def open_space() -> TupleSpace:
+        from stigmergy.backends.sqlite.work import SqliteWork, create_work
+        from stigmergy.space.tuples import TupleSpace
+
+        space = settings.space()
+        create_work(project.catalog, project=project.project_id, at=clock.now())
+        store = SqliteWork(project.catalog, clock, indexed=space.indexed, progress=progress)
+        return TupleSpace(store, settings=space, lookup=lambda name: workplace.catalog().lookup(name))
+
+    return Workbench(open_space, BodyStore(project.catalog / "cas"), ci=settings.ci)
+
+
+def open_workshop(
+    gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
+) -> Workshop:
+    """What workers of a project work with: the code in these modules, run in processes of their own."""
+    from importlib import import_module
+
+    from stigmergy.space.catalog import REGISTRY
+    from stigmergy.space.work import ProcessRunner, Workshop
+
+    for module in modules:
+        import_module(module)
+    clock = clock or SystemClock()
+    root = gateway.workplace.root
+    bodies = gateway.workbench.bodies
+    return Workshop(
+        space=gateway.workbench.space,
+        registry=REGISTRY,
+        catalog=gateway.workplace.catalog(),
+        runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
+        bodies=bodies,
+        receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
+        clock=clock,
+        root=root,
+        environment=settings.environment,
     )
 
 
@@ -125,6 +183,20 @@ def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedS
     return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
 
 
+def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
+    """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
+
+    def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+        return FileStores(
+            start if fences is None else project.root,
+            fences=fences,
+            cache=project.catalog / MEMORY_CACHE,
+            workers=os.cpu_count() or 1,
+        )
+
+    return open_stores
+
+
 def _evidence(project: Project, repositories: Repositories, store: SqliteStore) -> Evidence:
     def url_settings() -> UrlSettings | None:
         with store.read() as view:
@@ -136,6 +208,7 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore) 
         ArtifactAddress: ArtifactResolver(repositories),
         BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
         DiffAddress: DiffResolver(repositories),
+        SamAddress: SamResolver(store.read),
         UrlAddress: UrlResolver(url_settings),
     }
     return Evidence(resolvers)

@@ -62,6 +62,19 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── MessageSectionUnknown MESSAGE_SECTION_UNKNOWN
 │   │   ├── MessageRole           MESSAGE_ROLE
 │   │   └── MessageStatus         MESSAGE_STATUS
+│   ├── TupleRefusal              a tuple, its terms or its steps break a rule
+│   │   ├── TupleSchema           TUPLE_SCHEMA
+│   │   ├── TupleIdMismatch       TUPLE_ID_MISMATCH
+│   │   ├── TupleTooLarge    413  TUPLE_TOO_LARGE
+│   │   ├── DeadlinePast          DEADLINE_PAST
+│   │   ├── StepCycle             STEP_CYCLE
+│   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── AuthorityStamped      AUTHORITY_STAMPED
+│   │   └── ReceiptForeign        RECEIPT_FOREIGN
+│   ├── PatternRefusal            a pattern that cannot be matched against tuples
+│   │   ├── PatternOperator       PATTERN_OPERATOR
+│   │   └── PatternValue          PATTERN_VALUE
+│   ├── ArtifactPath              ARTIFACT_PATH
 │   ├── CatalogRefusal            a yool, or a file that declares yools, is not as it should be
 │   │   ├── YoolName              YOOL_NAME
 │   │   ├── YoolReserved          YOOL_RESERVED
@@ -78,6 +91,11 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── BudgetExceeded       413  BUDGET_EXCEEDED
 │   ├── MethodNotAllowed     405  METHOD_NOT_ALLOWED
 │   ├── BudgetTooSmall            BUDGET_TOO_SMALL
+│   ├── MemoryRefusal             a memory store or a trust snapshot that cannot be read
+│   │   ├── MemoryStoreNotAFile   MEMORY_STORE_NOT_A_FILE
+│   │   ├── MemoryStoreOutside 403 MEMORY_STORE_OUTSIDE
+│   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
+│   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  we do not know who is asking
@@ -91,6 +109,8 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── DerefDenied               DEREF_DENIED
 │   ├── NotYourDescendant         NOT_YOUR_DESCENDANT
 │   ├── RunEnded                  RUN_ENDED
+│   ├── CortexOff                 CORTEX_OFF
+│   ├── YoolForbidden             YOOL_FORBIDDEN
 │   ├── HostForbidden        421  HOST_FORBIDDEN
 │   ├── OriginForbidden           ORIGIN_FORBIDDEN
 │   └── GrantRefusal              a budget token that does not allow this
@@ -118,6 +138,11 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── SectionNotFound           SECTION_NOT_FOUND
 │   ├── ArtifactNotFound          ARTIFACT_NOT_FOUND
 │   ├── BodyNotFound              BODY_NOT_FOUND
+│   ├── MemoryStoreNotFound       MEMORY_STORE_NOT_FOUND
+│   ├── EpisodeNotFound           EPISODE_NOT_FOUND
+│   ├── ContributionNotFound      CONTRIBUTION_NOT_FOUND
+│   ├── TupleNotFound             TUPLE_NOT_FOUND
+│   ├── ReceiptNotFound           RECEIPT_NOT_FOUND
 │   ├── YoolNotFound              YOOL_NOT_FOUND
 │   └── RouteNotFound             ROUTE_NOT_FOUND
 ├── RateLimited              429  RATE_LIMITED
@@ -125,6 +150,11 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── AgentExists               AGENT_EXISTS
 │   ├── IdTaken                   ID_TAKEN
 │   ├── IdempotencyConflict       IDEMPOTENCY_CONFLICT
+│   ├── MemoryStoreChanged        MEMORY_STORE_CHANGED
+│   ├── ContributionDecided       CONTRIBUTION_DECIDED
+│   ├── LaneFull             429  LANE_FULL
+│   ├── StaleFence                STALE_FENCE
+│   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   ├── ClientFileChanged         CLIENT_FILE_CHANGED
@@ -136,6 +166,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
+    ├── NoWorkbench               NO_WORKBENCH
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
@@ -578,6 +609,85 @@ class MessageStatus(MessageRefusal):
     code = "MESSAGE_STATUS"
 
 
+class TupleRefusal(Refusal):
+    """The tuple breaks a rule."""
+
+    code = "TUPLE_REFUSED"
+
+
+class TupleSchema(TupleRefusal):
+    """The tuple's schema is not one this version knows."""
+
+    code = "TUPLE_SCHEMA"
+
+
+class TupleIdMismatch(TupleRefusal):
+    """The tuple does not have the id it is given under."""
+
+    code = "TUPLE_ID_MISMATCH"
+
+
+class TupleTooLarge(TupleRefusal):
+    """The tuple is larger than the space takes."""
+
+    code = "TUPLE_TOO_LARGE"
+    status = 413
+
+
+class DeadlinePast(TupleRefusal):
+    """The deadline has passed."""
+
+    code = "DEADLINE_PAST"
+
+
+class StepCycle(TupleRefusal):
+    """The steps wait for each other in a circle."""
+
+    code = "STEP_CYCLE"
+
+
+class StepUnknown(TupleRefusal):
+    """A step waits for one that the tuple does not have."""
+
+    code = "STEP_UNKNOWN"
+
+
+class AuthorityStamped(TupleRefusal):
+    """Authority is stamped by the gateway and cannot be written by a caller."""
+
+    code = "AUTHORITY_STAMPED"
+
+
+class ReceiptForeign(TupleRefusal):
+    """The receipt is another tuple's."""
+
+    code = "RECEIPT_FOREIGN"
+
+
+class PatternRefusal(Refusal):
+    """The pattern cannot be matched."""
+
+    code = "PATTERN_REFUSED"
+
+
+class PatternOperator(PatternRefusal):
+    """The pattern names an operator that is not known here."""
+
+    code = "PATTERN_OPERATOR"
+
+
+class PatternValue(PatternRefusal):
+    """The pattern compares with something that cannot be compared with."""
+
+    code = "PATTERN_VALUE"
+
+
+class ArtifactPath(Refusal):
+    """The artifact's path leads out of its folder."""
+
+    code = "ARTIFACT_PATH"
+
+
 class CatalogRefusal(Refusal):
     """The yool, or the file that declares it, is not as it should be."""
 
@@ -691,6 +801,37 @@ class BudgetTooSmall(Refusal):
     code = "BUDGET_TOO_SMALL"
 
 
+class MemoryRefusal(Refusal):
+    """A memory store cannot be read."""
+
+    code = "MEMORY_REFUSED"
+
+
+class MemoryStoreNotAFile(MemoryRefusal):
+    """A memory store is not a regular file."""
+
+    code = "MEMORY_STORE_NOT_A_FILE"
+
+
+class MemoryStoreOutside(MemoryRefusal):
+    """A memory store lies outside the folders that may be read."""
+
+    code = "MEMORY_STORE_OUTSIDE"
+    status = 403
+
+
+class MemoryLineTooLong(MemoryRefusal):
+    """A line of a memory store is too long."""
+
+    code = "MEMORY_LINE_TOO_LONG"
+
+
+class TrustSnapshotInvalid(MemoryRefusal):
+    """The trust snapshot is not in its form."""
+
+    code = "TRUST_SNAPSHOT_INVALID"
+
+
 class ClientFileBroken(Refusal):
     """A client's file cannot be read, so it was left alone."""
 
@@ -769,6 +910,18 @@ class RunEnded(Forbidden):
     """The run has ended."""
 
     code = "RUN_ENDED"
+
+
+class CortexOff(Forbidden):
+    """This part of the shared cortex is switched off."""
+
+    code = "CORTEX_OFF"
+
+
+class YoolForbidden(Forbidden):
+    """The catalog does not admit this authority to the yool."""
+
+    code = "YOOL_FORBIDDEN"
 
 
 class HostForbidden(Forbidden):
@@ -935,6 +1088,36 @@ class BodyNotFound(NotFound):
     code = "BODY_NOT_FOUND"
 
 
+class MemoryStoreNotFound(NotFound):
+    """There is no such memory store."""
+
+    code = "MEMORY_STORE_NOT_FOUND"
+
+
+class EpisodeNotFound(NotFound):
+    """Nothing is remembered under this name."""
+
+    code = "EPISODE_NOT_FOUND"
+
+
+class ContributionNotFound(NotFound):
+    """There is no such contribution."""
+
+    code = "CONTRIBUTION_NOT_FOUND"
+
+
+class TupleNotFound(NotFound):
+    """There is no such tuple."""
+
+    code = "TUPLE_NOT_FOUND"
+
+
+class ReceiptNotFound(NotFound):
+    """There is no such receipt."""
+
+    code = "RECEIPT_NOT_FOUND"
+
+
 class YoolNotFound(NotFound):
     """There is no yool of that name in the catalog."""
 
@@ -985,10 +1168,41 @@ class IdempotencyConflict(Conflict):
     code = "IDEMPOTENCY_CONFLICT"
 
 
+class LaneFull(Conflict):
+    """The lane holds as many waiting tuples as it may."""
+
+    code = "LANE_FULL"
+    status = 429
+
+
+class StaleFence(Conflict):
+    """The claim is no longer held: its lease has ended or another has the tuple."""
+
+    code = "STALE_FENCE"
+
+
+class TupleEnded(Conflict):
+    """The tuple has its last receipt already."""
+
+    code = "TUPLE_ENDED"
+
+
 class ProjectExists(Conflict):
     """A project already lives here."""
 
     code = "PROJECT_EXISTS"
+
+
+class MemoryStoreChanged(Conflict):
+    """A memory store changed while it was read."""
+
+    code = "MEMORY_STORE_CHANGED"
+
+
+class ContributionDecided(Conflict):
+    """The contribution was decided on before."""
+
+    code = "CONTRIBUTION_DECIDED"
 
 
 class ClientEntryTaken(Conflict):
@@ -1051,6 +1265,12 @@ class SecretCheckFailed(Trouble):
     """The check for secrets failed, so nothing was stored."""
 
     code = "SECRET_CHECK_FAILED"
+
+
+class NoWorkbench(Trouble):
+    """Work is not kept here."""
+
+    code = "NO_WORKBENCH"
 
 
 class TooManyStreams(Trouble):

@@ -6,8 +6,14 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from stigmergy.errors import FieldValue
+
+if TYPE_CHECKING:
+    from stigmergy.space.tuples import SpaceSettings
 
 
 class Exports(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """NO_COLOR: print without colours, on a terminal too."""
     exports: Exports | None = None
     """OTEL_*: where spans and metrics go; nowhere unless said."""
+    environment: dict[str, str] = {}
+    """All of it: steps are given what their yools name, and nothing else of it."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -76,7 +84,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             data_home=_folder(given.get("XDG_DATA_HOME"), home / ".local" / "share"),
             no_color=bool(given.get("NO_COLOR")),
             exports=Exports.from_environment(given),
+            environment=dict(given),
         )
+
+    @property
+    def ci(self) -> bool:
+        """CI: whether a build is at work here, and no person."""
+        return self.environment.get("CI", "").lower() in ("1", "true", "yes")
+
+    def space(self) -> SpaceSettings:
+        """How the tuple space behaves: `YOOL_TUPLE_*`, with the published defaults."""
+        from stigmergy.space.tuples import SpaceSettings
+
+        said: dict[str, Any] = {}
+        for name, field in _WHOLE.items():
+            if (text := self.environment.get(name)) is not None and field not in said:
+                said[field] = _whole(name, text)
+        for name, field in _SECONDS.items():
+            if (text := self.environment.get(name)) is not None:
+                said[field] = _seconds(name, text)
+        for name, field in _TEXTS.items():
+            if text := self.environment.get(name):
+                said[field] = text
+        if listed := self.environment.get("YOOL_TUPLE_INDEXED"):
+            said["indexed"] = tuple(sorted({each.strip() for each in listed.split(",") if each.strip()}))
+        return SpaceSettings(**said)
 
     def key_folder(self, project: str) -> Path:
         """Where a project's keys are kept, apart from its files."""
@@ -96,6 +128,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def shared_folder(self, scope: str) -> Path:
         """Where the store of a scope beyond the project is kept."""
         return self.data_home / "stigmergy" / scope
+
+
+_WHOLE = {
+    "YOOL_TUPLE_LANE_CONCURRENCY": "lane_concurrency",
+    "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "max_lane_concurrency",
+    "YOOL_MAX_LANE_CONCURRENCY": "max_lane_concurrency",
+    "YOOL_TUPLE_CPU_QUOTA_PCT": "cpu_quota_pct",
+    "YOOL_TUPLE_QUEUE_MAXSIZE": "queue_maxsize",
+    "YOOL_TUPLE_COMPRESSION_THRESHOLD": "compression_threshold",
+    "YOOL_TUPLE_MAX_RETRIES": "max_retries",
+    "YOOL_TUPLE_ALARM_PCT": "alarm_pct",
+}
+_SECONDS = {"YOOL_TUPLE_LEASE_SECONDS": "lease", "YOOL_TUPLE_BACKOFF_SECONDS": "backoff"}
+_TEXTS = {"YOOL_TUPLE_ALARM_LANE": "alarm_lane", "YOOL_TUPLE_CACHE_SALT": "salt"}
+_MOST = {"YOOL_TUPLE_CPU_QUOTA_PCT": 100, "YOOL_TUPLE_ALARM_PCT": 100}
+_MAY_BE_NONE = frozenset({"YOOL_TUPLE_MAX_RETRIES", "YOOL_TUPLE_ALARM_PCT"})
+
+
+def _whole(name: str, text: str) -> int:
+    least, most = 0 if name in _MAY_BE_NONE else 1, _MOST.get(name, 1_000_000_000)
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise FieldValue(f"{name} is a whole number.", field=name, limit=f"{least}..{most}", used=text[:40])
+    return int(text)
+
+
+def _seconds(name: str, text: str) -> int:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.001 <= seconds <= 86_400:
+        raise FieldValue(f"{name} is a number of seconds.", field=name, limit="0.001..86400", used=text[:40])
+    return round(seconds * 1_000_000)
 
 
 def _folder(given: str | None, default: Path) -> Path:

@@ -110,7 +110,7 @@ def test_on_the_command_line(desk: Desk) -> None:
     assert desk.run("anchor", "-", given=THREE).out.splitlines()[0] == ref
     (desk.path / "paste.txt").write_text(THREE)
     assert desk.ok("anchor", "--file", "paste.txt", "--json").json["pointer"]["ref"] == ref
-    assert desk.ok("anchor", "Nothing", "of", "the", "kind").out == "Not found.\n"
+    assert desk.ok("anchor", "Nothing", "of", "the", "kind").out.startswith("Not found")
     assert desk.run("anchor").code == 2
     assert desk.run("anchor", "x", "--file", "paste.txt").code == 2
     assert desk.run("anchor", "--file", "absent.txt").code == 2
@@ -123,7 +123,7 @@ def test_candidates_and_a_path_from_where_one_stands(desk: Desk) -> None:
     for name in ("a.py", "b.py"):
         (desk.path / "src" / name).write_text("the very same line twice\nand another one\n")
     said = desk.ok("anchor", "the very same line twice", "--snapshot").out
-    assert said == "Not found.\n"
+    assert said.startswith("Not found")
     subprocess.run(["git", "add", "-A"], cwd=desk.path, check=True)
     said = desk.ok("anchor", "the very same line twice", "--snapshot").out
     assert "src/a.py#L1-L1@" in said
@@ -140,7 +140,7 @@ def test_in_a_linked_checkout(desk: Desk, tmp_path: Path) -> None:
     side = tmp_path / "side"
     (side / "src" / "parser.py").write_text("only in the linked checkout\nand nowhere else\n")
     text = "only in the linked checkout\nand nowhere else"
-    assert desk.ok("anchor", text, at=side).out == "Not found.\n"
+    assert desk.ok("anchor", text, at=side).out.startswith("Not found")
     found = json.loads(desk.ok("anchor", text, "--snapshot", "--json", at=side).out)
     assert found["pointer"]["digest"] == digest(f"{text}\n".encode())
-    assert desk.ok("anchor", text, "--snapshot").out == "Not found.\n"
+    assert desk.ok("anchor", text, "--snapshot").out.startswith("Not found")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stigmergy import Found, Hooks, Pointer, Refused, Retrieved
-from stigmergy.core import estimate_tokens
+from stigmergy.core import digest, estimate_tokens
 from stigmergy.errors import ProvenanceStamped, RoleForbidden
 from tests.hooks.conftest import Team
 
@@ -115,22 +115,45 @@ def test_what_is_found_again_confirms_and_keeps_its_source(team: Team) -> None:
     assert second.engram.provenance.source == "rag"
 
 
-def test_the_memory_gives_a_statement_and_a_pointer(team: Team) -> None:
-    ref = "sam:decision:journal-first@2026-01-01"
+ENTRY = "The journal is the truth, and the index a projection of it. " * 12
+
+
+def test_the_memory_gives_a_statement_and_a_pointer(team: Team) -> None:  # EB-18, EB-23
+    ref = team.admin.keep_episode(ENTRY, kind="decision", slug="journal-first").ref
     outcome = team.hooks.on_sam_read("ada", ref, "The journal is the truth.")
     assert isinstance(outcome, Found)
     assert outcome.engram.provenance.source == "sam"
-    assert outcome.engram.pointers[0].ref == ref
-    assert outcome.withheld is None
+    assert outcome.engram.claim == "The journal is the truth."
+    assert outcome.engram.pointers[0] == Pointer(type="sam", ref=ref, digest=digest(ENTRY.encode()))
+    assert (outcome.excerpt, outcome.withheld) == (None, None)
 
 
-def test_the_whole_entry_of_the_memory_is_withheld_while_nothing_can_read_it(team: Team) -> None:
-    pointer = Pointer(type="sam", ref="sam:decision:journal-first@2026-01-01")
-    outcome = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=200)
+def test_the_whole_entry_of_the_memory_comes_only_under_budget(team: Team) -> None:  # EB-18, EB-23
+    pointer = Pointer(type="sam", ref=team.admin.keep_episode(ENTRY, kind="decision", slug="journal-first").ref)
+    outcome = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=400)
     assert isinstance(outcome, Found)
+    assert outcome.excerpt is not None
+    assert (outcome.excerpt.excerpt, outcome.excerpt.content_digest) == (ENTRY, digest(ENTRY.encode()))
+    short = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=150)
+    assert isinstance(short, Found)
+    assert short.excerpt is not None
+    assert short.excerpt.truncated
+    assert ENTRY.startswith(short.excerpt.excerpt)
+    assert estimate_tokens(msgspec.json.encode(short.excerpt)) <= 150
+    third = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=150)
+    assert isinstance(third, Found)
+    assert third.withheld is not None
+    assert third.withheld.code == "DEREF_DENIED"  # a turn has two dereferences of the memory
+
+
+def test_an_entry_of_another_memory_is_told_of_and_not_read(team: Team) -> None:
+    ref = "sam:decision:theirs@2026-01-01"
+    outcome = team.hooks.on_sam_read("ada", ref, "The journal is the truth.", max_tokens=200)
+    assert isinstance(outcome, Found)
+    assert outcome.engram.pointers[0] == Pointer(type="sam", ref=ref)
     assert outcome.excerpt is None
     assert outcome.withheld is not None
-    assert outcome.withheld.code == "NO_RESOLVER"
+    assert outcome.withheld.code == "EPISODE_NOT_FOUND"
 
 
 @pytest.mark.parametrize(

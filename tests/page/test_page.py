@@ -199,6 +199,35 @@ def test_a_request_is_declined(visit: Visit, scene: Scene) -> None:
     assert asked.request_id not in [row.request_id for row in scene.call("list_requests").requests]
 
 
+def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: Scene) -> None:  # SC-03, SC-05, SC-06
+    scene.call("keep_episode", text="The stall timer is 10 seconds.", kind="decision", slug="stall", pinned=True)
+    page = visit.open("/")
+    expect(page.locator("#panel-review")).to_be_hidden()
+    expect(page.locator("#live")).to_have_text("live")
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    first = scene.call("contribute", "emil", content="The stall timer is 30 seconds.").contribution_id
+    hostile = f"<b>Bold</b> <script>alert(1)</script> with {key}"
+    place = {"kind": "path", "value": "src/stigmergy/errors.py:1-4"}
+    second = scene.call("contribute", "ida", content=hostile, evidence=[place]).contribution_id
+    expect(page.locator(f"#c-{first} .conflict")).to_contain_text("Contradicts")
+    expect(page.locator(f"#c-{first} .conflict .chip")).to_contain_text("stall")
+    expect(page.locator(f"#c-{second} .redacted")).to_contain_text("content: ")
+    expect(page.locator(f"#c-{second}")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator(f"#c-{second} .chip")).to_contain_text("errors.py")
+    assert key not in page.content()
+    page.locator(f"#c-{first} [name=reason]").fill("It was raised in one region only.")
+    page.locator(f"#c-{first}").locator("text=Reject").click()
+    expect(page.locator("#panel-review .notice")).to_contain_text("Turned down")
+    expect(page.locator(f"#c-{first}")).to_have_count(0)
+    page = visit.open("/page/review")
+    page.locator(f"#c-{second} [name=pinned]").check()
+    page.locator(f"#c-{second}").locator("text=Accept").click()
+    expect(page.locator("#panel-review .notice")).to_contain_text("Remembered as learning:b-bold-b")
+    expect(page.locator(f"#c-{second}")).to_have_count(0)
+    assert scene.call("show_contribution", "emil", id=first).reason == "It was raised in one region only."
+    assert scene.call("show_contribution", "ida", id=second).status == "accepted"
+
+
 def test_a_constraint_is_pinned_by_hand_and_unpinned(visit: Visit, scene: Scene) -> None:
     page = visit.open("/page/brief?for=programmer")
     page.click("text=Pin a constraint")
@@ -315,7 +344,7 @@ def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
         viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
     )
     visit = Visit(context, bus)
-    for path in ("/", "/page/brief", "/page/budgets", "/page/requests", "/page/figures"):
+    for path in ("/", "/page/brief", "/page/budgets", "/page/requests", "/page/review", "/page/figures"):
         page = visit.open(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     page = visit.open("/")
@@ -358,6 +387,10 @@ def test_everything_can_be_read_and_done_without_scripts(browser: Browser, bus: 
     page.goto(f"http://127.0.0.1:{bus.port}/page/requests")
     page.locator(f"#r-{asked.request_id}").locator("text=Approve").click()
     expect(page.locator(f"#r-{asked.request_id}")).to_have_count(0)
+    sent = scene.call("contribute", "emil", content="Forms work without scripts.").contribution_id
+    page.goto(f"http://127.0.0.1:{bus.port}/page/review")
+    page.locator(f"#c-{sent}").locator("text=Accept").click()
+    expect(page.locator(f"#c-{sent}")).to_have_count(0)
     page.click("button[value=dark]")
     assert page.get_attribute("html", "data-theme") == "dark"
     context.close()

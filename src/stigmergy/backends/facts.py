@@ -6,6 +6,7 @@ import msgspec
 
 from stigmergy.errors import FormatUnknown
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from stigmergy.knowledge.engrams import (
     EngramConfirmed,
     EngramDelivered,
@@ -16,10 +17,12 @@ from stigmergy.knowledge.engrams import (
     EngramReceived,
     EngramUnpinned,
 )
+from stigmergy.knowledge.memory import MemoryRead
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
 from stigmergy.policy import (
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -44,6 +47,12 @@ Fact = (
     | EngramPinned
     | EngramUnpinned
     | DerefProved
+    | ContentDrawn
+    | MemoryRead
+    | EpisodeKept
+    | SnapshotTaken
+    | ContributionSubmitted
+    | ContributionMoved
     | TurnClosed
     | DerefRequested
     | DerefAnswered

@@ -6,7 +6,7 @@ from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
 from stigmergy.core.memo import Memo
-from stigmergy.core.strict_json import read_json, read_json_with_lines
+from stigmergy.core.strict_json import check_depth, read_json, read_json_with_lines
 from stigmergy.core.strict_yaml import read_yaml, read_yaml_with_lines
 from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
 
@@ -19,6 +19,7 @@ __all__ = [
     "SystemClock",
     "age",
     "canonical",
+    "check_depth",
     "digest",
     "digest_of",
     "estimate_tokens",

@@ -23,8 +23,7 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
     """The value of a JSON body, or a refusal that names what is wrong with it."""
     if len(body) > max_bytes:
         raise BodyTooLarge(limit=max_bytes, used=len(body))
-    if body.count(b"[") + body.count(b"{") > max_depth:
-        _check_depth(body, max_depth)
+    check_depth(body, max_depth)
     try:
         text = body.decode()
     except UnicodeDecodeError as problem:
@@ -125,7 +124,10 @@ def _field(open_fields: list[str], steps: list[int | str | None]) -> str:
     return f"{open_fields[-1]}.{step}" if open_fields[-1] else str(step)
 
 
-def _check_depth(body: bytes, max_depth: int) -> None:
+def check_depth(body: bytes, max_depth: int) -> None:
+    """Refuse a body that nests more deeply, without parsing it."""
+    if body.count(b"[") + body.count(b"{") <= max_depth:
+        return
     depth = 0
     for bracket in _NOT_BRACKETS.sub(b"", _STRINGS.sub(b"", body)):
         if bracket in b"[{":

@@ -5,6 +5,14 @@ from stigmergy.operations.answers import take_answer
 from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.brief import brief, list_briefs
 from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
+from stigmergy.operations.contributing import (
+    accept_contribution,
+    contribute,
+    list_contributions,
+    reject_contribution,
+    show_contribution,
+    withdraw_contribution,
+)
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
@@ -19,14 +27,31 @@ from stigmergy.operations.grants import (
     revoke_grant,
 )
 from stigmergy.operations.keeping import confirm_engram, forget_engram, pin_engram, promote_engram, unpin_engram
+from stigmergy.operations.memory import memory_read
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, list_runs, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
 from stigmergy.operations.ports import Store
+from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
+from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.stats import stats
 from stigmergy.operations.turns import close_turn, team_budget
 from stigmergy.operations.upkeep import apply_policy, verify
+from stigmergy.operations.work import (
+    cancel_tuple,
+    list_dead,
+    list_work,
+    receipt_get,
+    receipt_verify,
+    tuple_again,
+    tuple_dispatch,
+    tuple_in,
+    tuple_observe,
+    tuple_out,
+    tuple_rd,
+)
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Place, Workplace, is_ref, split_place
 
 __all__ = [
@@ -39,9 +64,12 @@ __all__ = [
     "Operation",
     "Place",
     "Route",
+    "SamResolver",
     "SharedStores",
     "Store",
+    "Workbench",
     "Workplace",
+    "accept_contribution",
     "add_agent",
     "agent_token",
     "anchor_text",
@@ -49,10 +77,12 @@ __all__ = [
     "approve_request",
     "brief",
     "broadcast",
+    "cancel_tuple",
     "catalog_list_by_lane",
     "catalog_lookup",
     "close_turn",
     "confirm_engram",
+    "contribute",
     "deny_request",
     "deref_pointer",
     "end_run",
@@ -60,30 +90,48 @@ __all__ = [
     "forget_engram",
     "get_engram",
     "inbox",
+    "inherit",
     "is_ref",
     "issue_grant",
+    "keep_episode",
     "link_pointer",
     "list_agents",
     "list_briefs",
+    "list_contributions",
+    "list_dead",
     "list_requests",
     "list_runs",
+    "list_work",
+    "memory_read",
     "open_run",
     "pin_engram",
+    "pin_episode",
     "promote_engram",
     "put_engram",
     "put_engrams",
     "put_found",
     "query_engrams",
+    "receipt_get",
+    "receipt_verify",
+    "reject_contribution",
     "request_deref",
     "revoke_grant",
     "send_message",
+    "show_contribution",
     "split_place",
     "stats",
     "take_answer",
     "team_budget",
     "to_request",
+    "tuple_again",
+    "tuple_dispatch",
+    "tuple_in",
+    "tuple_observe",
+    "tuple_out",
+    "tuple_rd",
     "unpin_engram",
     "validate_deref",
     "validate_message",
     "verify",
+    "withdraw_contribution",
 ]

@@ -59,6 +59,10 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Whether agents get it as an MCP tool."""
     kept_off: dict[str, str]
     """Edges it does not appear on, each with the reason."""
+    redacts: bool = False
+    """Whether secrets in the request are taken out by the operation instead of being refused."""
+    tool_defaults: dict[str, Any] = {}
+    """What the tool asks for where an agent says nothing, when that differs from the other edges."""
     text_field: str | None = None
     """The field that takes a whole body as text, for operations that read YAML or JSON of a form of their own."""
 
@@ -96,6 +100,8 @@ def operation(
     command: Command | None = None,
     tool: bool = False,
     kept_off: dict[str, str] | None = None,
+    redacts: bool = False,
+    tool_defaults: dict[str, Any] | None = None,
     text_field: str | None = None,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are the request and the response, its docstring the summary."""
@@ -119,6 +125,8 @@ def operation(
             command=command,
             tool=tool,
             kept_off=kept_off or {},
+            redacts=redacts,
+            tool_defaults=tool_defaults or {},
             text_field=text_field,
         )
         return run

@@ -25,8 +25,8 @@ from stigmergy.knowledge.engrams import (
     Stored,
     alike,
     hash_keys,
-    place_key,
     stamp,
+    twin_key,
     validate,
 )
 from stigmergy.operations.declare import KEEPERS, PARENTS, Command, Route, operation
@@ -37,7 +37,7 @@ from stigmergy.policy import ADMIN, Scope, check_may_write, root_of, space_of
 
 MAX_AT_ONCE = 500
 MAX_COMPARED = 16
-"""How many engrams about the same places a new one is held against."""
+"""How many engrams with the same twin key a new one is held against."""
 
 MINUTE = 60 * SECOND
 
@@ -213,10 +213,9 @@ def put_or_confirm(
     `beside` are those put in the same commit; to say again what one of them says is no fact.
     """
     fact = _fact(context, view, prepared, found_in, beside)
-    refs = {pointer.ref for pointer in fact.engram.pointers}
     for put in beside.values() if not prepared.checked.id else ():
-        same_place = {pointer.ref for pointer in put.engram.pointers} == refs
-        if same_place and put.engram.scope == fact.engram.scope and alike(fact.engram, put.engram):
+        same = put.engram.scope == fact.engram.scope and twin_key(put.engram) == twin_key(fact.engram)
+        if same and alike(fact.engram, put.engram):
             return None, put.engram
     twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
     return (fact, fact.engram) if twin is None else (confirmation(context, view, twin), twin.engram)
@@ -277,7 +276,7 @@ def check_rate(context: Context, view: View, more: int) -> None:
 def _said_before(context: Context, view: View, engram: Engram) -> Stored | None:
     """The live engram in the same space that already says this, if there is one."""
     space = space_of(engram.scope, context.caller.run)
-    found = view.at_place(space, place_key(engram.pointers), limit=MAX_COMPARED)
+    found = view.twins(space, twin_key(engram), limit=MAX_COMPARED)
     for other in view.engrams(found):
         if alike(engram, other):
             return view.find((space,), other.id)

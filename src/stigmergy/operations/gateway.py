@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stigmergy.core import Randomness, digest_of, is_ulid
+from stigmergy.core import Randomness, digest_of, is_ulid, print_time
 from stigmergy.errors import (
     AgentNotFound,
     BadText,
@@ -29,8 +29,9 @@ from stigmergy.evidence.pointers import Evidence
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
-from stigmergy.operations.ports import Decide, RequestAnswered, Store, View
+from stigmergy.operations.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
+from stigmergy.operations.workbench import Workbench
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import (
     ADMIN,
@@ -61,6 +62,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the call comes from the account that owns the files, with no token."""
     speak_as: str | None = None
     """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
+    any_file: bool = False
+    """Whether the caller may name any file of this account: a person at the machine, and no server for others."""
     run: str | None = None
     """The run an admin chose; other tokens name their own."""
     idempotency_key: str | None = None
@@ -92,6 +95,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The store as of then; only for operations that do not write."""
     shared: SharedStores
     """The stores beyond the project."""
+    any_file: bool
+    """Whether files outside the project may be named."""
+    cortex: CortexFiles | None
+    """The files of the shared cortex, where the project has any."""
+    workbench: Workbench
+    """The project's work."""
 
     @property
     def view(self) -> View:
@@ -106,6 +115,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         with self.shared.sights(shared_scopes(self.policy, scope)) as beyond:
             spaces = visible_spaces(self.caller, scope)
             yield [Sight(self.view, spaces), *beyond] if spaces else beyond
+
+    def note(self, line: str) -> None:
+        """Add a line to the log of the shared cortex."""
+        if self.cortex is not None:
+            self.cortex.note(f"{print_time(self.as_of)} {line}")
+
+    def write_episodes(self) -> None:
+        """Bring the episodic store up to what is remembered."""
+        if self.cortex is not None:
+            self.cortex.bring_up(self.store.read)
 
     def deliver(self, *scopes: str) -> None:
         """Bring engrams of these scopes, if they lie beyond the project, to the stores they are for."""
@@ -166,7 +185,9 @@ class Gateway:
         grant_key: GrantKey,
         randomness: Randomness = os.urandom,
         shared: SharedStores | None = None,
+        cortex: CortexFiles | None = None,
         ticks: Callable[[], int] = time.perf_counter_ns,
+        workbench: Workbench | None = None,
     ) -> None:
         self.store = store
         self.evidence = evidence
@@ -174,7 +195,9 @@ class Gateway:
         self.key = key
         self.grant_key = grant_key
         self.shared = shared or SharedStores({})
+        self.workbench = workbench or Workbench()
         self._randomness = randomness
+        self._cortex = cortex
         self._ticks = ticks
         self._watchers: tuple[Callable[[Call], None], ...] = ()
         self.feed = Feed(store)
@@ -183,6 +206,7 @@ class Gateway:
         """Let go of the store and of every running git."""
         self.feed.close()
         self.store.close()
+        self.workbench.close()
         self.shared.close()
         self.workplace.close()
 
@@ -231,7 +255,7 @@ class Gateway:
         key = credential.idempotency_key if operation.writes else None
         if key is not None and not 0 < len(key) <= MAX_IDEMPOTENCY_KEY:
             raise FieldValue(field="Idempotency-Key", limit=MAX_IDEMPOTENCY_KEY, used=len(key))
-        if operation.writes:
+        if operation.writes and not operation.redacts:
             check_no_secrets(_texts(operation, request))
         with self.store.read() as view:
             caller = self._caller(view, credential)
@@ -255,6 +279,9 @@ class Gateway:
                 request_digest=_request_digest(operation, request) if key is not None else None,
                 open_view=None if operation.writes else view,
                 shared=self.shared,
+                cortex=self._cortex,
+                any_file=credential.any_file and credential.token is None,
+                workbench=self.workbench,
             )
             if not operation.writes:
                 answer = operation.run(context, request)

@@ -15,6 +15,7 @@ import msgspec
 
 from stigmergy.core.journal import Line
 from stigmergy.knowledge.brief import Brief
+from stigmergy.knowledge.cortex import CortexReads
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
 from stigmergy.operations.tallies import TallyReads
@@ -53,7 +54,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, TallyReads, Protocol):
+class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, TallyReads, Protocol):
     """A store as of one moment."""
 
     @property
@@ -87,6 +88,18 @@ class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Tall
 
 
 Decide = Callable[[View], tuple[Sequence[Any], T]]
+
+
+class CortexFiles(Protocol):
+    """Where the episodic store and the log of the shared cortex are written."""
+
+    def note(self, line: str) -> None:
+        """Add a line to the log."""
+        ...
+
+    def bring_up(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Write what is remembered and not yet in the store."""
+        ...
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

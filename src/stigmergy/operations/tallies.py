@@ -14,7 +14,7 @@ import msgspec
 from stigmergy.core import SECOND
 from stigmergy.knowledge.engrams import EngramPut, is_contradiction
 from stigmergy.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
-from stigmergy.policy import DerefProved, DerefRequested, Turn, TurnClosed, present_turn
+from stigmergy.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnClosed, present_turn
 from stigmergy.policy.grants import GrantIssued
 
 SPANS = {"PT1M": 60 * SECOND, "PT1H": 3600 * SECOND, "P1D": 86_400 * SECOND}
@@ -134,6 +134,8 @@ def count_of(fact: object, at: int, turn_of: TurnOf) -> Count | None:
         case DerefProved():
             tally = Tally(derefs=1, deref_tokens=fact.tokens)
             return Count(run=fact.run, agent=fact.agent, tally=tally, turn=fact.turn)
+        case ContentDrawn():
+            return Count(run=fact.run, agent=fact.agent, tally=Tally(deref_tokens=fact.tokens), turn=fact.turn)
         case TurnClosed():
             return Count(run=fact.run, agent=fact.agent, tally=Tally(), turn=fact.turn)
         case DerefRequested():

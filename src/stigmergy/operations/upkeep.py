@@ -54,5 +54,5 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
 @operation("verify", roles=ADMINS, command=Command("verify"), kept_off=_ON_THE_MACHINE)
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Recompute every checksum and hold the index against a rebuild from the journal."""
-    findings = context.store.verify()
+    findings = [*context.store.verify(), *context.workbench.verify()]
     return VerifyAnswer(sound=not findings, commits=context.view.counts().commits, findings=findings)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stigmergy.core import is_hex
-from stigmergy.errors import PointerRefusal, PointerSpan, StigmergyError
+from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan, StigmergyError
 from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     TYPES,
@@ -21,6 +22,10 @@ from stigmergy.evidence.pointers import (
     parse_lines,
     print_address,
 )
+from stigmergy.knowledge.memory import Stores
+
+OpenStores = Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]
+"""Opens memory stores beneath some folders, or anywhere."""
 
 if TYPE_CHECKING:
     from stigmergy.space.catalog import Catalog, CatalogReader
@@ -59,9 +64,16 @@ def is_ref(place: str) -> bool:
 class Workplace:
     """The folder a project stands in, with its git repositories."""
 
-    def __init__(self, root: Path, repositories: Repositories, catalog: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        repositories: Repositories,
+        catalog: Path | None = None,
+        memory_stores: OpenStores | None = None,
+    ) -> None:
         """Without a catalog, what is found out is remembered in memory only."""
         self.root = root
+        self._memory_stores = memory_stores
         self.repositories = repositories
         self._catalog = catalog
         self._capabilities: CatalogReader | None = None
@@ -84,6 +96,12 @@ class Workplace:
             revision=commits[revision],
         )
         return Pointer(type="repo", ref=print_address(address))
+
+    def memory_stores(self, fences: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
+        """The memory stores beneath the project or one of these folders; with no folders named, any."""
+        if self._memory_stores is None:
+            raise MemoryStoreNotFound(field="store_paths")
+        return self._memory_stores(None if fences is None else (self.root, *fences))
 
     def expand(self, revision: str) -> str:
         """The full commit id of a revision as it is understood in this folder."""
@@ -111,6 +129,10 @@ class Workplace:
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
+
+    def kept(self, name: str) -> Path:
+        """A folder of that name among what is kept of the project."""
+        return (self._catalog or self.root) / name
 
     def catalog(self) -> Catalog:
         """The catalog of yools as its file holds it now, with the catalog's own."""

@@ -2,6 +2,7 @@
 
 from stigmergy.policy.facts import (
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -46,6 +47,7 @@ from stigmergy.policy.turns import (
     TurnReads,
     after_close,
     after_deref,
+    after_draw,
     check_may_deref,
     check_tokens,
     present_turn,
@@ -64,6 +66,7 @@ __all__ = [
     "AgentAdded",
     "Caller",
     "Claims",
+    "ContentDrawn",
     "DerefAnswered",
     "DerefBudget",
     "DerefProved",
@@ -85,6 +88,7 @@ __all__ = [
     "UrlPolicy",
     "after_close",
     "after_deref",
+    "after_draw",
     "check_below",
     "check_descends",
     "check_may_deref",

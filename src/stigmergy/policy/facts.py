@@ -56,6 +56,15 @@ class DerefProved(msgspec.Struct, frozen=True, kw_only=True, tag="deref.proved",
     """Whether a grant paid for it instead of the turn."""
 
 
+class ContentDrawn(msgspec.Struct, frozen=True, kw_only=True, tag="content.drawn", tag_field="fact"):
+    """An agent was given content that no pointer was followed for: it costs its turn all the same."""
+
+    run: str
+    agent: str
+    turn: int
+    tokens: int
+
+
 class TurnClosed(msgspec.Struct, frozen=True, kw_only=True, tag="turn.closed", tag_field="fact"):
     """An agent's turn is over, and the next one open."""
 

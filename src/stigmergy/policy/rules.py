@@ -23,6 +23,15 @@ class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hosts: tuple[str, ...] = ()
 
 
+class CortexPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which parts of the shared cortex are on."""
+
+    inherit: bool = True
+    """Whether agents may take over what the team remembers."""
+    ingest: bool = True
+    """Whether contributions may become memory; submitted and kept they are all the same."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What may be done in the project."""
 
@@ -43,6 +52,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many engrams an agent may put in one minute."""
     deref: DerefBudget = DerefBudget()
     """What an agent may dereference in one turn."""
+    cortex: CortexPolicy = CortexPolicy()
+    memory_folders: tuple[str, ...] = ()
+    """Folders beside the project that memory stores may be read from, as absolute paths."""
 
     def floor(self, scope: str) -> float:
         """The confidence an engram needs to be promoted into a scope."""
@@ -81,6 +93,9 @@ def read_policy(value: Any) -> Policy:
         for field in budget.__struct_fields__:
             if getattr(budget, field) < 0:
                 raise PolicyInvalid("A budget is not negative.", field=f"{name}.{field}", limit=0)
+    for folder in policy.memory_folders:
+        if not folder.startswith("/"):
+            raise PolicyInvalid("A folder of memory stores is an absolute path.", field="memory_folders", used=folder)
     for field in ("max_ttl", "token_ttl"):
         try:
             parse_duration(getattr(policy, field), field)

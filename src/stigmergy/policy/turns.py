@@ -13,7 +13,7 @@ import msgspec
 
 from stigmergy.core import SECOND
 from stigmergy.errors import DerefDenied
-from stigmergy.policy.facts import DerefProved, TurnClosed
+from stigmergy.policy.facts import ContentDrawn, DerefProved, TurnClosed
 
 IDLE = 600 * SECOND
 """How long an agent may do nothing before its turn is over."""
@@ -162,6 +162,16 @@ def after_deref(last: Turn | None, proved: DerefProved, at: int) -> Turn:
     count = COUNTED_AS[proved.type]
     changed = {} if proved.granted else {count: getattr(last, count) + 1, "tokens": last.tokens + proved.tokens}
     return msgspec.structs.replace(last, last_at=at, run_tokens=run_tokens + proved.tokens, **changed)
+
+
+def after_draw(last: Turn | None, drawn: ContentDrawn, at: int) -> Turn:
+    """Where an agent stands after it was given content in the turn the fact names."""
+    run_tokens = last.run_tokens if last else 0
+    if last is None or last.number != drawn.turn:
+        last = Turn(number=drawn.turn)
+    return msgspec.structs.replace(
+        last, last_at=at, run_tokens=run_tokens + drawn.tokens, tokens=last.tokens + drawn.tokens
+    )
 
 
 def after_close(last: Turn | None, closed: TurnClosed, at: int) -> Turn:

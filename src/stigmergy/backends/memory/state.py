@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
+from stigmergy.backends.memory.cortex import CortexState, MemoryCortex
 from stigmergy.core import parse_time
 from stigmergy.knowledge.brief import Brief, BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     EVERYTHING,
     Engram,
@@ -23,9 +25,9 @@ from stigmergy.knowledge.engrams import (
     Stored,
     Traits,
     kind_key,
-    place_key,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import (
     BroadcastSent,
@@ -44,6 +46,7 @@ from stigmergy.policy import (
     PROJECT_SPACE,
     Agent,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -56,6 +59,7 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     read_policy,
     space_of,
     wider_space,
@@ -87,6 +91,7 @@ class State:
         self.budgets: dict[tuple[str, str], Budgets] = {}
         self.briefs: dict[tuple[str, str], list[Brief]] = {}
         self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.cortex = CortexState()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.counted_turns: dict[tuple[str, str], int] = {}
         self.kinds_put: dict[tuple[str, str, str], int] = {}
@@ -138,6 +143,10 @@ class State:
             case DerefProved():
                 self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
                 self.read.add((fact.run, fact.digest))
+            case ContentDrawn():
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                self.cortex.apply(fact, at)
             case TurnClosed():
                 self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
             case DerefRequested():
@@ -214,11 +223,12 @@ class State:
         del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
 
 
-class MemoryView:
+class MemoryView(MemoryCortex):
     """The state as of one moment."""
 
     def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
         self._state = state
+        self._cortex = state.cortex
         self._as_of = as_of
         self._commits = commits
         self._journal_bytes = journal_bytes
@@ -290,10 +300,10 @@ class MemoryView:
                 return self._state.stored[ordinal]
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
         found = self._live((space,), {EVERYTHING})
-        return [at for at in found if place_key(self._state.stored[at].engram.pointers) == place][:limit]
+        return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
         """The live engrams somebody pinned."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from stigmergy.backends.facts import Fact, decode_facts
 from stigmergy.backends.memory.state import MemoryView, State
@@ -15,21 +16,22 @@ from stigmergy.core.journal.format import checks, parse_header, parse_line
 from stigmergy.operations.ports import Decide, Finding, View
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class MemoryJournal:
     """Lines of a journal, kept in a list; hand it to another store to open the same project again."""
 
-    def __init__(self, *, project: str, at: int) -> None:
-        self.lines = [print_header(kind="memory", project=project, at=at)[0]]
+    def __init__(self, *, project: str, at: int, kind: str = "memory") -> None:
+        self.lines = [print_header(kind=kind, project=project, at=at)[0]]
 
     def text(self) -> bytes:
         """The whole journal, as it would stand on disk."""
         return b"".join(self.lines)
 
 
-class MemoryStore:
-    """One project's store in memory."""
+class MemoryLog(ABC, Generic[V]):
+    """A journal in memory and what it adds up to, whatever that is: `V` is how it is looked at."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
         self._journal = journal
@@ -44,18 +46,19 @@ class MemoryStore:
         return self._project
 
     @contextmanager
-    def read(self) -> Iterator[View]:
+    def read(self) -> Iterator[V]:
         """The store as of now."""
         with self._lock:
             yield self._view(max(self._clock.now(), self._at))
 
-    def commit(self, decide: Decide[T]) -> T:
-        """Change the store."""
+    def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
         with self._lock:
             at = max(self._clock.now(), self._at)
             facts, answer = decide(self._view(at))
             if facts:
                 self._append([*facts], at)
+                if synced:
+                    self._synced = self._size
         for committed in self._watchers:
             committed()
         return answer
@@ -89,27 +92,63 @@ class MemoryStore:
         with self._lock:
             header = parse_header(self._journal.lines[0])
             self._project = header.project
-            self._state = State()
+            self._begin()
             self._sum, self._seq, self._at = header.sum, 0, 0
             self._size = len(self._journal.lines[0])
             for written in self._journal.lines[1:]:
                 line = parse_line(written)
-                self._apply(decode_facts(line.facts), line.at, line.sum, len(written))
+                self._apply(self._decode(line.facts), line.at, line.sum, len(written))
+            self._synced = self._size
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _append(self, facts: list[Fact], at: int) -> None:
-        written, checksum = print_line(self._sum, at=at, facts=encode_facts(facts), mark=self._size, seq=self._seq + 1)
+    @abstractmethod
+    def _begin(self) -> None:
+        """Let nothing have happened yet."""
+
+    @abstractmethod
+    def _decode(self, facts: bytes) -> Sequence[Any]:
+        """A line's facts."""
+
+    @abstractmethod
+    def _happened(self, fact: Any, at: int) -> None:
+        """Let one fact have happened."""
+
+    @abstractmethod
+    def _view(self, as_of: int) -> V:
+        """Everything, as of a moment."""
+
+    def _append(self, facts: list[Any], at: int) -> None:
+        written, checksum = print_line(
+            self._sum, at=at, facts=encode_facts(facts), mark=self._synced, seq=self._seq + 1
+        )
         self._journal.lines.append(written)
         self._apply(facts, at, checksum, len(written))
 
-    def _apply(self, facts: list[Fact], at: int, checksum: str, size: int) -> None:
+    def _apply(self, facts: Sequence[Any], at: int, checksum: str, size: int) -> None:
         for fact in facts:
-            self._state.apply(fact, at)
+            self._happened(fact, at)
         self._sum, self._at = checksum, at
         self._seq += 1
         self._size += size
 
-    def _view(self, as_of: int) -> MemoryView:
+
+class MemoryStore(MemoryLog[View]):
+    """One project's store in memory."""
+
+    def commit(self, decide: Decide[T]) -> T:
+        """Change the store."""
+        return self._commit(decide)
+
+    def _begin(self) -> None:
+        self._state = State()
+
+    def _decode(self, facts: bytes) -> Sequence[Fact]:
+        return decode_facts(facts)
+
+    def _happened(self, fact: Fact, at: int) -> None:
+        self._state.apply(fact, at)
+
+    def _view(self, as_of: int) -> View:
         return MemoryView(self._state, as_of, self._seq, self._size)

@@ -23,6 +23,8 @@ def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(10_000)
+    # Without this SQLite prepares a join anew whenever a value is bound, in case another plan suits it: 50 µs for 4.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute(f"PRAGMA cache_size = {-16_000 if writer else -4_000}")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA temp_store = MEMORY")

@@ -9,11 +9,13 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import MINUTE, Fact, mail_of
+from stigmergy.backends.sqlite.cortex import apply_cortex
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.backends.sqlite.tallying import Tallying
 from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
@@ -24,9 +26,9 @@ from stigmergy.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
-    place_key,
     pointer_names,
     posted_keys,
+    twin_key,
 )
 from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
@@ -35,6 +37,7 @@ from stigmergy.policy import (
     OUTBOX,
     PROJECT_SPACE,
     AgentAdded,
+    ContentDrawn,
     DerefAnswered,
     DerefProved,
     DerefRequested,
@@ -46,12 +49,13 @@ from stigmergy.policy import (
     TurnClosed,
     after_close,
     after_deref,
+    after_draw,
     space_of,
     wider_space,
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 9
+LAYOUT = 11
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -134,6 +138,10 @@ class Projection:
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
                 self._run("note_read", fact.run, fact.digest)
+            case ContentDrawn():
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                apply_cortex(self._connection, self._sql, fact, at)
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():
@@ -223,7 +231,7 @@ class Projection:
                 fact.expires_at,
                 engram.confidence,
                 pointer_names(engram),
-                place_key(engram.pointers),
+                twin_key(engram),
                 " ".join(fact.more_keys),
                 _encode(engram),
             )

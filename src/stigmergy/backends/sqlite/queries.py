@@ -6,9 +6,9 @@ from functools import cache
 from importlib import resources
 
 
-def schema() -> str:
+def schema(name: str = "schema.sql") -> str:
     """The statements that make a new index."""
-    return _text("schema.sql")
+    return _text(name)
 
 
 def _text(name: str) -> str:
@@ -16,10 +16,11 @@ def _text(name: str) -> str:
 
 
 @cache
-def queries() -> dict[str, str]:
-    """Every named query."""
+def queries(file: str = "queries.sql") -> dict[str, str]:
+    """Every named query of a file; `{row}` in one stands for the columns that the part called `row` lists."""
     named: dict[str, str] = {}
-    for part in _text("queries.sql").split("-- name: ")[1:]:
+    for part in _text(file).split("-- name: ")[1:]:
         name, _, text = part.partition("\n")
         named[name.strip()] = text.strip().rstrip(";")
-    return named
+    row = named.pop("row", "")
+    return {name: text.replace("{row}", row) for name, text in named.items()}

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from stigmergy.backends.facts import REMEMBERED_FOR
+from stigmergy.backends.sqlite.cortex import SqliteCortex
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from stigmergy.backends.sqlite.queries import queries
 from stigmergy.knowledge.brief import Brief
@@ -39,7 +40,7 @@ class Kept:
         self.waiting: tuple[str, dict[str, list[int]]] = ("", {})
 
 
-class SqliteView:
+class SqliteView(SqliteCortex):
     """The index through one connection, inside one transaction."""
 
     def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int, kept: Kept | None = None) -> None:
@@ -129,9 +130,9 @@ class SqliteView:
                 return _stored_from_row(row)
         return None
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with exactly these pointers."""
-        rows: Any = self._connection.execute(self._sql["at_place"], (space, place, self._as_of, limit))
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
+        rows: Any = self._connection.execute(self._sql["twins"], (space, twin, self._as_of, limit))
         return [row[0] for row in rows]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:

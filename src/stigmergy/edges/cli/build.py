@@ -17,6 +17,9 @@ from stigmergy.operations import OPERATIONS, Operation
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 
+_SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
+"""Fields whose option is not their name."""
+
 
 def build(words: str, entry: Entry) -> click.Command:
     """The command those words call."""
@@ -58,7 +61,7 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Opt
     shown = _type(_plain(get_args(kind)[0]) if many else kind)
     if shown is None:
         return None
-    flag = "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
+    flag = _SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     if many:
         text += " (repeatable)"
     elif isinstance(field.default, str | int) and field.default != "":

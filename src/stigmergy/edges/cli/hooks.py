@@ -113,6 +113,13 @@ def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> N
         click.get_current_context().exit(1)
 
 
+def _verify_receipt(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    answer = ask(session, operation, given)
+    session.answer(answer, SHOW[operation.name])
+    if not answer.sound:
+        click.get_current_context().exit(1)
+
+
 def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     from stigmergy.core import read_yaml
     from stigmergy.errors import BadText
@@ -156,5 +163,6 @@ HOOKS: dict[str, Hook] = {
     "check": Hook(_judged, called=MESSAGE_FILE),
     "answer": Hook(_from_file, called=MESSAGE_FILE),
     "verify": Hook(_verify),
+    "receipt verify": Hook(_verify_receipt),
     "policy apply": Hook(_apply_policy),
 }

@@ -73,7 +73,11 @@ class Session:
                 "STIGMERGY_URL is set and STIGMERGY_TOKEN is not.", hint="`stig agent token NAME` prints a token."
             )
         return Credential(
-            token=token, local_admin=not by_token, run=self._run or self.settings.run, speak_as=self._speak_as
+            token=token,
+            local_admin=not by_token,
+            any_file=not by_token,
+            run=self._run or self.settings.run,
+            speak_as=self._speak_as,
         )
 
     def way(self, working: str = "Building the index") -> Way:

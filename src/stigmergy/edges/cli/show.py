@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from stigmergy.core import age, is_digest, is_hex
+from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
 from stigmergy.edges.cli.figures import show_stats
+from stigmergy.edges.cli.memory import show_package
 from stigmergy.edges.cli.screen import dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
@@ -25,6 +27,16 @@ from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, Ru
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+from stigmergy.operations.work import (
+    Cancelled,
+    DeadLetters,
+    Dispatched,
+    Observed,
+    ReceiptAnswer,
+    ReceiptVerified,
+    TupleAnswer,
+    WorkRunsAnswer,
+)
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -333,6 +345,75 @@ def _yools(answer: CatalogAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
+def dollars(usd: float) -> str:
+    """Money as people write it: `$0.12`, `$0`."""
+    return f"${usd:.6f}".rstrip("0").rstrip(".")
+
+
+def _dispatched(answer: Dispatched) -> Iterator[str]:
+    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
+    if answer.receipt_id:
+        yield dim(f"receipt {safe(answer.receipt_id)}")
+
+
+def _tuple(answer: TupleAnswer) -> Iterator[str]:
+    one = answer.tuple
+    yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
+    for at, step in enumerate(one["payload"]):
+        yield f"  {at}  {safe(str(step['yool']))}"
+    for receipt in one.get("receipts", ()):
+        yield dim(f"  receipt {safe(str(receipt))}")
+
+
+def _observed(answer: Observed) -> Iterator[str]:
+    yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    for at, step in enumerate(answer.steps):
+        done = "HIT" if step.hit else "done" if step.receipt else "-"
+        yield f"  {at}  {safe(step.yool)}  {done}  {dim(safe(step.receipt or ''))}".rstrip()
+    budget = f" of {dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
+    yield f"  attempt {answer.attempts}, {dollars(answer.usd)}{budget}, {answer.tokens} tokens"
+    if answer.terminal:
+        yield dim(f"  last receipt {safe(answer.terminal)}")
+    if answer.again:
+        yield dim(f"  put again as {safe(answer.again)}")
+
+
+def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
+    import json
+
+    yield from json.dumps(answer.statement or answer.receipt, indent=2, ensure_ascii=False).splitlines()
+
+
+def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
+    yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
+    if not answer.id_matches:
+        yield "  its content does not give its id"
+    for body in answer.bodies:
+        yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
+
+
+def _work(answer: WorkRunsAnswer) -> Iterator[str]:
+    if not answer.runs:
+        yield "No run has any work yet."
+    for run in answer.runs:
+        states = ", ".join(f"{count} {state}" for state, count in run.states.items())
+        yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
+        yield dim(f"  {run.executed} executed, {run.hits} from the cache, {dollars(run.usd)}, {run.tokens} tokens")
+
+
+def _dead(answer: DeadLetters) -> Iterator[str]:
+    if not answer.dead:
+        yield "No dead letters."
+    for each in answer.dead:
+        yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
+        if each.again:
+            yield dim(f"  put again as {safe(each.again)}")
+
+
+def _cancelled(answer: Cancelled) -> Iterator[str]:
+    yield f"{safe(answer.id)} is cancelled."
+
+
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
@@ -368,9 +449,30 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "deref_pointer": _deref,
     "anchor_text": _anchor,
     "link_pointer": _link,
+    "memory_read": show_package,
+    "keep_episode": show_episode,
+    "pin_episode": show_episode,
+    "inherit": show_snapshot,
+    "contribute": show_contribution,
+    "list_contributions": show_queue,
+    "show_contribution": show_contribution,
+    "accept_contribution": show_contribution,
+    "reject_contribution": show_contribution,
+    "withdraw_contribution": show_contribution,
     "catalog_lookup": _yool,
     "catalog_list_by_lane": _yools,
     "apply_policy": _policy,
     "stats": show_stats,
     "verify": _verify,
+    "tuple_dispatch": _dispatched,
+    "tuple_out": _dispatched,
+    "tuple_rd": _tuple,
+    "tuple_in": _tuple,
+    "tuple_observe": _observed,
+    "receipt_get": _receipt,
+    "receipt_verify": _receipt_verified,
+    "list_work": _work,
+    "list_dead": _dead,
+    "tuple_again": _dispatched,
+    "cancel_tuple": _cancelled,
 }

@@ -92,6 +92,64 @@ COMMANDS: dict[str, Entry] = {
         "stig pin 01K7Z3V5QX0000000000000000",
     ),
     "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
+    "out": Entry(
+        WORK, "Put a tuple into the space.", "stig out --lane build --yool agent.lint.ruff --arg path=src", "work:out"
+    ),
+    "rd": Entry(
+        WORK,
+        "Read the oldest tuple that matches a pattern, and leave it there.",
+        "stig rd --lane build --where map_pos.stack=python",
+        "work:rd",
+    ),
+    "in": Entry(
+        WORK, "Take one waiting tuple out of the space for good.", "stig in --lane notes --timeout 10", "work:in_"
+    ),
+    "dispatch": Entry(WORK, "Hand work over; answers at once.", "stig dispatch tuple.json", "work:dispatch"),
+    "observe": Entry(
+        WORK,
+        "What became of a tuple.",
+        "stig observe sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "worker": Entry(
+        WORK,
+        "Work on the tuples of a lane until told to stop.",
+        "stig worker --lane build --concurrency 4 --import tools.yools",
+        "worker:worker",
+    ),
+    "resume": Entry(
+        WORK,
+        "Go on with what a run left unfinished, from the first missing step of each tuple.",
+        "stig resume --import tools.yools",
+        "worker:resume",
+    ),
+    "runs": Entry(
+        WORK,
+        "Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost.",
+        "stig runs",
+    ),
+    "dead": Entry(
+        WORK, "Tuples that were given up: tried as often as they might be, too late, or too dear.", "stig dead"
+    ),
+    "again": Entry(
+        WORK,
+        "Put a dead letter once more, as a new tuple that says the same.",
+        "stig again sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "cancel": Entry(
+        WORK,
+        "End a tuple that waits or is being worked on.",
+        "stig cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "receipt get": Entry(
+        WORK,
+        "What one execution did.",
+        "stig receipt get sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
+    "receipt verify": Entry(
+        WORK,
+        "Recompute a receipt's id and the digest of everything it names.",
+        "stig receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+    ),
     "catalog build": Entry(
         WORK,
         "Write .catalog/capabilities.json from AGENTS.md and the code you name.",
@@ -155,6 +213,55 @@ COMMANDS: dict[str, Entry] = {
     ),
     "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
     "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
+    "memory read": Entry(
+        KNOW,
+        "Read JSONL memory stores: the same question gives the same excerpts, within a token budget.",
+        'stig memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
+        "memory:read",
+    ),
+    "memory keep": Entry(
+        KNOW,
+        "Remember something for the team: a decision, a preference, how work stands.",
+        'stig memory keep "We publish under example.org." --kind decision --importance 0.9',
+    ),
+    "memory pin": Entry(
+        KNOW,
+        "Keep something remembered in working memory, or take it out.",
+        "stig memory pin decision:we-publish-under-example-org",
+    ),
+    "inherit": Entry(
+        TEAM,
+        "Take over what the team remembers: pins, what matters, what is recent, within a size.",
+        "stig inherit --for coder-1",
+    ),
+    "contribute": Entry(
+        TEAM,
+        "Hand a learning to your parent, who decides whether the team remembers it.",
+        'stig contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
+    ),
+    "review list": Entry(
+        TEAM, "Contributions that wait for a decision, yours and those of your descendants.", "stig review list"
+    ),
+    "review show": Entry(
+        TEAM,
+        "Show one contribution, with what was found out about it.",
+        "stig review show 01K7Z3V5QX0000000000000000",
+    ),
+    "review accept": Entry(
+        TEAM,
+        "Let the team remember what a sub-agent learned: a decision for a parent of its author.",
+        "stig review accept 01K7Z3V5QX0000000000000000 --kind decision",
+    ),
+    "review reject": Entry(
+        TEAM,
+        "Turn a contribution down, and keep the reason.",
+        'stig review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+    ),
+    "review withdraw": Entry(
+        TEAM,
+        "Take back a contribution of your own that nobody has decided on.",
+        "stig review withdraw 01K7Z3V5QX0000000000000000",
+    ),
     "stats": Entry(
         CARE,
         "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
@@ -186,9 +293,12 @@ COMMANDS: dict[str, Entry] = {
 }
 
 GROUPS = {
+    "receipt": "What was done: one record for each execution.",
     "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
     "run": "Open and end runs: stretches of work with a goal.",
     "agent": "Add agents to the run and give them tokens.",
     "grant": "Let agents read more than a turn allows, and ask to.",
+    "memory": "Read memory stores, and remember for the team.",
+    "review": "Decide what the team remembers of what was learned.",
     "policy": "Decide what the project allows.",
 }

@@ -60,7 +60,9 @@ class Bus(Methods):
         from stigmergy.app import open_project
 
         gateway = open_project(Path(path), settings or Settings.from_environment(), progress=progress)
-        return cls(gateway, Credential(token=token, local_admin=token is None, run=run, speak_as=as_))
+        return cls(
+            gateway, Credential(token=token, local_admin=token is None, any_file=token is None, run=run, speak_as=as_)
+        )
 
     @classmethod
     def connect(cls, url: str, token: str | None = None, *, as_: str | None = None, timeout: float = 60.0) -> Bus:

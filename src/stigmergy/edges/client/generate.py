@@ -21,7 +21,7 @@ python src/stigmergy/edges/client/generate.py
 """
 
 # fmt: off
-# ruff: noqa: A002, E501, RUF100
+# ruff: noqa: A002, E501, I001, RUF100
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -4,7 +4,7 @@ python src/stigmergy/edges/client/generate.py
 """
 
 # fmt: off
-# ruff: noqa: A002, E501, RUF100
+# ruff: noqa: A002, E501, I001, RUF100
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -13,12 +13,15 @@ from typing import Any, Literal, TypeVar
 from msgspec import UNSET, UnsetType
 
 from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
 from stigmergy.knowledge.engrams import Engram
+from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
@@ -26,9 +29,11 @@ from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+from stigmergy.operations.remembering import EpisodeAnswer
 from stigmergy.operations.stats import StatsAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
 
 T = TypeVar("T")
 
@@ -481,6 +486,179 @@ class Methods(ABC):
         """
         return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
 
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Remember something for the team: a decision, a preference, how work stands.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; one that exists gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("keep_episode", EpisodeAnswer, {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key)
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep something remembered in working memory, or take it out.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("pin_episode", EpisodeAnswer, {"id": id, "unpin": unpin}, idempotency_key)
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+
+        Args:
+            for_agent: Who inherits; you unless said
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("inherit", SharedContextSnapshot, {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key)
+
+    def contribute(
+        self,
+        content: str,
+        *,
+        confidence: float = 0.7,
+        thread_id: str = "default",
+        proposed_categories: list[str] | tuple[str, ...] = (),
+        evidence: list[EvidenceGiven] | tuple[EvidenceGiven, ...] = (),
+        inputs_used: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Hand a learning to your parent, who decides whether the team remembers it.
+
+        Args:
+            content: What was learned
+            confidence: How sure, 0 to 1
+            thread_id: The task it belongs to
+            proposed_categories: What to file it under
+            evidence: path, url, command_output or note, with a value
+            inputs_used: Snapshots it was made from
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("contribute", Contribution, {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key)
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return self._do("show_contribution", Contribution, {"id": id})
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
+
     def feed(
         self,
         q: str = "",
@@ -580,6 +758,32 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("unpin_engram", Pinned, {"id": id}, idempotency_key)
+
+    def memory_read(
+        self,
+        query: str,
+        store_paths: list[str] | tuple[str, ...],
+        budget: Budget,
+        *,
+        scoring: Scoring | None = None,
+        trust_filter: TrustFilter | None = None,
+        now_utc: str | None = None,
+        dropped: Literal["full", "counts"] = "full",
+        idempotency_key: str | None = None,
+    ) -> ContextPackage:
+        """Read JSONL memory stores: the same question gives the same excerpts, within a token budget.
+
+        Args:
+            query: What to look for
+            store_paths: The JSONL files to read
+            budget: How much may be selected: max_excerpt_tokens at least
+            scoring: How records are scored
+            trust_filter: Which records are left out
+            now_utc: The moment recency is measured from
+            dropped: List what was dropped, or only count it by reason
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("memory_read", ContextPackage, {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key)
 
     def open_run(
         self,
@@ -690,3 +894,203 @@ class Methods(ABC):
     ) -> VerifyAnswer:
         """Recompute every checksum and hold the index against a rebuild from the journal."""
         return self._do("verify", VerifyAnswer, {})
+
+    def tuple_dispatch(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Hand work over; answers at once.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_dispatch", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key)
+
+    def tuple_out(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        block: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a tuple into the space.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            block: Seconds to wait while the lane is full
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_out", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key)
+
+    def tuple_rd(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+    ) -> TupleAnswer:
+        """Read the oldest tuple that matches a pattern, and leave it there.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+        """
+        return self._do("tuple_rd", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout})
+
+    def tuple_in(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> TupleAnswer:
+        """Take one waiting tuple out of the space for good.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_in", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key)
+
+    def tuple_observe(
+        self,
+        id: str,
+    ) -> Observed:
+        """What became of a tuple.
+
+        Args:
+            id: The tuple's id
+        """
+        return self._do("tuple_observe", Observed, {"id": id})
+
+    def receipt_get(
+        self,
+        id: str,
+        *,
+        intoto: bool = False,
+    ) -> ReceiptAnswer:
+        """What one execution did.
+
+        Args:
+            id: The receipt's id
+            intoto: As an in-toto statement
+        """
+        return self._do("receipt_get", ReceiptAnswer, {"id": id, "intoto": intoto})
+
+    def receipt_verify(
+        self,
+        id: str,
+    ) -> ReceiptVerified:
+        """Recompute a receipt's id and the digest of everything it names.
+
+        Args:
+            id: The receipt's id
+        """
+        return self._do("receipt_verify", ReceiptVerified, {"id": id})
+
+    def list_work(
+        self,
+    ) -> WorkRunsAnswer:
+        """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+        return self._do("list_work", WorkRunsAnswer, {})
+
+    def list_dead(
+        self,
+        *,
+        lane: str | None = None,
+        limit: int = 100,
+    ) -> DeadLetters:
+        """Tuples that were given up: tried as often as they might be, too late, or too dear.
+
+        Args:
+            lane: Only this lane's
+            limit: How many at the most
+        """
+        return self._do("list_dead", DeadLetters, {"lane": lane, "limit": limit})
+
+    def tuple_again(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a dead letter once more, as a new tuple that says the same.
+
+        Args:
+            id: The tuple's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_again", Dispatched, {"id": id}, idempotency_key)
+
+    def cancel_tuple(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Cancelled:
+        """End a tuple that waits or is being worked on.
+
+        Args:
+            id: The tuple's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)

@@ -55,11 +55,23 @@ def _unpin(desk: Desk, form: Form) -> str:
     return "No longer pinned."
 
 
+def _accept(desk: Desk, form: Form) -> str:
+    accepted = desk.ask("accept_contribution", id=form["id"], pinned=form.get("pinned"))
+    return f"Remembered as {accepted.memory_id}."
+
+
+def _reject(desk: Desk, form: Form) -> str:
+    desk.ask("reject_contribution", id=form["id"], reason=form["reason"])
+    return "Turned down; its author can read why."
+
+
 _ID = frozenset({"id"})
 
 ACTIONS: dict[str, Action] = {
+    "accept": Action(_accept, _ID | {"pinned"}, _ID),
     "approve": Action(_approve, _ID | {"cap_tokens", "uses"}, _ID),
     "deny": Action(_deny, _ID, _ID),
     "pin": Action(_pin, _ID | {"claim", "where"}),
+    "reject": Action(_reject, _ID | {"reason"}, _ID | {"reason"}),
     "unpin": Action(_unpin, _ID, _ID),
 }

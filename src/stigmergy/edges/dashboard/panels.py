@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stigmergy.edges.dashboard import brief, budgets, feed, figures, requests
+from stigmergy.edges.dashboard import brief, budgets, feed, figures, requests, review
 from stigmergy.edges.dashboard.desk import Desk
 
 Load = Callable[[Desk, Mapping[str, str]], dict[str, Any]]
@@ -56,6 +56,9 @@ PANELS: dict[str, Panel] = {
             load=requests.load,
             start="rail",
             live=("less.deref.request", "less.deref.answer", "less.message.accept"),
+        ),
+        Panel(
+            name="review", title="Review", load=review.load, start="rail", live=("cortex.contribute", "cortex.review")
         ),
         Panel(
             name="brief",

@@ -30,6 +30,23 @@ async def send_plain(send: Send, body: bytes, content_type: str) -> None:
     await _send(send, 200, [(b"content-type", content_type.encode()), _NO_STORE, _NO_SNIFFING], body)
 
 
+async def send_conditionally(scope: Scope, send: Send, body: bytes) -> None:
+    """Answer with JSON under its ETag; whoever has that already is told so."""
+    etag = etag_of(body)
+    headers = [(b"etag", etag.encode()), (b"cache-control", b"private, no-cache"), _NO_SNIFFING]
+    asked = (header(scope, b"if-none-match") or b"").decode("latin-1")
+    if etag in [each.strip().removeprefix("W/") for each in asked.split(",")]:
+        await send({"type": "http.response.start", "status": 304, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    await _send(send, 200, [_JSON[0], *headers], body)
+
+
+def etag_of(body: bytes) -> str:
+    """What an answer is known by."""
+    return f'"{digest(body)[7:39]}"'
+
+
 async def send_problem(scope: Scope, receive: Receive, send: Send, error: StigmergyError) -> None:
     """Refuse, in the form of RFC 9457.
 

@@ -21,6 +21,7 @@ from stigmergy.edges.http.metrics import METRICS, MetricsPage
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.page import PAGE_HEADERS, PageDoor
 from stigmergy.edges.http.sessions import Codes, session_operations
+from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
 from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
@@ -28,7 +29,7 @@ from stigmergy.version import __version__
 
 _HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
 
-_BESIDE = {"/events": {"get": EVENTS}, "/metrics": {"get": METRICS}}
+_BESIDE = {"/events": {"get": EVENTS}, "/metrics": {"get": METRICS}, "/tuple/{id}/events": {"get": TUPLE_EVENTS}}
 """What HTTP offers beside the operations."""
 
 
@@ -59,6 +60,7 @@ def create_app(
     methods["/page/theme"] = {"POST": page.theme}
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": streams or EventStreams(gateway)}
+    methods["/tuple/{id}/events"] = {"GET": TupleStreams(gateway)}
     mcp = mcp or McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
     methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}

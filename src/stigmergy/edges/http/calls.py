@@ -12,7 +12,7 @@ from msgspec import inspect
 from starlette.types import Receive, Scope, Send
 
 from stigmergy.core.canonical import MAX_INTEGER
-from stigmergy.edges.http.answers import send_json
+from stigmergy.edges.http.answers import send_conditionally, send_json
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import (
     bearer,
@@ -29,8 +29,11 @@ from stigmergy.errors import NumberRange
 from stigmergy.operations import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
 
 BODY_LIMIT = 64 * 1024
-BODY_LIMITS = {"put_engrams": 4 * 1024 * 1024}
+BODY_LIMITS = {"put_engrams": 4 * 1024 * 1024, "tuple_dispatch": 2 * 1024 * 1024}
 """The largest bodies, where they differ from the rest."""
+
+CONDITIONAL = frozenset({"tuple_observe", "receipt_get"})
+"""Operations whose answers stay true until something happens: they are asked again under an ETag."""
 
 SPEAK_AS = "as"
 
@@ -70,7 +73,10 @@ class Endpoint:
             check_content_type(scope)
         values.update(scope["path_params"])
         answer = await to_thread.run_sync(partial(self._call, values, body, credential, as_text))
-        await send_json(send, answer)
+        if self._operation.name in CONDITIONAL:
+            await send_conditionally(scope, send, answer)
+        else:
+            await send_json(send, answer)
 
     def _checked_token(self, scope: Scope) -> str:
         """The token, if this project signed it: nobody else's body is read. When it expires is the gateway's matter."""

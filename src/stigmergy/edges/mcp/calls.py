@@ -59,7 +59,7 @@ class Calls:
         try:
             if operation is None:
                 raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
-            return tell(_shown(self._answer(operation, dict(arguments), credential)))
+            return tell(_shown(self._answer(operation, {**operation.tool_defaults, **arguments}, credential)))
         except StigmergyError as refusal:
             problem = refusal
         except Exception:

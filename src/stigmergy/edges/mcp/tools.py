@@ -19,19 +19,41 @@ SPEAK_AS = "as"
 _NOT_SHOWN = {
     "anchor_text": frozenset({"revision"}),
     "brief": frozenset({"role", "max_tokens"}),
+    "contribute": frozenset({"inputs_used", "thread_id"}),
+    "inherit": frozenset({"for_agent", "max_items", "scope"}),
     "catalog_list_by_lane": frozenset({"cursor"}),
     "issue_grant": frozenset({"uses", "expires_in", "intended_use", "inline_code_chars"}),
+    "memory_read": frozenset({"now_utc", "scoring", "trust_filter", "dropped"}),
     "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys", "tags", "ttl", "scope", "pointers"}),
     "send_message": frozenset({"budget_token"}),
     "query_engrams": frozenset({"scope", "cursor", "keys", "max_tokens"}),
     "request_deref": frozenset({"intended_use"}),
+    "receipt_get": frozenset({"intoto"}),
+    "tuple_dispatch": frozenset(
+        {
+            "map_pos",
+            "agent_terms",
+            "src_ptr",
+            "parent_id",
+            "flags",
+            "priority",
+            "schema",
+            "id",
+            "authority",
+            "receipts",
+            "created_at",
+        }
+    ),
 }
 """Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
 
 _EXPLAINED = {
     "anchor_text": frozenset({"snapshot"}),
+    "contribute": frozenset({"evidence"}),
+    "memory_read": frozenset({"budget"}),
     "put_engram": frozenset({"claim", "at"}),
     "send_message": frozenset({"text"}),
+    "tuple_dispatch": frozenset({"payload"}),
 }
 """Fields whose names do not say all an agent has to know; `as` is explained once, in the server's instructions."""
 
@@ -110,7 +132,8 @@ def _small(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
     only that it is one.
     """
     if "$ref" in schema:
-        return _small({**definitions[schema["$ref"].removeprefix(_REF)], "description": ""}, definitions)
+        said = {"description": schema.get("description", "")}
+        return _small({**definitions[schema["$ref"].removeprefix(_REF)], **said}, definitions)
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if choices:
         texts = [choice for choice in choices if choice.get("type") == "string"]
@@ -118,7 +141,7 @@ def _small(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
         return _small({**(texts or choices)[0], **rest}, definitions)
     shown = {name: value for name, value in schema.items() if name not in _SAYS_LITTLE and value not in ("", [])}
     if "properties" in shown:
-        return {"type": "object"}
+        return {name: shown[name] for name in ("type", "description") if name in shown}
     if "enum" in shown:
         shown["type"] = "string"  # some clients refuse a list of values that does not say it
     if "items" in shown:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from stigmergy.core import Memo, digest, estimate_tokens, is_hex
-from stigmergy.errors import DigestMismatch, NoResolver, StigmergyError
+from stigmergy.errors import DigestMismatch, EpisodeNotFound, NoResolver, StigmergyError
 from stigmergy.evidence.pointers.addresses import (
     Address,
     ArtifactAddress,
@@ -84,13 +84,17 @@ class Evidence:
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
         """A pointer that `check` gave, with the digest of what it leads to.
 
-        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is.
+        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is, and so does
+        an entry of an episodic memory that is not this project's.
         """
         if isinstance(address, UrlAddress):
             return pointer
         if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:
             return pointer
-        found = self._look(pointer, address, field).digest
+        try:
+            found = self._look(pointer, address, field).digest
+        except EpisodeNotFound:
+            return pointer
         _compare(pointer, found, field)
         return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
 

@@ -25,6 +25,7 @@ from stigmergy.errors import (
 )
 
 _CHUNK = 1 << 20
+_NOTHING = digest_of_bytes(b"")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking, so that a FIFO in the place of a body cannot hold us.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -60,6 +61,16 @@ class BodyStore:
         if digest_of_bytes(data) != digest:
             raise ObjectDamaged("The stored body does not have the digest it is stored under.")
         return data
+
+    def holds(self, digest: str) -> bool:
+        """Whether the body of that digest is here and whole; nothing at all needs no file."""
+        if digest == _NOTHING:
+            return True
+        try:
+            with self._folder(digest) as folder:
+                return _digest_of_file(folder, digest[9:]) == digest
+        except (OSError, LinkRefused, NotAFile):
+            return False
 
     def _put_bytes(self, body: bytes) -> str:
         digest = digest_of_bytes(body)
@@ -151,6 +162,20 @@ def _read(folder: int, name: str, limit: int | None) -> bytes:
         while chunk := os.read(body, _CHUNK):
             parts.append(chunk)
         return b"".join(parts)
+    finally:
+        os.close(body)
+
+
+def _digest_of_file(folder: int, name: str) -> str:
+    """The digest of a file's content, read piece by piece."""
+    body = os.open(name, _FILE, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(body).st_mode):
+            raise NotAFile("The stored body is not a regular file.")
+        running = hashlib.sha256()
+        while chunk := os.read(body, _CHUNK):
+            running.update(chunk)
+        return f"sha256:{running.hexdigest()}"
     finally:
         os.close(body)
 

@@ -11,7 +11,7 @@ from stigmergy.knowledge.engrams.facts import (
     EngramUnpinned,
 )
 from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
-from stigmergy.knowledge.engrams.likeness import alike, place_key
+from stigmergy.knowledge.engrams.likeness import alike, twin_key
 from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
 from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, posted_keys, recall
 from stigmergy.knowledge.engrams.rules import (
@@ -69,7 +69,6 @@ __all__ = [
     "less_export",
     "name_keys",
     "normalise_key",
-    "place_key",
     "pointer_names",
     "posted_keys",
     "print_duration",
@@ -78,6 +77,7 @@ __all__ = [
     "schema_bytes",
     "schema_names",
     "stamp",
+    "twin_key",
     "validate",
     "validate_whole",
     "validator",

@@ -7,9 +7,7 @@ are in both, no key with a digit in it (a number, a version) stands in only one 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
-from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams.values import Engram
 
 # fmt: off
@@ -21,27 +19,29 @@ _NEGATIONS = frozenset({
 # fmt: on
 
 
-def place_key(pointers: Sequence[Pointer]) -> str:
-    """A short name for exactly these pointers."""
-    refs = "\n".join(sorted({pointer.ref for pointer in pointers}))
-    return hashlib.blake2b(refs.encode(), digest_size=8).hexdigest()
+def twin_key(engram: Engram) -> str:
+    """A short name for everything that must be the same in two engrams that are alike: all but the words.
+
+    Few engrams about a place share it, so a store finds the twins of a new one without reading all its neighbours.
+    """
+    refs = sorted({pointer.ref for pointer in engram.pointers})
+    numbers = sorted(key for key in engram.hash_keys if "+" not in key and _has_digit(key))
+    said = "\n".join((engram.kind, str(_negations(engram.claim)), *refs, "", *numbers))
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def alike(one: Engram, other: Engram) -> bool:
-    """Whether a second engram with the same pointers would only say again what the first says."""
-    if one.kind != other.kind:
-        return False
+    """Whether the second of two engrams with the same twin key would only say again what the first says."""
     keys, others = _single_keys(one), _single_keys(other)
-    either = keys | others
-    if 5 * len(keys & others) < 4 * len(either):
-        return False
-    if any(letter.isdigit() for key in keys ^ others for letter in key):
-        return False
-    return _negations(one.claim) == _negations(other.claim)
+    return 5 * len(keys & others) >= 4 * len(keys | others)
 
 
 def _single_keys(engram: Engram) -> frozenset[str]:
     return frozenset(key for key in engram.hash_keys if "+" not in key)
+
+
+def _has_digit(key: str) -> bool:
+    return not key.isalpha() and any(map(str.isdigit, key))
 
 
 def _negations(claim: str) -> int:

@@ -64,8 +64,8 @@ class EngramReads(Protocol):
         """The live engram of that id in these spaces, the first space that has it."""
         ...
 
-    def at_place(self, space: str, place: str, *, limit: int) -> Sequence[int]:
-        """The ordinals of the newest live engrams in a space with exactly these pointers, newest first."""
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The ordinals of the newest live engrams in a space with this twin key, newest first."""
         ...
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:

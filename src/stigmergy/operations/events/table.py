@@ -91,6 +91,25 @@ TABLE: dict[str, Row] = {
         data={"broadcast": "broadcast_id", "to": "to", "tokens": "tokens"},
         agent="agent",
     ),
+    "memory.read": Row(type="memory.read", data={"selected": "data.selected_count", "package": "data.package_hash"}),
+    "sam.kept": Row(
+        type="sam.keep",
+        data={"memory": "episode.slug", "kind": "episode.kind", "version": "episode.version"},
+        audience="project",
+    ),
+    "snapshot.taken": Row(
+        type="cortex.inherit", data={"snapshot": "snapshot_id", "heir": "heir", "items": "items", "chars": "chars"}
+    ),
+    "contribution.submitted": Row(
+        type="cortex.contribute",
+        data={
+            "contribution": "contribution.contribution_id",
+            "status": "contribution.status",
+            "thread": "contribution.thread_id",
+        },
+        agent="agent",
+    ),
+    "contribution.moved": Row(type="cortex.review", data={"contribution": "contribution_id", "status": "status"}),
     "brief.made": Row(type="less.brief.make", data={"role": "role", "version": "version", "lines": "lines"}),
     "turn.closed": Row(type="less.turn.close", data={"turn": "turn"}, agent="agent"),
     "run.opened": Row(type="less.run.open", data={}),

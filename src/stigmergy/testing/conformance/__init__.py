@@ -9,6 +9,7 @@ Each test takes a `harness` with a new project; nothing here imports pytest.
 
 from stigmergy.testing.conformance.boundaries import Boundaries
 from stigmergy.testing.conformance.briefing import Briefing
+from stigmergy.testing.conformance.cortex import Cortex
 from stigmergy.testing.conformance.feeding import Feeding
 from stigmergy.testing.conformance.figuring import Figuring
 from stigmergy.testing.conformance.granting import Granting
@@ -24,6 +25,7 @@ __all__ = [
     "Boundaries",
     "Briefing",
     "Conformance",
+    "Cortex",
     "Feeding",
     "Figuring",
     "Granting",
@@ -38,7 +40,7 @@ __all__ = [
 
 
 class Conformance(
-    Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Feeding, Figuring, People, Truth
+    Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Feeding, Figuring, People, Cortex, Truth
 ):
     """Recall, the life of an engram, saying it twice, messages and turns, grants, what hooks report, secrets, the
-    brief, the feed, the figures, who may do what, and the journal as the only truth."""
+    brief, the feed, the figures, who may do what, what is remembered, and the journal as the only truth."""

@@ -44,7 +44,7 @@ INSERT INTO policies (policy) VALUES (?);
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
 -- name: put_engram
-INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, place,
+INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,
     more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -232,8 +232,51 @@ DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 -- name: open_rejection
 SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
--- name: at_place
-SELECT ordinal FROM engrams WHERE space = ? AND place = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
+-- name: twins
+SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
+
+-- name: outdate_episode
+UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;
+
+-- name: keep_episode
+INSERT INTO episodes (kind, slug, version, at, importance, pinned, expires_at, last, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);
+
+-- name: episode
+SELECT body FROM episodes WHERE kind = ? AND slug = ? AND (? IS NULL OR version = ?) AND (? IS NULL OR at < ?)
+ORDER BY version DESC LIMIT 1;
+
+-- name: pins
+SELECT body FROM episodes WHERE last = 1 AND pinned = 1 AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY importance DESC, ordinal DESC LIMIT ?;
+
+-- name: important_episodes
+SELECT body FROM episodes WHERE last = 1 AND importance >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY importance DESC, ordinal DESC LIMIT ?;
+
+-- name: recent_episodes
+SELECT body FROM episodes WHERE last = 1 AND at >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY ordinal DESC LIMIT ?;
+
+-- name: episodes_after
+SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
+
+-- name: write_contribution
+INSERT OR REPLACE INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: contribution
+SELECT body FROM contributions WHERE id = ?;
+
+-- name: contributions
+SELECT body FROM contributions
+WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
+
+-- name: contributed
+SELECT id FROM contributions WHERE session = ? AND content_hash = ? AND at >= ? ORDER BY id LIMIT 1;
+
+-- name: contributed_alike
+SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
 
 -- name: add_tally
 INSERT INTO tallies (run, agent, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs,

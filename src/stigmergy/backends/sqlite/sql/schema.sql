@@ -49,14 +49,14 @@ CREATE TABLE engrams (
     expires_at INTEGER NOT NULL,
     confidence REAL    NOT NULL,
     names      TEXT    NOT NULL,    -- base names its pointers lead to
-    place      TEXT    NOT NULL,    -- exactly which pointers, in short
+    twin       TEXT    NOT NULL,    -- what it shares with any engram that says the same, in short
     more_keys  TEXT    NOT NULL,    -- keys it is found by beyond those it shows
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
 -- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
 -- One id may stand twice: an engram past its time and not yet swept out, and a later one that took the id over.
 CREATE INDEX engrams_id ON engrams (space, id);
-CREATE INDEX engrams_place ON engrams (space, place);
+CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
 -- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
@@ -193,6 +193,39 @@ CREATE TABLE remembered (           -- answers given under an idempotency key
     answer     BLOB    NOT NULL,
     PRIMARY KEY (caller, key)
 ) STRICT, WITHOUT ROWID;
+
+-- Every version of everything remembered, numbered in the order they were made.
+CREATE TABLE episodes (
+    ordinal INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    importance REAL NOT NULL,
+    pinned INTEGER NOT NULL,
+    expires_at INTEGER,
+    last INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (kind, slug, version)
+);
+CREATE INDEX episodes_by_importance ON episodes (importance, ordinal) WHERE last = 1;
+CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AND pinned = 1;
+CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
+
+-- Contributions as they stand.
+CREATE TABLE contributions (
+    id TEXT PRIMARY KEY,
+    status TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    session TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    similarity_key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX contributions_by_words ON contributions (session, content_hash, at);
+CREATE INDEX contributions_by_likeness ON contributions (similarity_key);
+CREATE INDEX contributions_by_status ON contributions (status, id);
 
 -- Figures, added up as facts are applied; what each column counts is said in operations/tallies.py.
 

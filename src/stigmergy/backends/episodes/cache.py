@@ -1,0 +1,77 @@
+"""What was worked out about a stretch of a store, kept under the digest of the stretch.
+
+An entry is used only for the very bytes it was made from, and carries a checksum of itself: one that is damaged is
+made again. The folder may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from stigmergy.knowledge.memory import Block
+
+FORMAT = b"stigmergy block 1\n"
+MAX_BYTES = 1024**3
+"""Entries used least lately are removed beyond this."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Block).decode
+
+
+class BlockCache:
+    """A folder of blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, data: bytes) -> Block | None:
+        """The block made from these bytes before."""
+        place = self._place(data)
+        try:
+            held = place.read_bytes()
+            os.utime(place)
+        except OSError:
+            return None
+        checksum = len(FORMAT) + hashlib.sha256().digest_size
+        payload = memoryview(held)[checksum:]
+        if held[:checksum] != FORMAT + hashlib.sha256(payload).digest():
+            return None
+        return _decode(payload)
+
+    def keep(self, data: bytes, block: Block) -> None:
+        """Remember a block. A full disk is no reason to fail a read."""
+        place = self._place(data)
+        payload = _encode(block)
+        written = place.with_name(f"{place.name}.{os.getpid()}")
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                written.write_bytes(FORMAT + hashlib.sha256(payload).digest() + payload)
+                written.replace(place)
+            except OSError:
+                written.unlink(missing_ok=True)
+                raise
+
+    def trim(self, limit: int = MAX_BYTES) -> None:
+        """Remove what was used least lately until the rest fits."""
+        entries = []
+        for place in self._folder.glob("*/*"):
+            with suppress(OSError):
+                found = place.stat()
+                entries.append((found.st_mtime_ns, found.st_size, place))
+        left = sum(size for _, size, _ in entries)
+        for _, size, place in sorted(entries):
+            if left <= limit:
+                return
+            with suppress(OSError):
+                place.unlink()
+                left -= size
+
+    def _place(self, data: bytes) -> Path:
+        name = hashlib.sha256(data).hexdigest()
+        return self._folder / name[:2] / name[2:]

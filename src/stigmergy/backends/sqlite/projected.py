@@ -1,0 +1,399 @@
+"""A journal and a SQLite index of it, whatever they are about.
+
+Writing: callers' changes are gathered into a batch; its leader takes the lock, brings the index up to the journal, lets
+each change decide against the index, appends a line per change, syncs once if any of them asks for it, commits the
+index and only then answers. Several processes may do this at once; the lock is a file's, so a dead process holds none.
+
+Reading: a snapshot of the index. It never waits for a writer, and never sees what was to be synced and is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import apsw
+
+from stigmergy.backends.sqlite.index import Progress, connect, remove_index
+from stigmergy.backends.sqlite.tail import Tail
+from stigmergy.core import Clock
+from stigmergy.core.boot import boot_id
+from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket
+from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
+
+CHECKPOINT_PAGES = 8192
+"""How many pages gather before they are written to the index itself, which costs two syncs: 32 MB."""
+
+DAMAGED = (apsw.CorruptError, apsw.NotADBError)
+
+
+class Reached(Protocol):
+    """How far an index has come."""
+
+    place: Place
+    synced: int
+    """Bytes of the journal known to be on the disk."""
+    machine: str
+    """The start of the machine in which that was said."""
+
+
+A = TypeVar("A", bound=Reached)
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class Change(NamedTuple):
+    """What a caller wants to do."""
+
+    decide: Callable[[Any], tuple[Sequence[Any], Any]]
+    synced: bool
+
+
+class _Reading(NamedTuple):
+    file: tuple[int, int]
+    connection: apsw.Connection
+    applied: Any
+
+
+class Projected(ABC, Generic[A, V]):
+    """A store over one journal and its index."""
+
+    def __init__(self, journal: Path, index: Path, lock: Path, clock: Clock, progress: Progress | None = None) -> None:
+        self._index_path = index
+        self._index_name = str(index)
+        self._clock = clock
+        self._progress = progress
+        self._journal = Journal(journal)
+        self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._tail = Tail(self._journal)
+        self._watchers: list[Callable[[], None]] = []
+        self._commits: GroupCommit[Change, Any] = GroupCommit(self._run_batch)
+        self._writer: apsw.Connection | None = None
+        self._writer_file: tuple[int, int] | None = None
+        self._known: A | None = None
+        """How far the index has come, when this process was the last to know."""
+        self._mutex = threading.Lock()
+        self._readers: list[_Reading] = []
+        self._readers_lock = threading.Lock()
+        if not index.exists():
+            with self._locked():
+                self._open_writer()
+
+    # What an index is about
+
+    @abstractmethod
+    def _begin(self, connection: apsw.Connection, start: Place) -> A:
+        """Make the tables of an empty index."""
+
+    @abstractmethod
+    def _read_applied(self, connection: apsw.Connection) -> A | None:
+        """How far an index has come; none when it is another version's or another project's."""
+
+    @abstractmethod
+    def _replay(self, connection: apsw.Connection, applied: A, progress: Progress | None) -> A:
+        """Apply the sound lines the index has not seen, in transactions of its own."""
+
+    @abstractmethod
+    def _view(self, connection: apsw.Connection, applied: A, as_of: int) -> V:
+        """Everything, as of a moment."""
+
+    @abstractmethod
+    def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> bytes:
+        """Let every change of the batch decide and change the index; gives the lines to append."""
+
+    @abstractmethod
+    def _save(self, writer: apsw.Connection, applied: A) -> None:
+        """Write down how far the index has come."""
+
+    # Using it
+
+    @property
+    def project(self) -> str:
+        """The project's id."""
+        return self._journal.header.project
+
+    @contextmanager
+    def read(self) -> Iterator[V]:
+        """The store as of now."""
+        reading = self._begin_read()
+        as_of = max(self._clock.now(), reading.applied.place.at)
+        try:
+            yield self._view(reading.connection, reading.applied, as_of)
+        except DAMAGED as problem:
+            reading.connection.close()
+            self.rebuild()
+            raise IndexDamaged from problem
+        except BaseException:
+            self._end_read(reading)
+            raise
+        self._end_read(reading)
+
+    def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], synced: bool) -> T:
+        answer: T = self._commits.submit(Change(decide, synced))
+        return answer
+
+    def last_line(self) -> int:
+        """The number of the last committed line; asks only the size of the journal when it has not grown."""
+        return self._last_place().seq
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """The committed lines that follow the line of that number."""
+        return self._tail.read(seq, self._last_place(), limit)
+
+    def watch(self, committed: Callable[[], None]) -> None:
+        """Have a function called after every commit of this process."""
+        self._watchers.append(committed)
+
+    def rebuild(self) -> None:
+        """Make the index anew from the journal."""
+        with self._locked():
+            self._rebuild()
+
+    def close(self) -> None:
+        """Let go of every file."""
+        with self._readers_lock:
+            for reading in self._readers:
+                reading.connection.close()
+            self._readers.clear()
+        self._close_writer()
+        self._journal.close()
+        os.close(self._lock)
+
+    # Writing
+
+    def _run_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+        with self._locked():
+            try:
+                self._commit_batch(batch)
+            except DAMAGED:
+                self._rebuild()
+                self._commit_batch(batch)
+        for committed in self._watchers:
+            committed()
+
+    def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+        writer, applied = self._caught_up()
+        self._known = None
+        writer.execute("BEGIN IMMEDIATE")
+        try:
+            lines = self._decide_all(writer, applied, batch)
+            if lines:
+                self._journal.append([lines])
+                if any(ticket.work.synced and ticket.error is None for ticket in batch):
+                    self._journal.sync()
+                    applied.synced = applied.place.offset
+                self._save(writer, applied)
+        except BaseException:
+            _roll_back(writer)
+            raise
+        try:
+            writer.execute("COMMIT")
+        except apsw.Error:
+            # The journal has it: it happened. The index is behind, and whoever comes next brings it up.
+            _roll_back(writer)
+        else:
+            self._known = applied
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock, alone in this process and among processes."""
+        with self._mutex:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            try:
+                yield
+            except apsw.FullError as problem:
+                raise DiskPressure(
+                    "The disk has no room for the index; nothing was stored.",
+                    hint="Free some space; reading goes on, and writing will too.",
+                ) from problem
+            finally:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _caught_up(self) -> tuple[apsw.Connection, A]:
+        """The writing connection with the index brought up to the journal. The caller holds the lock."""
+        known, writer = self._known, self._writer
+        if (
+            known is not None
+            and writer is not None
+            and known.place.offset == self._journal.size()
+            and _identity(self._index_name) == self._writer_file
+        ):
+            return writer, known
+        for _ in range(3):
+            try:
+                writer = self._open_writer()
+                applied = self._read_applied(writer)
+                if applied is None or not self._journal.holds(applied.place) or _outlived(applied):
+                    self._rebuild()
+                    continue
+                if applied.place.offset < self._journal.size():
+                    self._judge(applied.place, synced=applied.synced)
+                    applied = self._replay(writer, applied, None)
+                    applied.synced = applied.place.offset
+                elif known is None and applied.synced < applied.place.offset:
+                    self._journal.sync()
+                    applied.synced = applied.place.offset
+                return writer, applied
+            except DAMAGED:
+                self._rebuild()
+        raise IndexDamaged("The index cannot be built.")
+
+    def _judge(self, place: Place, *, synced: int) -> None:
+        """Cut a tail that never happened; have the rest, which another process may not have synced, on the disk."""
+        end = self._journal.last_sound(place)
+        if self._journal.judge_tail(end, synced=synced):
+            self._journal.cut(end.offset)
+        else:
+            self._journal.sync()
+
+    def _open_writer(self) -> apsw.Connection:
+        file = _identity(self._index_name)
+        if self._writer is not None and file == self._writer_file:
+            return self._writer
+        self._close_writer()
+        if file is None:
+            self._judge(self._journal.start, synced=0)
+            self._build(self._index_path)
+        self._writer = connect(self._index_path, writer=True)
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        self._writer_file = _identity(self._index_name)
+        return self._writer
+
+    def _rebuild(self) -> None:
+        """Build the index anew. What had been synced the journal must still have."""
+        self._judge(self._journal.start, synced=self._known_synced())
+        self._close_writer()
+        self._build(self._index_path)
+        self._open_writer()
+
+    def _build(self, path: Path) -> None:
+        """Build the index from the journal beside its place, then put it there."""
+        draft = path.with_name(path.name + ".new")
+        remove_index(draft)
+        connection = apsw.Connection(str(draft))
+        try:
+            connection.execute("PRAGMA journal_mode = OFF")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA cache_size = -64000")
+            applied = self._replay(connection, self._begin(connection, self._journal.start), self._progress)
+            applied.synced = applied.place.offset  # it was judged, and with that synced
+            self._save(connection, applied)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+        remove_index(path)
+        draft.rename(path)
+
+    def _known_synced(self) -> int:
+        try:
+            connection = connect(self._index_path)
+            try:
+                applied = self._read_applied(connection)
+            finally:
+                connection.close()
+        except apsw.Error:
+            return 0
+        return min(applied.synced, self._journal.size()) if applied and not _outlived(applied) else 0
+
+    def _close_writer(self) -> None:
+        self._known = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    # Reading
+
+    def _last_place(self) -> Place:
+        """The place behind the last line that is committed: the index says which that is."""
+        known = self._tail.end
+        if known is None or self._journal.size() != known.offset:
+            reading = self._begin_read()
+            known = self._tail.end = reading.applied.place
+            self._end_read(reading)
+        return known
+
+    def _begin_read(self) -> _Reading:
+        reading = self._snapshot()
+        if reading is None:
+            with self._locked():
+                self._known = self._caught_up()[1]
+            reading = self._snapshot()
+        elif self._journal.size() > reading.applied.place.offset:
+            self._end_read(reading)
+            self._tend()
+            reading = self._snapshot()
+        if reading is None:
+            raise IndexDamaged
+        return reading
+
+    def _snapshot(self) -> _Reading | None:
+        """A read transaction on the index that lies there now; none when it cannot be trusted."""
+        file = _identity(self._index_name)
+        if file is None:
+            return None
+        try:
+            connection = self._reader(file)
+            connection.execute("BEGIN")
+            applied = self._read_applied(connection)
+        except (*DAMAGED, apsw.CantOpenError):
+            return None
+        if applied is None or not self._journal.holds(applied.place):
+            connection.close()
+            return None
+        return _Reading(file, connection, applied)
+
+    def _reader(self, file: tuple[int, int]) -> apsw.Connection:
+        with self._readers_lock:
+            while self._readers:
+                reading = self._readers.pop()
+                if reading.file == file:
+                    return reading.connection
+                reading.connection.close()
+        return connect(self._index_path)
+
+    def _end_read(self, reading: _Reading) -> None:
+        reading.connection.execute("COMMIT")
+        with self._readers_lock:
+            self._readers.append(reading)
+
+    def _tend(self) -> None:
+        """Bring the index up to the journal, unless a writer is at work: then it will."""
+        if not self._mutex.acquire(blocking=False):
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._mutex.release()
+            return
+        try:
+            self._known = self._caught_up()[1]
+        except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
+            pass  # what can be read is read; the next writer will say what is wrong
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._mutex.release()
+
+
+def _outlived(applied: Reached) -> bool:
+    """Whether the index speaks of lines that were never synced and that a start of the machine may have taken."""
+    return applied.synced < applied.place.offset and applied.machine != boot_id()
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,244 @@
+-- name: row
+t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
+    t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
+    t.alarmed, t.parent, t.again, b.body, t.run;
+
+-- name: applied
+SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
+    boot, counter
+FROM applied;
+
+-- name: begin_applied
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '', 0);
+
+-- name: move_applied
+UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
+    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?;
+
+-- name: keep_body
+INSERT INTO bodies VALUES (?, ?);
+
+-- name: come_in
+INSERT INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
+VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: post
+INSERT INTO posted VALUES (?, ?, ?, ?, ?);
+
+-- name: unpost
+DELETE FROM posted WHERE path = ? AND value = ? AND live = ? AND rank = ? AND ordinal = ?;
+
+-- name: claim
+UPDATE tuples SET state = 'claimed', attempts = attempts + 1, ready_at = 0, epoch = ?, counter = ?, worker = ?,
+    until = ?
+WHERE ordinal = ?;
+
+-- name: renew
+UPDATE tuples SET until = ? WHERE ordinal = ?;
+
+-- name: release
+UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoch = NULL, counter = NULL,
+    worker = NULL, until = 0
+WHERE ordinal = ?;
+
+-- name: end
+UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0 WHERE ordinal = ?;
+
+-- name: alarm
+UPDATE tuples SET alarmed = 1 WHERE ordinal = ?;
+
+-- name: put_again
+UPDATE tuples SET again = ? WHERE id = ?;
+
+-- name: spend
+UPDATE tuples SET micros = micros + ?, tokens = tokens + ?, held_micros = held_micros + ?,
+    held_tokens = held_tokens + ?
+WHERE ordinal = ?;
+
+-- name: parent
+SELECT above.ordinal FROM tuples JOIN tuples AS above ON above.id = tuples.parent WHERE tuples.ordinal = ?;
+
+-- name: brief
+SELECT ordinal, state, lane, rank, run FROM tuples WHERE id = ?;
+
+-- name: keep_receipt
+INSERT INTO receipts VALUES (?, ?, ?, ?);
+
+-- name: receipts_known
+SELECT id FROM receipts WHERE id IN (?);
+
+-- name: link
+INSERT INTO links VALUES (?, ?, ?, ?);
+
+-- name: result
+INSERT INTO results VALUES (?, ?);
+
+-- name: damaged
+DELETE FROM results WHERE number = (SELECT number FROM receipts WHERE id = ?);
+
+-- name: average
+INSERT INTO yools VALUES (?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE
+SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
+
+-- name: start
+INSERT INTO running (ordinal, step, micros, tokens) VALUES (?, ?, ?, ?);
+
+-- name: cost
+INSERT INTO running VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (ordinal, step) DO UPDATE
+SET micros = excluded.micros, tokens = excluded.tokens, spent_micros = excluded.spent_micros,
+    spent_tokens = excluded.spent_tokens;
+
+-- name: running_step
+SELECT micros, tokens, spent_micros, spent_tokens FROM running WHERE ordinal = ? AND step = ?;
+
+-- name: any_running
+SELECT EXISTS (SELECT 1 FROM running);
+
+-- name: running_steps
+SELECT step, micros, tokens FROM running WHERE ordinal = ?;
+
+-- name: stop
+DELETE FROM running WHERE ordinal = ? AND step = ?;
+
+-- name: lane
+INSERT INTO lanes VALUES (?, ?, ?)
+ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
+
+-- name: run_number
+SELECT number FROM runs WHERE run = ?;
+
+-- name: open_run
+INSERT INTO runs (number, run) VALUES (?, ?);
+
+-- name: count_run
+UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
+    cancelled = cancelled + ?, taken = taken + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
+    tokens = tokens + ?
+WHERE number = ?;
+
+-- name: tuple
+SELECT {row}
+FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
+WHERE t.id = ?;
+
+-- name: tuples
+SELECT {row}
+FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
+WHERE t.id IN (?);
+
+-- name: any_late
+SELECT EXISTS (
+        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at <= ?
+    ) OR EXISTS (
+        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
+    ) OR EXISTS (
+        SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
+    );
+
+-- name: waiting
+SELECT {row}
+FROM tuples AS t INDEXED BY waiting CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'waiting' AND t.ready_at = 0 AND t.lane = ?
+ORDER BY t.rank DESC, t.ordinal;
+
+-- name: delayed
+SELECT {row}
+FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
+ORDER BY t.rank DESC, t.ordinal;
+
+-- name: lost
+SELECT {row}
+FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'claimed' AND t.lane = ? AND t.epoch = ? AND t.until <= ?
+ORDER BY t.rank DESC, t.ordinal;
+
+-- name: outlived
+SELECT {row}
+FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'claimed' AND t.lane = ? AND t.epoch < ?
+ORDER BY t.rank DESC, t.ordinal;
+
+-- name: posted_live
+SELECT {row}
+FROM posted AS p CROSS JOIN tuples AS t ON t.ordinal = p.ordinal CROSS JOIN bodies AS b ON b.ordinal = p.ordinal
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE p.path = ? AND p.value = ? AND p.live = 1
+ORDER BY p.rank, p.ordinal;
+
+-- name: posted_all
+SELECT {row}
+FROM posted AS p CROSS JOIN tuples AS t ON t.ordinal = p.ordinal CROSS JOIN bodies AS b ON b.ordinal = p.ordinal
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE p.path = ? AND p.value = ? AND p.ordinal > ?
+ORDER BY p.ordinal;
+
+-- name: in_lane
+SELECT {row}
+FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.lane = ? AND t.ordinal > ? AND t.state <> 'taken'
+ORDER BY t.ordinal;
+
+-- name: dead
+SELECT {row}
+FROM tuples AS t INDEXED BY dead CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'dead' AND t.ordinal > ?
+ORDER BY t.ordinal;
+
+-- name: everything
+SELECT {row}
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.ordinal > ? AND t.state <> 'taken'
+ORDER BY t.ordinal;
+
+-- name: keep_asked
+INSERT INTO asked VALUES (?, ?, ?, ?);
+
+-- name: asked
+SELECT id, request, accepted FROM asked WHERE key = ?;
+
+-- name: depth
+SELECT waiting FROM lanes WHERE lane = ?;
+
+-- name: busy_lanes
+SELECT lane, waiting, claimed FROM lanes WHERE waiting > 0 OR claimed > 0 ORDER BY lane;
+
+-- name: next_delayed
+SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at > ?;
+
+-- name: next_lost
+SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND until > ?;
+
+-- name: finished
+SELECT step, receipt FROM links
+WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) AND step IS NOT NULL
+ORDER BY number;
+
+-- name: receipts_of
+SELECT receipt FROM links WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) ORDER BY number;
+
+-- name: receipt
+SELECT body FROM receipts WHERE id = ?;
+
+-- name: receipts
+SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
+
+-- name: receipts_in
+SELECT number, body FROM receipts
+WHERE run = (SELECT number FROM runs WHERE run = ?) AND number > ?
+ORDER BY number LIMIT ?;
+
+-- name: cached
+SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE key = ?);
+
+-- name: averages
+SELECT runs, micros, tokens FROM yools WHERE name = ?;
+
+-- name: running
+SELECT micros, tokens, spent_micros, spent_tokens FROM running
+WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) AND step = ?;
+
+-- name: runs
+SELECT run, waiting, claimed, done, dead, cancelled, taken, executed, hits, micros, tokens FROM runs ORDER BY number;

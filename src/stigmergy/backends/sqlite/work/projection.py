@@ -1,0 +1,365 @@
+"""How what happens in the space changes the index of work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from stigmergy.backends.sqlite.queries import queries
+from stigmergy.core.journal import Place
+from stigmergy.evidence.receipts import Receipt
+from stigmergy.space.tuples import (
+    STATES,
+    AlarmRaised,
+    BodyDamaged,
+    EpochBegun,
+    Fact,
+    LeaseRenewed,
+    StepCost,
+    StepDone,
+    StepHit,
+    StepStarted,
+    TupleClaimed,
+    TupleDone,
+    TupleOut,
+    TupleReleased,
+    TupleTaken,
+    kept_of,
+    posted,
+)
+
+LAYOUT = 1
+QUERIES = "work_queries.sql"
+LIVE = frozenset({"waiting", "claimed"})
+MAX_GENERATIONS = 64
+
+encode = msgspec.json.Encoder(order="sorted").encode
+_COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
+
+
+Brief = tuple[int, str, str, int, int]
+"""A tuple's ordinal, state, lane, rank and the number of its run."""
+
+
+class Applied(msgspec.Struct, kw_only=True):
+    """How far an index has come; changed as facts are applied."""
+
+    place: Place
+    synced: int
+    machine: str
+    indexed: tuple[str, ...]
+    ordinal: int = 0
+    receipts: int = 0
+    links: int = 0
+    runs: int = 0
+    epoch: int = 0
+    boot: str = ""
+    counter: int = 0
+
+
+def raw_id(text: str) -> bytes:
+    """A digest as it is kept: 32 bytes."""
+    return bytes.fromhex(text[7:])
+
+
+def print_id(raw: bytes) -> str:
+    """A digest as it is written."""
+    return "sha256:" + raw.hex()
+
+
+class Projection:
+    """Applies facts through one connection inside one transaction. What can be gathered is written by `flush`."""
+
+    def __init__(self, connection: apsw.Connection, applied: Applied) -> None:
+        self._connection = connection
+        self._sql = queries(QUERIES)
+        self.applied = applied
+        self.seen: dict[str, Brief] = {}
+        """What was read or written of tuples so far, in short; good until another transaction."""
+        self._runs: dict[str, int] = {}
+        self._lanes: dict[str, list[int]] = {}
+        self._counts: dict[int, dict[str, int]] = {}
+        self._averages: dict[str, list[int]] = {}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._last: dict[int, int] = {}
+        """What was gathered last of each tuple, by its place in the order of writing."""
+        self._steps_run: bool | None = None
+        """Whether any step of any tuple is under way; not known before it is asked."""
+
+    def apply(self, fact: Fact, at: int) -> None:
+        """Let one fact have happened."""
+        match fact:
+            case TupleOut():
+                self._came(fact)
+            case TupleClaimed():
+                ordinal = self._move(fact.id, "claimed")
+                self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
+                self.applied.counter = fact.counter
+            case StepDone():
+                self._executed(fact)
+            case TupleDone():
+                ordinal = self._move(fact.id, fact.state)
+                self._keep_receipt(fact.receipt, fact.run, ordinal)
+                self._change("end", ordinal, fact.state)
+            case LeaseRenewed():
+                self._change("renew", self._find(fact.id)[0], fact.until)
+            case TupleReleased():
+                ordinal = self._move(fact.id, "waiting")
+                self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
+            case TupleTaken():
+                ordinal = self._move(fact.id, "taken")
+                self._change("end", ordinal, "taken")
+            case StepHit():
+                ordinal, _, _, _, run = self._find(fact.id)
+                self._link(ordinal, raw_id(fact.receipt), fact.step)
+                self._count(run, "hits", 1)
+            case StepStarted():
+                ordinal = self._find(fact.id)[0]
+                self._stop(ordinal, fact.step)
+                self._steps_run = True
+                self._run("start", ordinal, fact.step, fact.micros, fact.tokens)
+                self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
+            case StepCost():
+                self._cost(fact)
+            case AlarmRaised():
+                self._gather("alarm", self._find(fact.id)[0])
+            case EpochBegun():
+                self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
+            case BodyDamaged():
+                self.flush()
+                self._run("damaged", raw_id(fact.receipt))
+
+    def flush(self) -> None:
+        """Write everything gathered so far."""
+        rows, self._rows = self._rows, {}
+        self._last.clear()
+        for name in _ORDER:
+            if name in rows:
+                self._connection.executemany(self._sql[name], rows[name])
+        for lane, (waiting, claimed) in self._lanes.items():
+            if waiting or claimed:
+                self._run("lane", lane, waiting, claimed)
+        for run, counts in self._counts.items():
+            self._run("count_run", *(counts.get(column, 0) for column in _COLUMNS), run)
+        for yool, (runs, micros, tokens) in self._averages.items():
+            self._run("average", yool, runs, micros, tokens)
+        self._lanes, self._counts, self._averages = {}, {}, {}
+
+    def save(self) -> None:
+        """Write everything gathered, and how far we have come."""
+        self.flush()
+        save_applied(self._connection, self.applied)
+
+    def _came(self, fact: TupleOut) -> None:
+        self.applied.ordinal += 1
+        one = kept_of(fact, self.applied.ordinal)
+        run = self._run_number(fact.run)
+        raw = raw_id(one.id)
+        self._gather("keep_body", one.ordinal, one.body)
+        self._gather(
+            "come_in",
+            one.ordinal,
+            raw,
+            one.lane,
+            one.rank,
+            run,
+            one.deadline,
+            one.retries,
+            one.budget_micros,
+            one.budget_tokens,
+            raw_id(one.parent) if one.parent else None,
+        )
+        self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
+        self._lane(one.lane)[0] += 1
+        self._count(run, "waiting", 1)
+        for path, value in posted(one.body, self.applied.indexed):
+            self._gather("post", path, value, 1, -one.rank, one.ordinal)
+        if fact.accepted is not None:
+            self._keep_receipt(fact.accepted, fact.run, one.ordinal)
+        if fact.asked is not None:
+            accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
+            self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
+        if fact.again is not None:
+            self._gather("put_again", raw, raw_id(fact.again))
+
+    def _move(self, tuple_id: str, state: str) -> int:
+        """Let a tuple be in another state; nothing is set aside for its steps any more."""
+        ordinal, before, lane, rank, run = self._find(tuple_id)
+        self._stop(ordinal)
+        if before != state:
+            counts = self._lane(lane)
+            if before in LIVE:
+                counts[0 if before == "waiting" else 1] -= 1
+            if state in LIVE:
+                counts[0 if state == "waiting" else 1] += 1
+            self._count(run, before, -1)
+            self._count(run, state, 1)
+            if self.applied.indexed and state not in LIVE:
+                self._unlive(ordinal, rank, state)
+            self.seen[tuple_id] = (ordinal, state, lane, rank, run)
+        return ordinal
+
+    def _unlive(self, ordinal: int, rank: int, state: str) -> None:
+        self.flush()
+        row: Any = self._connection.execute("SELECT body FROM bodies WHERE ordinal = ?", (ordinal,)).fetchone()
+        for path, value in posted(row[0], self.applied.indexed):
+            self._run("unpost", path, value, 1, -rank, ordinal)
+            if state != "taken":
+                self._run("post", path, value, 0, -rank, ordinal)
+
+    def _find(self, tuple_id: str) -> Brief:
+        found = self.seen.get(tuple_id)
+        if found is None:
+            row: Any = self._connection.execute(self._sql["brief"], (raw_id(tuple_id),)).fetchone()
+            found = self.seen[tuple_id] = row
+        return found
+
+    def _executed(self, fact: StepDone) -> None:
+        ordinal, _, _, _, run = self._find(fact.id)
+        self._stop(ordinal, fact.step)
+        self._spend(ordinal, fact.micros, fact.tokens, 0, 0)
+        if fact.micros or fact.tokens:
+            self._count(run, "micros", fact.micros)
+            self._count(run, "tokens", fact.tokens)
+        receipt = fact.receipt
+        ok = receipt.exit == 0
+        number = self._keep_receipt(receipt, fact.run, ordinal, fact.step if ok else None)
+        self._count(self._run_number(fact.run), "executed", 1)
+        if not ok:
+            return
+        if receipt.key is not None:
+            self._gather("result", receipt.key, number)
+        past = self._averages.setdefault(receipt.yool, [0, 0, 0])
+        past[0] += 1
+        past[1] += receipt.cost.micros
+        past[2] += receipt.cost.tokens
+
+    def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
+        raw = raw_id(receipt.id)
+        self.applied.receipts += 1
+        self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), encode(receipt))
+        self._link(ordinal, raw, step)
+        return self.applied.receipts
+
+    def _link(self, ordinal: int, receipt: bytes, step: int | None) -> None:
+        self.applied.links += 1
+        self._gather("link", ordinal, self.applied.links, receipt, step)
+
+    def _cost(self, fact: StepCost) -> None:
+        ordinal, _, _, _, run = self._find(fact.id)
+        row: Any = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
+        micros, tokens, spent_micros, spent_tokens = row or (0, 0, 0, 0)
+        self._steps_run = True
+        less_micros, less_tokens = min(micros, fact.micros), min(tokens, fact.tokens)
+        self._run(
+            "cost",
+            ordinal,
+            fact.step,
+            micros - less_micros,
+            tokens - less_tokens,
+            spent_micros + fact.micros,
+            spent_tokens + fact.tokens,
+        )
+        self._spend(ordinal, fact.micros, fact.tokens, -less_micros, -less_tokens)
+        self._count(run, "micros", fact.micros)
+        self._count(run, "tokens", fact.tokens)
+
+    def _stop(self, ordinal: int, step: int | None = None) -> None:
+        """Set nothing aside any more for a step, or for every step."""
+        if self._steps_run is None:
+            row: Any = self._connection.execute(self._sql["any_running"]).fetchone()
+            self._steps_run = bool(row[0])
+        if not self._steps_run:
+            return
+        rows: list[Any] = self._connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
+        for each, micros, tokens in rows:
+            if step is None or each == step:
+                self._run("stop", ordinal, each)
+                self._spend(ordinal, 0, 0, -micros, -tokens)
+
+    def _spend(self, ordinal: int, micros: int, tokens: int, held_micros: int, held_tokens: int) -> None:
+        """Count something for a tuple and for those it is a part of."""
+        if not (micros or tokens or held_micros or held_tokens):
+            return
+        self.flush()
+        row: Any = (ordinal,)
+        for _ in range(MAX_GENERATIONS):
+            if row is None:
+                return
+            self._run("spend", micros, tokens, held_micros, held_tokens, row[0])
+            row = self._connection.execute(self._sql["parent"], row).fetchone()
+
+    def _lane(self, lane: str) -> list[int]:
+        return self._lanes.setdefault(lane, [0, 0])
+
+    def _count(self, run: int, column: str, more: int) -> None:
+        counts = self._counts.setdefault(run, {})
+        counts[column] = counts.get(column, 0) + more
+
+    def _run_number(self, run: str) -> int:
+        number = self._runs.get(run)
+        if number is None:
+            row: Any = self._connection.execute(self._sql["run_number"], (run,)).fetchone()
+            if row is None:
+                self.applied.runs += 1
+                self._run("open_run", self.applied.runs, run)
+                row = (self.applied.runs,)
+            number = self._runs[run] = row[0]
+        return number
+
+    def _change(self, name: str, ordinal: int, *values: object) -> None:
+        """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
+        place = _ORDER.index(name)
+        if self._last.get(ordinal, -1) > place:
+            self.flush()
+        self._last[ordinal] = place
+        self._gather(name, *values, ordinal)
+
+    def _gather(self, name: str, *values: object) -> None:
+        self._rows.setdefault(name, []).append(values)
+
+    def _run(self, name: str, *values: object) -> None:
+        self._connection.execute(self._sql[name], values)
+
+
+_ORDER = (
+    "keep_body",
+    "come_in",
+    "post",
+    "put_again",
+    "keep_asked",
+    "claim",
+    "renew",
+    "keep_receipt",
+    "link",
+    "result",
+    "release",
+    "end",
+    "alarm",
+)
+"""In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
+
+
+def save_applied(connection: apsw.Connection, applied: Applied) -> None:
+    """Write down how far the index has come."""
+    place = applied.place
+    connection.execute(
+        queries(QUERIES)["move_applied"],
+        (
+            place.offset,
+            place.seq,
+            place.sum,
+            place.at,
+            applied.synced,
+            applied.machine,
+            applied.ordinal,
+            applied.receipts,
+            applied.links,
+            applied.runs,
+            applied.epoch,
+            applied.boot,
+            applied.counter,
+        ),
+    )

@@ -1,0 +1,192 @@
+"""The work of one project on disk: `.catalog/tuples.jsonl` is the truth, `work.db` a projection of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from stigmergy.backends.sqlite.index import REPLAY_BATCH, Progress
+from stigmergy.backends.sqlite.projected import Change, Projected
+from stigmergy.backends.sqlite.queries import queries, schema
+from stigmergy.backends.sqlite.work.bells import Bells
+from stigmergy.backends.sqlite.work.projection import LAYOUT, QUERIES, Applied, Projection, save_applied
+from stigmergy.backends.sqlite.work.verify import verify_work
+from stigmergy.backends.sqlite.work.view import SqliteWorkView
+from stigmergy.backends.work_facts import decode_work
+from stigmergy.core import Clock
+from stigmergy.core.boot import boot_id
+from stigmergy.core.journal import Place, Ticket, create_journal, encode_facts, print_line
+from stigmergy.operations.ports import Finding
+from stigmergy.space.tuples import (
+    Bell,
+    Kind,
+    TupleClaimed,
+    TupleDone,
+    TupleOut,
+    TupleReleased,
+    TupleTaken,
+    WorkDecide,
+    WorkView,
+)
+
+T = TypeVar("T")
+
+WORK_JOURNAL = "tuples.jsonl"
+WORK_INDEX = "work.db"
+WORK_LOCK = "work.lock"
+WORK_BELLS = "bells"
+
+NOBODY: frozenset[str] = frozenset()
+RINGS: dict[type[Any], frozenset[str]] = {
+    TupleOut: frozenset({"work", "any"}),
+    TupleReleased: frozenset({"work", "any"}),
+    TupleDone: frozenset({"room", "any"}),
+    TupleTaken: frozenset({"room", "any"}),
+    TupleClaimed: frozenset({"room"}),
+}
+"""Who may be waiting for what happened."""
+
+
+def create_work(folder: Path, *, project: str, at: int) -> None:
+    """Make an empty journal of work in a folder; an existing one is left alone."""
+    create_journal(folder / WORK_JOURNAL, kind="tuples", project=project, at=at)
+
+
+class SqliteWork(Projected[Applied, WorkView]):
+    """The work in one `.catalog` folder."""
+
+    def __init__(
+        self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), progress: Progress | None = None
+    ) -> None:
+        self._indexed = indexed
+        self._bells = Bells(folder / WORK_BELLS)
+        self._to_ring: set[str] = set()
+        super().__init__(folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK, clock, progress)
+        self.watch(self._ring)
+
+    def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
+        """Change the space; returns once the change is on the disk, or, when not to be synced, in the journal."""
+        return self._commit(decide, synced)
+
+    @contextmanager
+    def bell(self, kind: Kind) -> Iterator[Bell]:
+        """A bell that commits of any process ring."""
+        with self._bells.hang(kind) as bell:
+            yield bell
+
+    def close(self) -> None:
+        """Let go of every file."""
+        super().close()
+        self._bells.close()
+
+    def _ring(self) -> None:
+        kinds, self._to_ring = self._to_ring, set()
+        self._bells.ring(kinds)
+
+    def verify(self) -> list[Finding]:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        with self._locked():
+            _, applied = self._caught_up()
+            self._judge(self._journal.start, synced=applied.synced)
+            fresh = self._index_path.with_name(self._index_path.name + ".verify")
+            return verify_work(self._index_path, fresh, self._build)
+
+    def _begin(self, connection: apsw.Connection, start: Place) -> Applied:
+        connection.execute(schema("work.sql"))
+        applied = Applied(place=start, synced=0, machine=boot_id(), indexed=self._indexed)
+        indexed = msgspec.json.encode(applied.indexed).decode()
+        values = (LAYOUT, self.project, indexed, start.offset, start.seq, start.sum, start.at, 0, applied.machine)
+        connection.execute(queries(QUERIES)["begin_applied"], values)
+        return applied
+
+    def _read_applied(self, connection: apsw.Connection) -> Applied | None:
+        try:
+            row: Any = connection.execute(queries(QUERIES)["applied"]).fetchone()
+        except apsw.SQLError:  # no such table, or not its columns
+            return None
+        if row is None or row[0] != LAYOUT or row[1] != self.project:
+            return None
+        indexed = tuple(msgspec.json.decode(row[2]))
+        if not set(self._indexed) <= set(indexed):
+            # Another process may have asked for other fields: the next index has them all.
+            self._indexed = tuple(sorted({*indexed, *self._indexed}))
+            return None
+        self._indexed = indexed
+        return Applied(
+            indexed=indexed,
+            place=Place(offset=row[3], seq=row[4], sum=row[5], at=row[6]),
+            synced=row[7],
+            machine=row[8],
+            ordinal=row[9],
+            receipts=row[10],
+            links=row[11],
+            runs=row[12],
+            epoch=row[13],
+            boot=row[14],
+            counter=row[15],
+        )
+
+    def _replay(self, connection: apsw.Connection, applied: Applied, progress: Progress | None) -> Applied:
+        total = self._journal.size()
+        lines = self._journal.read(applied.place)
+        while True:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                projection = Projection(connection, applied)
+                count = 0
+                for line, behind in islice(lines, REPLAY_BATCH):
+                    for fact in decode_work(line.facts):
+                        projection.apply(fact, line.at)
+                    applied.place = behind
+                    count += 1
+                projection.save()
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            if progress is not None:
+                progress(applied.place.offset, total)
+            if count < REPLAY_BATCH:
+                return applied
+
+    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int) -> WorkView:
+        return SqliteWorkView(connection, applied, as_of)
+
+    def _decide_all(self, writer: apsw.Connection, applied: Applied, batch: list[Ticket[Change, Any]]) -> bytes:
+        projection = Projection(writer, applied)
+        place, mark = applied.place, applied.synced
+        lines: list[bytes] = []
+        for ticket in batch:
+            at = max(self._clock.now(), place.at)
+            projection.flush()
+            ticket.error = None
+            try:
+                facts, ticket.result = ticket.work.decide(SqliteWorkView(writer, applied, at, projection.seen))
+                text = encode_facts([*facts])
+            except apsw.Error:
+                raise
+            except Exception as refusal:
+                ticket.error = refusal
+                continue
+            if not facts:
+                continue
+            line, checksum = print_line(place.sum, at=at, facts=text, mark=mark, seq=place.seq + 1)
+            lines.append(line)
+            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
+            for fact in facts:
+                projection.apply(fact, at)
+                self._to_ring |= RINGS.get(type(fact), NOBODY)
+        applied.place = place
+        applied.machine = boot_id()
+        projection.flush()
+        return b"".join(lines)
+
+    def _save(self, writer: apsw.Connection, applied: Applied) -> None:
+        save_applied(writer, applied)

@@ -1,0 +1,285 @@
+"""The index of work, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import Any
+
+import apsw
+import msgspec
+
+from stigmergy.backends.sqlite.queries import queries
+from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, print_id, raw_id
+from stigmergy.core import is_digest
+from stigmergy.evidence.receipts import Receipt
+from stigmergy.space.tuples import (
+    ABSENT,
+    STATES,
+    Asked,
+    Averages,
+    Fence,
+    Kept,
+    LaneFigures,
+    Pattern,
+    Reign,
+    RunFigures,
+    Running,
+    fields_of,
+    posting,
+)
+
+MOST_AT_ONCE = 256
+"""How many are asked for in one statement."""
+
+_decode_receipt = msgspec.json.Decoder(Receipt).decode
+
+
+class SqliteWorkView:
+    """The index as of one moment."""
+
+    def __init__(
+        self, connection: apsw.Connection, applied: Applied, as_of: int, seen: dict[str, Brief] | None = None
+    ) -> None:
+        """`seen` is told of every tuple that is read, in short."""
+        self._connection = connection
+        self._sql = queries(QUERIES)
+        self._applied = applied
+        self._as_of = as_of
+        self._seen = seen
+        self._steps_run: bool | None = None
+
+    @property
+    def as_of(self) -> int:
+        """The moment."""
+        return self._as_of
+
+    def reign(self) -> Reign:
+        """The epoch claims are made in."""
+        applied = self._applied
+        return Reign(epoch=applied.epoch, boot=applied.boot, counter=applied.counter)
+
+    def find(self, tuple_id: str) -> Kept | None:
+        """The tuple of that id."""
+        if not is_digest(tuple_id):
+            return None
+        row = self._one("tuple", raw_id(tuple_id))
+        return self._kept(row) if row else None
+
+    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+        """Those of these tuples that are there."""
+        found: dict[str, Kept] = {}
+        for start in range(0, len(ids), MOST_AT_ONCE):
+            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE] if is_digest(each)]
+            rows = self._connection.execute(self._sql["tuples"].replace("(?)", _places(len(some))), some)
+            found |= {one.id: one for one in map(self._kept, rows)}
+        return found
+
+    def known_receipts(self, ids: Sequence[str]) -> set[str]:
+        """Those of these ids that receipts have."""
+        found: set[str] = set()
+        for start in range(0, len(ids), MOST_AT_ONCE):
+            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE]]
+            rows: Any = self._connection.execute(self._sql["receipts_known"].replace("(?)", _places(len(some))), some)
+            found |= {print_id(row[0]) for row in rows}
+        return found
+
+    def _kept(self, row: Any) -> Kept:
+        one = kept_from(row)
+        if self._seen is not None:
+            self._seen[one.id] = (one.ordinal, one.state, one.lane, one.rank, row[24])
+        return one
+
+    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
+        """Tuples that wait and are due, or whose claim has ended."""
+        lane, wanted = pattern.equal_to("lane"), pattern.equal_to("id")
+        if isinstance(wanted, str):
+            one = self.find(wanted)
+            return _first(iter([one] if one is not None and self._is_due(one, epoch) else []), pattern, limit)
+        for path in self._applied.indexed:
+            value = posting(pattern.equal_to(path))
+            if value is not None:
+                rest = pattern.without(path)
+                rows = self._rows("posted_live", path, value)
+                return _first((one for one in map(self._kept, rows) if self._is_due(one, epoch)), rest, limit)
+        if lane is not ABSENT and not isinstance(lane, str):
+            return []
+        lanes = [lane] if lane is not ABSENT else [row[0] for row in self._rows("busy_lanes")]
+        streams = [self._due_in(each, epoch) for each in lanes]
+        found = merge(*streams, key=_order) if len(streams) != 1 else streams[0]
+        return _first(found, pattern.without("lane"), limit)
+
+    def _due_in(self, lane: str, epoch: int) -> Iterator[Kept]:
+        """What can be claimed in one lane, in order."""
+        now = self._as_of
+        waiting = map(self._kept, self._rows("waiting", lane))
+        if not self._one("any_late", lane, now, lane, epoch, now, lane, epoch)[0]:
+            return waiting
+        late = [
+            self._kept(row)
+            for name, values in (
+                ("delayed", (lane, now)),
+                ("lost", (lane, epoch, now)),
+                ("outlived", (lane, epoch)),
+            )
+            for row in self._rows(name, *values)
+        ]
+        return merge(waiting, sorted(late, key=_order), key=_order)
+
+    def _is_due(self, one: Kept, epoch: int) -> bool:
+        if one.state == "waiting":
+            return one.ready_at <= self._as_of
+        return one.state == "claimed" and (
+            one.until <= self._as_of or (one.fence is not None and one.fence.epoch < epoch)
+        )
+
+    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
+        """Tuples that are in the space."""
+        found = map(self._kept, self._candidates(pattern, after))
+        return [
+            one for one, _ in zip((one for one in found if pattern.matches(fields_of(one))), range(limit), strict=False)
+        ]
+
+    def _candidates(self, pattern: Pattern, after: int) -> Iterator[Any]:
+        wanted = pattern.equal_to("id")
+        if wanted is not ABSENT:
+            row = self._one("tuple", raw_id(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
+            return iter([row] if row and row[0] > after and row[2] != "taken" else [])
+        for path in self._applied.indexed:
+            value = posting(pattern.equal_to(path))
+            if value is not None:
+                return self._rows("posted_all", path, value, after)
+        if pattern.equal_to("state") == "dead":
+            return self._rows("dead", after)
+        lane = pattern.equal_to("lane")
+        if isinstance(lane, str):
+            return self._rows("in_lane", lane, after)
+        return self._rows("everything", after)
+
+    def asked(self, key: str) -> Asked | None:
+        """The tuple that was put under an idempotency key."""
+        row = self._one("asked", key)
+        if row is None:
+            return None
+        return Asked(id=print_id(row[0]), request=row[1], accepted=print_id(row[2]) if row[2] else None)
+
+    def waiting(self, lane: str) -> int:
+        """How many tuples wait in a lane."""
+        row = self._one("depth", lane)
+        return row[0] if row else 0
+
+    def next_due(self, pattern: Pattern) -> int | None:
+        """The next moment at which a tuple in the pattern's lane comes due or a claim ends."""
+        lane = pattern.equal_to("lane")
+        lanes = [row[0] for row in self._rows("busy_lanes")] if lane is ABSENT else [lane]
+        moments = [
+            self._one(name, each, self._as_of)[0]
+            for each in lanes
+            if isinstance(each, str)
+            for name in ("next_delayed", "next_lost")
+        ]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def finished(self, tuple_id: str) -> dict[int, str]:
+        """The receipts of a tuple's finished steps."""
+        return {step: print_id(receipt) for step, receipt in self._rows("finished", raw_id(tuple_id))}
+
+    def receipts_of(self, tuple_id: str) -> list[str]:
+        """Every receipt of a tuple."""
+        return [print_id(row[0]) for row in self._rows("receipts_of", raw_id(tuple_id))]
+
+    def receipt(self, receipt_id: str) -> Receipt | None:
+        """The receipt of that id."""
+        row = self._one("receipt", raw_id(receipt_id)) if is_digest(receipt_id) else None
+        return _decode_receipt(row[0]) if row else None
+
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """The receipts of a run."""
+        rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
+        return [(number, _decode_receipt(body)) for number, body in rows]
+
+    def cached(self, key: str) -> Receipt | None:
+        """The newest receipt that may stand for another execution."""
+        row = self._one("cached", key)
+        return _decode_receipt(row[0]) if row else None
+
+    def averages(self, yool: str) -> Averages:
+        """What successful executions of a yool cost so far."""
+        row = self._one("averages", yool)
+        return Averages(runs=row[0], micros=row[1], tokens=row[2]) if row else Averages()
+
+    def running(self, tuple_id: str, step: int) -> Running | None:
+        """A step under way."""
+        if self._steps_run is None:
+            self._steps_run = bool(self._one("any_running")[0])
+        row = self._one("running", raw_id(tuple_id), step) if self._steps_run else None
+        return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
+
+    def runs(self) -> list[RunFigures]:
+        """Every run that has tuples."""
+        return [_figures(row) for row in self._rows("runs")]
+
+    def lanes(self) -> list[LaneFigures]:
+        """Every lane in which something waits or is worked on."""
+        return [LaneFigures(lane=row[0], waiting=row[1], claimed=row[2]) for row in self._rows("busy_lanes")]
+
+    def _rows(self, name: str, *values: object) -> Iterator[Any]:
+        return self._connection.execute(self._sql[name], values)
+
+    def _one(self, name: str, *values: object) -> Any:
+        return self._connection.execute(self._sql[name], values).fetchone()
+
+
+def _places(count: int) -> str:
+    """So many places for values."""
+    return f"({', '.join('?' * count)})"
+
+
+def _first(found: Iterator[Kept], pattern: Pattern, limit: int) -> list[Kept]:
+    first: list[Kept] = []
+    for one in found:
+        if not pattern.conditions or pattern.matches(fields_of(one) | {"state": "waiting"}):
+            first.append(one)
+            if len(first) >= limit:
+                break
+    return first
+
+
+def _order(one: Kept) -> tuple[int, int]:
+    return -one.rank, one.ordinal
+
+
+def _figures(row: Any) -> RunFigures:
+    run, *rest = row
+    states = dict(sorted((state, count) for state, count in zip(STATES, rest, strict=False) if count))
+    executed, hits, micros, tokens = rest[len(STATES) :]
+    return RunFigures(run=run, states=states, executed=executed, hits=hits, micros=micros, tokens=tokens)
+
+
+def kept_from(row: Any) -> Kept:
+    """A tuple as its row says."""
+    return Kept(
+        ordinal=row[0],
+        id=print_id(row[1]),
+        state=row[2],
+        lane=row[3],
+        rank=row[4],
+        run=row[5],
+        attempts=row[6],
+        ready_at=row[7],
+        fence=None if row[8] is None else Fence(row[8], row[9]),
+        worker=row[10],
+        until=row[11],
+        deadline=row[12],
+        retries=row[13],
+        budget_micros=row[14],
+        budget_tokens=row[15],
+        micros=row[16],
+        tokens=row[17],
+        held_micros=row[18],
+        held_tokens=row[19],
+        alarmed=bool(row[20]),
+        parent=None if row[21] is None else print_id(row[21]),
+        again=None if row[22] is None else print_id(row[22]),
+        body=row[23],
+    )

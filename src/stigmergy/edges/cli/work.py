@@ -1,0 +1,142 @@
+"""Commands about tuples that take more than the fields of an operation: files, steps and conditions."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import click
+
+from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.hooks import ask
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.show import SHOW
+from stigmergy.edges.cli.table import Entry
+from stigmergy.operations import OPERATIONS
+
+_CONDITION = re.compile(r"(?P<path>[^=<>^?]+?)\s*(?P<sign>\^=|<=|>=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
+MAX_FILE = 2 * 1024 * 1024
+_OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "=": "eq", "<": "lt", ">": "gt"}
+
+
+def dispatch(entry: Entry) -> Command:
+    """`stig dispatch`"""
+    file = click.Argument(["file"], required=True)
+
+    def act(session: Session, given: dict[str, Any]) -> None:
+        _send(session, "tuple_dispatch", _read_tuple(given["file"]))
+
+    return Command("dispatch", entry, [file], act)
+
+
+def out(entry: Entry) -> Command:
+    """`stig out`"""
+    parameters: list[click.Parameter] = [
+        click.Argument(["file"], required=False),
+        click.Option(["--lane", "lane"], help="Where it waits for a worker."),
+        click.Option(["--yool", "yool"], help="The one step it has."),
+        click.Option(
+            ["--arg", "args"], multiple=True, metavar="NAME=VALUE", help="An argument of the step (repeatable)"
+        ),
+        click.Option(["--priority", "priority"], type=int, help="Higher goes first."),
+        click.Option(["--no-cache", "no_cache"], is_flag=True, help="Do everything anew."),
+        click.Option(["--block", "block"], type=float, help="Seconds to wait while the lane is full."),
+    ]
+    return Command("out", entry, parameters, _out)
+
+
+def _out(session: Session, given: dict[str, Any]) -> None:
+    fields: dict[str, Any] = _read_tuple(given["file"]) if given["file"] else {}
+    if not given["file"] and not given["lane"]:
+        raise click.UsageError("Give a FILE that holds the tuple, or --lane.")
+    if given["lane"]:
+        fields["lane"] = given["lane"]
+    if given["yool"]:
+        fields["payload"] = [{"yool": given["yool"], "args": dict(_pair(each) for each in given["args"])}]
+    elif given["args"]:
+        raise click.UsageError("--arg goes with --yool.")
+    if given["priority"] is not None:
+        fields["priority"] = given["priority"]
+    if given["no_cache"]:
+        fields["flags"] = {**fields.get("flags", {}), "no_cache": True}
+    if given["block"] is not None:
+        fields["block"] = given["block"]
+    _send(session, "tuple_out", fields)
+
+
+def rd(entry: Entry) -> Command:
+    """`stig rd`"""
+    return Command("rd", entry, _pattern_parameters(), lambda session, given: _match(session, "tuple_rd", given))
+
+
+def in_(entry: Entry) -> Command:
+    """`stig in`"""
+    return Command("in", entry, _pattern_parameters(), lambda session, given: _match(session, "tuple_in", given))
+
+
+def _pattern_parameters() -> list[click.Parameter]:
+    return [
+        click.Option(["--lane", "lane"], help="Only this lane's."),
+        click.Option(["--state", "state"], help="Only in this state: waiting, claimed, done, dead, cancelled."),
+        click.Option(
+            ["--where", "where"],
+            multiple=True,
+            metavar="CONDITION",
+            help="A field by its path: map_pos.stack=python, lane^=bu, priority>=5, parent_id? (there), flags! (not "
+            "there); repeatable",
+        ),
+        click.Option(["--timeout", "timeout"], type=float, default=0.0, help="Seconds to wait for one."),
+    ]
+
+
+def _match(session: Session, name: str, given: dict[str, Any]) -> None:
+    pattern: dict[str, dict[str, Any]] = {}
+    for text in given["where"]:
+        path, operator, value = read_condition(text)
+        pattern.setdefault(path, {})[operator] = value
+    fields = {key: given[key] for key in ("lane", "state", "timeout") if given[key] is not None}
+    _send(session, name, {**fields, "pattern": pattern})
+
+
+def read_condition(text: str) -> tuple[str, str, Any]:
+    """A condition as it is typed: `map_pos.stack=python`."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise click.UsageError(f"{text!r} is not a condition; write it like map_pos.stack=python or priority>=5.")
+    if found["sign"] in ("?", "!"):
+        return found["path"], "exists", found["sign"] == "?"
+    return found["path"], _OPERATORS[found["sign"]], _value(found["value"])
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise click.UsageError(f"{text!r} is not NAME=VALUE.")
+    return name, _value(value)
+
+
+def _value(text: str) -> Any:
+    """What was typed, as JSON if it is a number, true, false, null, or quoted; else as text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, dict | list) else value
+
+
+def _read_tuple(file: str) -> dict[str, Any]:
+    from stigmergy.core import read_json, read_yaml
+    from stigmergy.edges.cli.bulk import read_text_file
+    from stigmergy.errors import FieldType
+
+    text = read_text_file(file, "FILE", MAX_FILE)
+    value = read_json(text.encode()) if text.lstrip().startswith("{") else read_yaml(text)
+    if not isinstance(value, dict):
+        raise FieldType("The file does not hold a tuple.", limit="object")
+    return value
+
+
+def _send(session: Session, name: str, fields: dict[str, Any]) -> None:
+    operation = OPERATIONS[name]
+    session.answer(ask(session, operation, fields), SHOW[name])

@@ -1,0 +1,218 @@
+"""`stig worker` and `stig resume`: work on tuples until there is no more, or until told to stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.screen import json_line, safe
+from stigmergy.edges.cli.session import Session
+from stigmergy.edges.cli.show import dollars
+from stigmergy.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from stigmergy.operations import Gateway
+    from stigmergy.space.tuples import Kept
+    from stigmergy.space.work import LaneWorkerPool, Progress, Workshop
+
+_MODULES = ["--import", "modules"]
+
+
+def worker(entry: Entry) -> Command:
+    """`stig worker`"""
+    return Command(
+        "worker",
+        entry,
+        [
+            click.Option(["--lane", "lane"], required=True, help="The lane to work on."),
+            click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once."),
+            _import_option(),
+            click.Option(["--until-empty", "until_empty"], is_flag=True, help="Stop when there is nothing left to do."),
+        ],
+        _worker,
+    )
+
+
+def resume(entry: Entry) -> Command:
+    """`stig resume`"""
+    return Command(
+        "resume",
+        entry,
+        [
+            click.Option(["--run-id", "run_id"], metavar="RUN", help="The run; the newest with work unless said."),
+            click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once."),
+            _import_option(),
+        ],
+        _resume,
+    )
+
+
+def _import_option() -> click.Option:
+    return click.Option(_MODULES, multiple=True, metavar="MODULE", help="Code that carries yools out (repeatable)")
+
+
+def _worker(session: Session, given: dict[str, Any]) -> None:
+    with _opened(session, given["modules"]) as (_, shop):
+        _work(session, shop, {"lane": given["lane"]}, given["concurrency"], until_empty=given["until_empty"])
+
+
+def _resume(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.errors import RunNotFound
+    from stigmergy.space.work import is_dead
+
+    with _opened(session, given["modules"]) as (_, shop):
+        space = shop.space
+        with space.store.read() as view:
+            runs = [each.run for each in view.runs()]
+        run = given["run_id"] or (runs[-1] if runs else None)
+        if run is None or run not in runs:
+            raise RunNotFound("No run has any work to go on with.", field="run-id")
+        left = _unfinished(shop, run)
+        space.let_go(
+            [one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)],
+            reason="its worker is gone",
+        )
+        for one in left:
+            _tell_resumed(session, shop, one)
+        _work(session, shop, {"run": run}, given["concurrency"], until_empty=True)
+
+
+def _unfinished(shop: Workshop, run: str) -> list[Kept]:
+    found: list[Kept] = []
+    for state in ("waiting", "claimed"):
+        after = 0
+        while page := shop.space.rd_all({"run": run, "state": state}, limit=500, after=after):
+            found += page
+            after = page[-1].ordinal
+    return sorted(found, key=lambda one: one.ordinal)
+
+
+def _tell_resumed(session: Session, shop: Workshop, one: Kept) -> None:
+    steps = one.tuple.payload
+    with shop.space.store.read() as view:
+        done = view.finished(one.id)
+    missing = [at for at in range(len(steps)) if at not in done]
+    if not missing or session.json:
+        return
+    short = one.id[:19]
+    if done:
+        names = ", ".join(safe(steps[at].yool) for at in sorted(done))
+        session.say(f"[resume] {short}… has receipts for [{names}]")
+    first = missing[0]
+    session.say(f"[resume] {short}… goes on from step {first + 1} ({safe(steps[first].yool)})")
+
+
+@contextmanager
+def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, Workshop]]:
+    from stigmergy.app import open_project, open_workshop
+    from stigmergy.edges.cli.progress import Bytes
+
+    if session.remote:
+        raise click.UsageError("Workers run where the project's files are; STIGMERGY_URL is set.")
+    session.credential()
+    with closing(open_project(session.folder, session.settings, progress=Bytes("Building the index"))) as gateway:
+        root = str(gateway.workplace.root)
+        if root not in sys.path:
+            sys.path.insert(0, root)
+        try:
+            shop = open_workshop(gateway, session.settings, modules=modules)
+        except ImportError as problem:
+            raise click.UsageError(f"A module cannot be imported: {problem}") from None
+        with closing(shop.runner):
+            yield gateway, shop
+
+
+def _work(
+    session: Session, shop: Workshop, pattern: dict[str, Any], concurrency: int | None, *, until_empty: bool
+) -> None:
+    from stigmergy.space.tuples import read_pattern
+    from stigmergy.space.work import LaneWorkerPool
+
+    shown = Shown(session)
+    pool = LaneWorkerPool(shop, read_pattern(pattern), concurrency=concurrency, told=shown.tell)
+    with _drained(pool, session):
+        pool.run(until_empty=until_empty)
+    shown.total()
+
+
+@contextmanager
+def _drained(pool: LaneWorkerPool, session: Session) -> Iterator[None]:
+    """The first signal lets what is under way end; the second gives it back at once."""
+    asked = threading.Event()
+
+    def stop(number: int, frame: Any) -> None:
+        again = asked.is_set()
+        asked.set()
+        # Not from the handler itself: the thread it interrupts may hold the very locks this needs.
+        threading.Thread(target=pool.stop, kwargs={"at_once": again}, daemon=True).start()
+        session.say(
+            "Giving back what is under way." if again else "Finishing what is under way; once more to give it back."
+        )
+
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Shown:
+    """A line for every step, and the total at the end."""
+
+    def __init__(self, session: Session, now: Callable[[], float] = time.monotonic) -> None:
+        self._session = session
+        self._now = now
+        self._began = now()
+        self._micros = 0
+        self._hits = self._executed = 0
+        self._lock = threading.Lock()
+
+    def tell(self, progress: Progress) -> None:
+        """Tell people, or, as JSON, a program."""
+        with self._lock:
+            self._micros += progress.micros
+            self._hits += progress.what == "hit"
+            self._executed += progress.what in ("miss", "failed") and progress.receipt is not None
+            if self._session.json:
+                import msgspec
+
+                click.echo(json_line(msgspec.json.encode(progress)))
+            elif (line := self._line(progress)) is not None:
+                click.echo(line)
+
+    def total(self) -> None:
+        """Tell what it all cost."""
+        if not self._session.json:
+            click.echo(f"TOTAL: {dollars(self._micros / 1_000_000)}")
+
+    def _line(self, progress: Progress) -> str | None:
+        at = f"[t={self._now() - self._began:.0f}s]"
+        name = safe(progress.yool).ljust(28)
+        cost = dollars(progress.micros / 1_000_000)
+        short = progress.tuple_id[:19]
+        match progress.what:
+            case "hit":
+                return f"{at} {name} HIT skip cost=$0"
+            case "miss":
+                return f"{at} {name} MISS exec cost={cost}"
+            case "failed":
+                return f"{at} {name} FAIL exec cost={cost} ({safe(progress.error or '')})"
+            case "damaged":
+                return f"{at} {name} MISS damaged body {safe(progress.error or '')}"
+            case "again":
+                return f"{at} {short}… will be tried again ({safe(progress.error or '')})"
+            case "dead":
+                return f"{at} {short}… is a dead letter ({safe(progress.error or '')})"
+            case "lost":
+                return f"{at} {short}… is not held any more; nothing was written"
+            case _:
+                return None

@@ -1,0 +1,65 @@
+"""`.catalog/receipts/<2 hex>/<62 hex>.json`: every receipt as a file, for people and tools.
+
+A projection of the journal: written after it, by whoever comes by, as far as a mark says; delete the folder and it is
+written again. Nothing is read back from here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from stigmergy.evidence.receipts.values import Receipt
+
+MARK = ".written"
+
+Numbered = Callable[[int, int], Iterable[tuple[int, Receipt]]]
+"""Gives the receipts behind a number, so many at the most, each with its number."""
+
+
+class ReceiptFolder:
+    """The receipts of a project as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, receipt_id: str) -> Path:
+        """Where a receipt lies."""
+        digits = receipt_id.removeprefix("sha256:")
+        return self._folder / digits[:2] / f"{digits[2:]}.json"
+
+    def catch_up(self, numbered: Numbered, *, at_once: int = 500) -> int:
+        """Write every receipt that is not there yet; tells how many."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        mark, written = self._read_mark(), 0
+        while some := list(numbered(mark, at_once)):
+            for number, receipt in some:
+                self._write(receipt)
+                mark = number
+            written += len(some)
+            self._write_mark(mark)
+        return written
+
+    def _write(self, receipt: Receipt) -> None:
+        path = self.path(receipt.id)
+        if path.exists():
+            return
+        path.parent.mkdir(exist_ok=True)
+        draft = path.with_name(f".{os.getpid()}.{path.name}")
+        draft.write_bytes(msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
+        draft.rename(path)
+
+    def _read_mark(self) -> int:
+        try:
+            text = (self._folder / MARK).read_text("ascii")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return 0
+        return int(text) if text.isdigit() else 0
+
+    def _write_mark(self, mark: int) -> None:
+        draft = self._folder / f"{MARK}.{os.getpid()}"
+        draft.write_text(str(mark), "ascii")
+        draft.rename(self._folder / MARK)

@@ -1,0 +1,70 @@
+"""The shared cortex: what a team remembers, what sub-agents inherit of it and what they contribute to it."""
+
+from stigmergy.knowledge.cortex.conflicts import contradicts, find_conflicts
+from stigmergy.knowledge.cortex.contributions import (
+    MAX_CONTENT,
+    MAX_EVIDENCE,
+    MAX_VALUE,
+    OPEN,
+    WINDOW,
+    ConflictCheck,
+    Contribution,
+    Dedupe,
+    EvidenceItem,
+    EvidenceKind,
+    Security,
+    Status,
+    content_hash,
+    similarity_key,
+)
+from stigmergy.knowledge.cortex.episodes import MAX_CATEGORIES, MAX_SLUG, MAX_TEXT, Accepted, Episode, is_slug, slug_of
+from stigmergy.knowledge.cortex.facts import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken, moved
+from stigmergy.knowledge.cortex.forensics import signature
+from stigmergy.knowledge.cortex.ports import CortexReads
+from stigmergy.knowledge.cortex.snapshots import (
+    MAX_BYTES,
+    MAX_ITEMS,
+    SharedContextSnapshot,
+    SnapshotScope,
+    items_of,
+    take_snapshot,
+)
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_CATEGORIES",
+    "MAX_CONTENT",
+    "MAX_EVIDENCE",
+    "MAX_ITEMS",
+    "MAX_SLUG",
+    "MAX_TEXT",
+    "MAX_VALUE",
+    "OPEN",
+    "WINDOW",
+    "Accepted",
+    "ConflictCheck",
+    "Contribution",
+    "ContributionMoved",
+    "ContributionSubmitted",
+    "CortexReads",
+    "Dedupe",
+    "Episode",
+    "EpisodeKept",
+    "EvidenceItem",
+    "EvidenceKind",
+    "Security",
+    "SharedContextSnapshot",
+    "SnapshotScope",
+    "SnapshotTaken",
+    "Status",
+    "content_hash",
+    "contradicts",
+    "find_conflicts",
+    "is_slug",
+    "items_of",
+    "moved",
+    "signature",
+    "similarity_key",
+    "slug_of",
+    "take_snapshot",
+]

@@ -1,0 +1,119 @@
+"""When two statements cannot both hold, told without a model.
+
+They must be about the same thing. Then they conflict when one says what the other denies, when they give different
+amounts of the same, or when they give different values for something that has one. What is in doubt is left alone: a
+parent who is warned for nothing stops reading warnings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from stigmergy.knowledge.cortex.statements import Amount, Clause, read_statement
+from stigmergy.knowledge.cortex.wording import COMPARED, COPULAS, KINDS_OF_ONE, OPENERS, SIGNS, SLOTS, VALUES, stem
+
+Verdict = Literal["clean", "potential_conflict", "conflict"]
+_SEVERITY: tuple[Verdict, ...] = ("clean", "potential_conflict", "conflict")
+
+LOOKED_UP = 8
+"""Clauses looked at for one word: the time taken grows with the length of a statement and no faster."""
+LONGEST_VALUE = 3
+
+
+def find_conflicts(content: str, held: Iterable[tuple[str, str]]) -> tuple[Verdict, tuple[str, ...]]:
+    """The worst verdict of a content against statements, each with an id, and the ids it is about."""
+    found = {name: contradicts(content, text) for name, text in held}
+    worst: Verdict = max(found.values(), key=_SEVERITY.index, default="clean")
+    return worst, tuple(name for name, verdict in found.items() if verdict != "clean")
+
+
+def contradicts(one: str, other: str) -> Verdict:
+    """Whether two statements contradict each other: clause by clause, each against the one most like it."""
+    clauses, others = read_statement(one), read_statement(other)
+    index: dict[str, list[int]] = {}
+    for number, clause in enumerate(others):
+        for word in clause.signs:
+            places = index.setdefault(word, [])
+            if len(places) < LOOKED_UP:
+                places.append(number)
+    same = {clause.pieces for clause in others}
+    worst: Verdict = "clean"
+    for clause in clauses:
+        if clause.pieces in same:
+            continue
+        alike = Counter(number for word in clause.signs for number in index.get(word, ()))
+        if alike:
+            best = max(alike, key=lambda number: (alike[number], -len(others[number].signs), -number))
+            worst = max(worst, _compare(clause, others[best]), key=_SEVERITY.index)
+    return worst
+
+
+def _compare(one: Clause, other: Clause) -> Verdict:
+    shared = set(one.words) & set(other.words)
+    left, right = one.signs.keys() - other.signs.keys(), other.signs.keys() - one.signs.keys()
+    opposed = _opposed(one, other)
+    chosen = opposed & KINDS_OF_ONE
+    differing = _differing(one.amounts, other.amounts)
+    about = shared - opposed
+    if differing is None or not shared:
+        return "clean"
+    if chosen and (differing or len(opposed) > 1 or left or right):
+        return "clean"  # the soft limit and the hard one are two things
+    if not (left and right):
+        if differing or (len(opposed) % 2 and about):
+            more = left or right
+            return "potential_conflict" if len(more) > 1 else "conflict"
+        return "clean"
+    if one.amounts == other.amounts and not opposed and _other_value(one, other, left, right, shared):
+        return "conflict"
+    return "clean"
+
+
+def _opposed(one: Clause, other: Clause) -> set[str]:
+    """What one says and the other denies."""
+    found = set()
+    for word in one.signs.keys() & other.signs.keys():
+        unlike = one.signs[word] != other.signs[word]
+        if word in COMPARED and word in one.sides and word in other.sides:
+            unlike ^= _swapped(one.sides[word], other.sides[word])
+        if unlike:
+            found.add(word)
+    return found
+
+
+def _swapped(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]]) -> bool:
+    if not one[0] or not other[0]:  # after the upgrade, this happens: only one side is named
+        return False
+    straight = len(one[0] & other[0]) + len(one[1] & other[1])
+    return len(one[0] & other[1]) + len(one[1] & other[0]) > straight
+
+
+def _differing(amounts: tuple[Amount, ...], others: tuple[Amount, ...]) -> bool | None:
+    """Whether one amount differs; None when several do, for then two different things are told of."""
+    unlike = 0
+    for amount in amounts:
+        comparable = [each for each in others if amount.measures_the_same(each)]
+        unlike += bool(comparable) and all(amount.excludes(each) for each in comparable)
+    return None if unlike > 1 else bool(unlike)
+
+
+def _other_value(one: Clause, other: Clause, left: set[str], right: set[str], shared: set[str]) -> bool:
+    """Whether what differs is the value of something that has one."""
+    if max(len(left), len(right)) > LONGEST_VALUE:
+        return False
+    kinds = [{VALUES.get(word) for word in words} for words in (left, right)]
+    alike = len(kinds[0]) == 1 and kinds[0] == kinds[1] and None not in kinds[0]
+    slot = bool(SLOTS & (shared | {stem(name) for name in one.signs.keys() & other.signs.keys() if name in SIGNS}))
+    return (alike or slot) and _in_value_place(one, left) and _in_value_place(other, right)
+
+
+def _in_value_place(clause: Clause, value: set[str]) -> bool:
+    """Whether words stand together at the end of a clause or behind a word that announces a value."""
+    places = [place for place, word in enumerate(clause.words) if word in value]
+    if not places or places[0] == 0 or places[-1] - places[0] >= len(places):
+        return False
+    where = [place for place, piece in enumerate(clause.pieces) if stem(piece) in value]
+    announced = clause.pieces[max(0, where[0] - 2) : where[0]]
+    return not OPENERS.isdisjoint(announced) and COPULAS.isdisjoint(clause.pieces[where[0] : where[-1]])

@@ -1,0 +1,163 @@
+"""What a sub-agent inherits: pins first, then what matters, then what is recent, then engrams if asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from stigmergy.core import canonical, print_time
+from stigmergy.knowledge.cortex.episodes import Episode
+from stigmergy.knowledge.engrams import Engram
+from stigmergy.policy import Scope
+from stigmergy.policy.secrets import redact
+
+MAX_BYTES = 50_000
+MAX_ITEMS = 200
+
+Origin = Literal["working_memory", "stm", "atom"]
+
+
+class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be inherited."""
+
+    categories: Annotated[
+        list[str], Meta(max_length=32, description="Only these categories; pins come all the same")
+    ] = []
+    min_importance: Annotated[float, Meta(ge=0, le=1, description="From here on a memory is important")] = 0.7
+    recency_window: Annotated[str, Meta(max_length=32, description="How far back is recent: P7D")] = "P7D"
+    include_working_memory: Annotated[bool, Meta(description="Whether pins are included")] = True
+    include_atoms: Annotated[bool, Meta(description="Whether engrams are included")] = False
+    visibility: Annotated[list[Scope], Meta(max_length=4, description="Which scopes engrams may come from")] = []
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    origin: Origin
+    source: str
+    """The session and agent it comes from."""
+    created_at: str
+    memory_id: str | None = None
+    atom_id: str | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    content: str
+    categories: tuple[str, ...]
+    importance: float
+    confidence: float | None
+    provenance: Provenance
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    max_chars: int
+    """The whole snapshot, as JSON, is never larger."""
+    max_items: int
+
+
+class Redaction(msgspec.Struct, frozen=True, kw_only=True):
+    item: int
+    kind: str
+
+
+class SharedContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A bounded part of what the team remembers, with the provenance of every item."""
+
+    snapshot_id: str
+    """sha256 of the canonical snapshot without this field and `created_at`: the same memories, the same id."""
+    created_at: str
+    source_session: str
+    scope: SnapshotScope
+    items: tuple[Item, ...]
+    redactions: tuple[Redaction, ...]
+    limits: Limits
+    left_out: int
+    """How many more there were that did not fit."""
+
+
+def items_of(
+    pins: Iterable[Episode],
+    important: Iterable[Episode],
+    recent: Iterable[Episode],
+    atoms: Iterable[Engram],
+    scope: SnapshotScope,
+) -> list[Item]:
+    """Everything the scope covers, by precedence, each once."""
+    wanted = frozenset(each.lower() for each in scope.categories)
+    chosen: dict[str, Item] = {}
+    if scope.include_working_memory:
+        for episode in pins:
+            chosen.setdefault(episode.memory_id, _item(episode, "working_memory"))
+    for episode in (*important, *recent):
+        if not episode.pinned and (not wanted or wanted & {each.lower() for each in episode.categories}):
+            chosen.setdefault(episode.memory_id, _item(episode, "stm"))
+    for engram in atoms:
+        if not wanted or wanted & {engram.kind, *engram.tags}:
+            chosen.setdefault(engram.id, _atom(engram))
+    return list(chosen.values())
+
+
+def take_snapshot(
+    items: Sequence[Item], scope: SnapshotScope, *, source_session: str, now: int, max_bytes: int, max_items: int
+) -> SharedContextSnapshot:
+    """As many items as fit, in their order, with secrets taken out."""
+    snapshot = SharedContextSnapshot(
+        snapshot_id="0" * 64,
+        created_at=print_time(now),
+        source_session=source_session,
+        scope=scope,
+        items=(),
+        redactions=(),
+        limits=Limits(max_chars=max_bytes, max_items=max_items),
+        left_out=len(items),
+    )
+    size = len(msgspec.json.encode(snapshot))
+    kept: list[Item] = []
+    redactions: list[Redaction] = []
+    for item in items[:max_items]:
+        clean, secrets = redact(item.content)
+        noted = [Redaction(item=len(kept), kind=secret.kind) for secret in secrets]
+        shown = msgspec.structs.replace(item, content=clean)
+        more = len(msgspec.json.encode(shown)) + 1 + sum(len(msgspec.json.encode(each)) + 1 for each in noted)
+        if size + more > max_bytes:
+            break
+        size += more
+        kept.append(shown)
+        redactions += noted
+    snapshot = msgspec.structs.replace(
+        snapshot, items=tuple(kept), redactions=tuple(redactions), left_out=len(items) - len(kept)
+    )
+    hashed = {name: value for name, value in msgspec.to_builtins(snapshot).items() if name not in _NOT_HASHED}
+    return msgspec.structs.replace(snapshot, snapshot_id=hashlib.sha256(canonical(hashed)).hexdigest())
+
+
+_NOT_HASHED = frozenset({"snapshot_id", "created_at"})
+
+
+def _item(episode: Episode, origin: Origin) -> Item:
+    return Item(
+        content=episode.text,
+        categories=episode.categories,
+        importance=episode.importance,
+        confidence=episode.confidence,
+        provenance=Provenance(
+            origin=origin, source=episode.by, created_at=print_time(episode.at), memory_id=episode.memory_id
+        ),
+    )
+
+
+def _atom(engram: Engram) -> Item:
+    return Item(
+        content=engram.claim,
+        categories=(engram.kind, *engram.tags),
+        importance=engram.confidence,
+        confidence=engram.confidence,
+        provenance=Provenance(
+            origin="atom",
+            source=engram.provenance.created_by,
+            created_at=engram.provenance.created_at,
+            atom_id=engram.id,
+        ),
+    )

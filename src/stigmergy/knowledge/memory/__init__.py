@@ -1,0 +1,44 @@
+"""The memory controller: JSONL stores read the same way every time, within a budget."""
+
+from stigmergy.knowledge.memory.blocks import Block, read_block
+from stigmergy.knowledge.memory.controller import check_input, read_memory
+from stigmergy.knowledge.memory.facts import MemoryRead, MemoryReadData
+from stigmergy.knowledge.memory.ports import Stores
+from stigmergy.knowledge.memory.records import Record, normalise, print_moment, read_moment, read_record
+from stigmergy.knowledge.memory.scoring import Question, Scored, score_block
+from stigmergy.knowledge.memory.trust import MAX_SNAPSHOT
+from stigmergy.knowledge.memory.values import (
+    Budget,
+    ContextPackage,
+    Dropped,
+    MemoryInput,
+    Scoring,
+    Selected,
+    TrustFilter,
+)
+
+__all__ = [
+    "MAX_SNAPSHOT",
+    "Block",
+    "Budget",
+    "ContextPackage",
+    "Dropped",
+    "MemoryInput",
+    "MemoryRead",
+    "MemoryReadData",
+    "Question",
+    "Record",
+    "Scored",
+    "Scoring",
+    "Selected",
+    "Stores",
+    "TrustFilter",
+    "check_input",
+    "normalise",
+    "print_moment",
+    "read_block",
+    "read_memory",
+    "read_moment",
+    "read_record",
+    "score_block",
+]

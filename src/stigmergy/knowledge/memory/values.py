@@ -1,0 +1,102 @@
+"""What is asked of the memory controller, and the package it answers with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+CONTROLLER_VERSION = "phase6-v1"
+DEFAULT_MAX_ITEMS = 50
+DEFAULT_HALF_LIFE_DAYS = 30
+DENIED_BY_DEFAULT = ("malicious",)
+LARGEST = 2**53
+
+Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
+
+
+class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much may be selected."""
+
+    max_excerpt_tokens: Annotated[int, Meta(ge=1, le=LARGEST, description="Tokens of all excerpts together")]
+    per_item_max_excerpt_tokens: Annotated[Positive | None, Meta(description="Tokens of one excerpt")] = None
+    max_items: Annotated[int, Meta(ge=1, le=LARGEST, description="How many excerpts at the most")] = DEFAULT_MAX_ITEMS
+
+
+class Scoring(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How records are scored."""
+
+    enable_recency_weight: Annotated[bool, Meta(description="Newer records score higher; needs now_utc")] = False
+    recency_half_life_days: Annotated[Positive, Meta(description="Days until the bonus has halved")] = (
+        DEFAULT_HALF_LIFE_DAYS
+    )
+    enable_tag_overlap: Annotated[bool, Meta(description="Terms that are tags score half a point more")] = True
+    query_terms: Annotated[list[str] | None, Meta(description="The terms, instead of the query's words")] = None
+
+
+class TrustFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which records are left out because a snapshot says so."""
+
+    deny_classifications: Annotated[tuple[str, ...], Meta(description="Classes that are left out")] = DENIED_BY_DEFAULT
+    trust_snapshot_path: Annotated[str | None, Meta(description="A file that classifies records")] = None
+
+
+class MemoryInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to JSONL memory stores."""
+
+    query: Annotated[str, Meta(description="What to look for")]
+    store_paths: Annotated[list[str], Meta(description="The JSONL files to read")]
+    budget: Annotated[Budget, Meta(description="How much may be selected: max_excerpt_tokens at least")]
+    scoring: Annotated[Scoring | None, Meta(description="How records are scored")] = None
+    trust_filter: Annotated[TrustFilter | None, Meta(description="Which records are left out")] = None
+    now_utc: Annotated[str | None, Meta(description="The moment recency is measured from")] = None
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    raw: str
+    """The query as given."""
+    query_hash: str
+    """sha256 of the query trimmed, white space collapsed, lower-cased."""
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    max_excerpt_tokens: int
+    used_excerpt_tokens: int
+    remaining_excerpt_tokens: int
+    per_item_max_excerpt_tokens: int
+    max_items: int
+
+
+class Selected(Struct, frozen=True, kw_only=True, gc=False):
+    memory_id: str
+    record_hash: str
+    store_path: str
+    score: float
+    excerpt: str
+    excerpt_tokens: int
+
+
+class Dropped(Struct, frozen=True, gc=False):
+    memory_id: str
+    record_hash: str
+    store_path: str
+    reason: str
+    """invalid_record_schema, trust_denied, budget_exhausted or max_items_reached."""
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    selected: list[Selected]
+    dropped: list[Dropped] | UnsetType = UNSET
+    dropped_counts: dict[str, int] | UnsetType = UNSET
+    """How many were dropped for each reason, where the list itself was not asked for."""
+
+
+class ContextPackage(Struct, frozen=True, kw_only=True):
+    """What was found, within its budget. The same question to the same stores gives the same bytes."""
+
+    query: Query
+    budget: Spent
+    selection: Selection
+    controller_version: str = CONTROLLER_VERSION
+    package_hash: str
+    """sha256 of the canonical package without this field, all dropped records included."""

@@ -1,0 +1,64 @@
+"""Reading memory stores: the controller's package, its receipt, and what it costs the caller's turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from stigmergy.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
+from stigmergy.operations.budgets import deref_budget
+from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.gateway import Context
+from stigmergy.operations.ports import View
+from stigmergy.policy import ADMIN, ContentDrawn, check_tokens, present_turn
+
+
+class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to JSONL memory stores, and how to tell what was dropped."""
+
+    dropped: Annotated[
+        Literal["full", "counts"], Meta(description="List what was dropped, or only count it by reason")
+    ] = "full"
+
+
+@operation(
+    "memory.read",
+    writes=True,
+    route=Route("POST", "/memory/read"),
+    command=Command("memory read"),
+    tool=True,
+    tool_defaults={"dropped": "counts"},
+)
+def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
+    """Read JSONL memory stores: the same question gives the same excerpts, within a token budget."""
+    caller = context.caller
+    fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
+    context.write_episodes()  # the team's own store may be among those asked for
+    with context.workplace.memory_stores(fences) as stores:
+        package = read_memory(request, stores)
+    receipt = MemoryRead(
+        data=MemoryReadData(
+            query_hash=package.query.query_hash,
+            store_paths=sorted(set(request.store_paths)),
+            selected_count=len(package.selection.selected),
+            package_hash=package.package_hash,
+        )
+    )
+    cost = package.budget.used_excerpt_tokens
+    if request.dropped == "counts" and package.selection.dropped is not msgspec.UNSET:
+        counts = dict(sorted(Counter(each.reason for each in package.selection.dropped).items()))
+        selection = msgspec.structs.replace(package.selection, dropped=msgspec.UNSET, dropped_counts=counts)
+        package = msgspec.structs.replace(package, selection=selection)
+
+    def decide(view: View) -> tuple[list[Any], ContextPackage]:
+        turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+        if caller.role != ADMIN:
+            check_tokens(turn, deref_budget(context, view), cost)
+        drawn = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=cost)
+        return [receipt, drawn], package
+
+    return context.commit(decide, ContextPackage, in_run=False, remember=False)

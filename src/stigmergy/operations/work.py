@@ -1,0 +1,422 @@
+"""Work: dispatching tuples and observing them, receipts, and what only those at the machine may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from stigmergy.errors import AuthorityStamped, ReceiptNotFound, TupleNotFound
+from stigmergy.operations.declare import ADMINS, Command, Route, operation
+from stigmergy.operations.gateway import Context, check_run_goes_on
+from stigmergy.policy import ADMIN, Caller
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.receipts import Receipt
+    from stigmergy.space.tuples import Kept, WorkView
+
+_INNER_LOOP = {
+    "http": "the inner loop stays off the wire: dispatch tuples instead",
+    "mcp": "the inner loop stays off the wire: dispatch tuples instead",
+}
+_AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
+MAX_WAIT = 3600
+MAX_LISTED = 1000
+
+
+class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tuple as it is sent: with its id and everything it is made of, or without, and then completed."""
+
+    lane: Annotated[str, Meta(description="Where it waits for a worker")]
+    payload: Annotated[list[dict[str, Any]], Meta(description="Steps: {yool, args, after?}")] = []
+    map_pos: Annotated[dict[str, Any] | UnsetType, Meta(description="Where in the project it belongs")] = UNSET
+    agent_terms: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="budget_usd, budget_tokens, deadline_iso, max_retries")
+    ] = UNSET
+    src_ptr: Annotated[list[str] | UnsetType, Meta(description="What it comes from")] = UNSET
+    parent_id: Annotated[str | UnsetType | None, Meta(description="The tuple it is a part of")] = UNSET
+    flags: Annotated[dict[str, Any] | UnsetType, Meta(description="no_cache: do everything anew")] = UNSET
+    priority: Annotated[int | UnsetType, Meta(description="Higher goes first")] = UNSET
+    schema: Annotated[str | UnsetType, Meta(description="yool-tuple/v1 or v2")] = UNSET
+    id: Annotated[str | UnsetType, Meta(description="Its id, when it has one")] = UNSET
+    authority: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped; only with an id")] = UNSET
+    receipts: Annotated[list[str] | UnsetType, Meta(description="None when it is created")] = UNSET
+    created_at: Annotated[str | UnsetType, Meta(description="When it was created")] = UNSET
+
+
+class TupleDispatch(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Dispatched(Struct, frozen=True, kw_only=True):
+    id: str
+    receipt_id: str | None
+    """The receipt for taking it in."""
+    new: bool
+    """Not when it was in the space already."""
+
+
+@operation(
+    "tuple.dispatch",
+    writes=True,
+    route=Route("POST", "/tuple"),
+    command=Command("dispatch"),
+    tool=True,
+)
+def tuple_dispatch(context: Context, request: TupleDispatch) -> Dispatched:
+    """Hand work over; answers at once."""
+    put = _put(context, request, block=None, accept=True)
+    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+
+
+class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    block: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait while the lane is full")] | None = None
+
+
+@operation("tuple.out", writes=True, command=Command("out"), kept_off=_INNER_LOOP)
+def tuple_out(context: Context, request: TupleOut) -> Dispatched:
+    """Put a tuple into the space."""
+    put = _put(context, request, block=request.block, accept=False)
+    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+
+
+def _put(context: Context, request: TupleFields, *, block: float | None, accept: bool) -> Any:
+    with context.store.read() as view:
+        check_run_goes_on(view, context.caller)
+    stamp = stamped(context.caller, ci=context.workbench.ci)
+    draft = msgspec.to_builtins(request)
+    draft.pop("block", None)
+    if "authority" in draft and context.caller.role != ADMIN and draft["authority"] != stamp:
+        raise AuthorityStamped(field="authority", hint="Leave it out.")
+    if "authority" in draft and "id" not in draft:
+        raise AuthorityStamped(field="authority", hint="Leave it out; it is stamped.")
+    return context.workbench.space.out(
+        draft,
+        authority=stamp,
+        run=context.caller.run.run_id,
+        block=block,
+        accept=accept,
+        asked=_asked(context),
+    )[0]
+
+
+def _asked(context: Context) -> tuple[str, str] | None:
+    """Under which key, and with which request, this was asked for."""
+    if context.idempotency_key is None or context.request_digest is None:
+        return None
+    return f"{context.caller.full_name} {context.idempotency_key}", context.request_digest
+
+
+def stamped(caller: Caller, *, ci: bool) -> dict[str, Any]:
+    """The authority a caller's tuples bear."""
+    if caller.role == ADMIN:
+        return {"user": ADMIN, "agent": None, "ci": ci}
+    return {"user": None, "agent": caller.full_name, "ci": False}
+
+
+class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lane: Annotated[str | None, Meta(description="Only this lane's")] = None
+    state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
+    pattern: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(description="Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}"),
+    ] = UNSET
+    timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
+
+
+class TupleAnswer(Struct, frozen=True, kw_only=True):
+    state: str
+    tuple: dict[str, Any]
+    """As created, with its id and the receipts it has got since."""
+
+
+@operation("tuple.rd", command=Command("rd"), kept_off=_INNER_LOOP)
+def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
+    """Read the oldest tuple that matches a pattern, and leave it there."""
+    found = context.workbench.space.rd(_pattern(context, request), timeout=request.timeout)
+    if found is None:
+        raise TupleNotFound("No tuple matches.", field="pattern")
+    return _shown(context, found)
+
+
+class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+@operation("tuple.in", writes=True, command=Command("in"), kept_off=_INNER_LOOP)
+def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
+    """Take one waiting tuple out of the space for good."""
+    found = context.workbench.space.in_(
+        _pattern(context, request), by=context.caller.full_name, timeout=request.timeout
+    )
+    if found is None:
+        raise TupleNotFound("No waiting tuple matches.", field="pattern")
+    return TupleAnswer(state="taken", tuple=msgspec.json.decode(found.body) | {"id": found.id})
+
+
+def _pattern(context: Context, request: TuplePattern) -> Any:
+    """The pattern asked for, within what the caller may see."""
+    from stigmergy.space.tuples import read_pattern
+
+    asked = {} if request.pattern is UNSET else dict(request.pattern)
+    for name in ("lane", "state"):
+        if (value := getattr(request, name)) is not None:
+            asked[name] = value
+    if context.caller.role != ADMIN:
+        asked["run"] = context.caller.run.run_id
+    return read_pattern(asked)
+
+
+class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The tuple's id")]
+
+
+class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    yool: str
+    receipt: str | None = None
+    """The receipt that finished it."""
+    hit: bool = False
+    """Whether it had been executed before, for another tuple."""
+
+
+class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    state: str
+    lane: str
+    attempts: int
+    steps: list[StepState]
+    receipts: list[str]
+    usd: float
+    """What it and its children have spent."""
+    tokens: int
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    again: str | None = None
+    """The tuple it was put again as."""
+    terminal: str | None = None
+    """The last receipt, of the whole tuple."""
+
+
+@operation(
+    "tuple.observe",
+    route=Route("GET", "/tuple/{id}"),
+    command=Command("observe", ("id",)),
+    tool=True,
+)
+def tuple_observe(context: Context, request: TupleId) -> Observed:
+    """What became of a tuple."""
+    with context.workbench.space.store.read() as view:
+        one = _visible(context.caller, view, request.id)
+        return _observed(view, one)
+
+
+def _observed(view: WorkView, one: Kept) -> Observed:
+    from stigmergy.space.tuples import ENDED
+
+    finished = view.finished(one.id)
+    receipts = view.receipts_of(one.id)
+    steps = []
+    for at, step in enumerate(one.tuple.payload):
+        receipt = finished.get(at)
+        kept = view.receipt(receipt) if receipt is not None else None
+        steps.append(StepState(yool=step.yool, receipt=receipt, hit=kept is not None and kept.tuple_id != one.id))
+    return Observed(
+        id=one.id,
+        state=one.state,
+        lane=one.lane,
+        attempts=one.attempts,
+        steps=steps,
+        receipts=receipts,
+        usd=one.micros / 1_000_000,
+        tokens=one.tokens,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / 1_000_000,
+        budget_tokens=one.budget_tokens,
+        again=one.again,
+        terminal=receipts[-1] if one.state in ENDED else None,
+    )
+
+
+def _visible(caller: Caller, view: WorkView, tuple_id: str) -> Kept:
+    """A tuple of the caller's run; an admin sees all."""
+    one = view.find(tuple_id)
+    if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
+        raise TupleNotFound(field="id", used=tuple_id)
+    return one
+
+
+def _shown(context: Context, one: Kept) -> TupleAnswer:
+    return TupleAnswer(state=one.state, tuple=context.workbench.space.shown(one.id))
+
+
+class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id")]
+    intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
+
+
+class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    receipt: dict[str, Any] | None = None
+    statement: dict[str, Any] | None = None
+    """The receipt as an in-toto Statement v1, when asked for."""
+
+
+@operation(
+    "receipt.get",
+    route=Route("GET", "/receipt/{id}"),
+    command=Command("receipt get", ("id",)),
+    tool=True,
+)
+def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
+    """What one execution did."""
+    from stigmergy.evidence.receipts import statement
+
+    receipt = _receipt(context, request.id)
+    if request.intoto:
+        return ReceiptAnswer(statement=statement(receipt))
+    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt))
+
+
+def _receipt(context: Context, receipt_id: str) -> Receipt:
+    with context.workbench.space.store.read() as view:
+        receipt = view.receipt(receipt_id)
+        if receipt is not None:
+            one = view.find(receipt.tuple_id)
+            if context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id):
+                return receipt
+    raise ReceiptNotFound(field="id", used=receipt_id)
+
+
+class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id")]
+
+
+class BodyState(Struct, frozen=True, kw_only=True):
+    sha: str
+    name: str
+    whole: bool
+
+
+class ReceiptVerified(Struct, frozen=True, kw_only=True):
+    id: str
+    sound: bool
+    """Whether it has the id its content gives, and everything it names is there and whole."""
+    id_matches: bool
+    bodies: list[BodyState]
+
+
+@operation("receipt.verify", command=Command("receipt verify", ("id",)), kept_off=_AT_THE_MACHINE)
+def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
+    """Recompute a receipt's id and the digest of everything it names."""
+    from stigmergy.evidence.receipts import receipt_id
+
+    receipt = _receipt(context, request.id)
+    named = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
+    named += [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
+    bodies = [BodyState(sha=sha, name=name, whole=context.workbench.bodies.holds(sha)) for name, sha in named]
+    matches = receipt_id(receipt) == receipt.id
+    sound = matches and all(body.whole for body in bodies)
+    return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
+
+
+class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    run_id: str
+    states: dict[str, int]
+    executed: int
+    hits: int
+    usd: float
+    tokens: int
+    unfinished: int
+    """Tuples without a last receipt: what `stig resume` goes on with."""
+
+
+class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
+    runs: list[RunRow]
+    """The newest first."""
+
+
+@operation("runs.list", command=Command("runs"), kept_off=_AT_THE_MACHINE)
+def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
+    """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+    with context.workbench.space.store.read() as view:
+        figures = view.runs()
+    own = None if context.caller.role == ADMIN else context.caller.run.run_id
+    rows = [
+        RunRow(
+            run_id=each.run,
+            states=each.states,
+            executed=each.executed,
+            hits=each.hits,
+            usd=each.micros / 1_000_000,
+            tokens=each.tokens,
+            unfinished=each.states.get("waiting", 0) + each.states.get("claimed", 0),
+        )
+        for each in reversed(figures)
+        if own in (None, each.run)
+    ]
+    return WorkRunsAnswer(runs=rows)
+
+
+class ListDead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lane: Annotated[str | None, Meta(description="Only this lane's")] = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 100
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    lane: str
+    attempts: int
+    error: str | None = None
+    again: str | None = None
+    """The tuple it was put again as."""
+
+
+class DeadLetters(Struct, frozen=True, kw_only=True):
+    dead: list[DeadLetter]
+
+
+@operation("tuple.dead", command=Command("dead"), kept_off=_AT_THE_MACHINE)
+def list_dead(context: Context, request: ListDead) -> DeadLetters:
+    """Tuples that were given up: tried as often as they might be, too late, or too dear."""
+    from stigmergy.space.tuples import read_pattern
+
+    pattern = {"state": "dead"} | ({"lane": request.lane} if request.lane else {})
+    if context.caller.role != ADMIN:
+        pattern["run"] = context.caller.run.run_id
+    with context.workbench.space.store.read() as view:
+        dead = view.matching(read_pattern(pattern), limit=request.limit)
+        rows = [
+            DeadLetter(id=one.id, lane=one.lane, attempts=one.attempts, error=_last_error(view, one), again=one.again)
+            for one in dead
+        ]
+    return DeadLetters(dead=rows)
+
+
+def _last_error(view: WorkView, one: Kept) -> str | None:
+    receipts = view.receipts_of(one.id)
+    last = view.receipt(receipts[-1]) if receipts else None
+    return last.error if last is not None else None
+
+
+@operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=_AT_THE_MACHINE)
+def tuple_again(context: Context, request: TupleId) -> Dispatched:
+    """Put a dead letter once more, as a new tuple that says the same."""
+    put = context.workbench.space.put_again(request.id, authority=stamped(context.caller, ci=context.workbench.ci))
+    return Dispatched(id=put.id, receipt_id=None, new=put.new)
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    id: str
+    receipt_id: str
+    """The receipt that ends it."""
+
+
+@operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=_AT_THE_MACHINE)
+def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
+    """End a tuple that waits or is being worked on."""
+    with context.workbench.space.store.read() as view:
+        _visible(context.caller, view, request.id)
+    return Cancelled(id=request.id, receipt_id=context.workbench.space.cancel(request.id).id)

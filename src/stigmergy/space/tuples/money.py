@@ -1,0 +1,88 @@
+"""Budgets: what a step will probably cost, whether that is left, and when somebody should be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+from stigmergy.errors import BudgetExceeded, DeadlinePast
+from stigmergy.space.tuples.ports import Averages
+from stigmergy.space.tuples.values import Kept
+
+MAX_GENERATIONS = 64
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """Money and tokens."""
+
+    micros: int = 0
+    tokens: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.micros or self.tokens)
+
+
+class Family(Protocol):
+    """Whoever can find a tuple by its id."""
+
+    def find(self, tuple_id: str) -> Kept | None:
+        """The tuple of that id."""
+        ...
+
+
+def projected(past: Averages, said: Price) -> Price:
+    """What a step will probably cost: what it did on average, rounded up, or else what its contract says."""
+    if past.runs == 0:
+        return said
+    return Price(micros=-(-past.micros // past.runs), tokens=-(-past.tokens // past.runs))
+
+
+def lineage(view: Family, one: Kept) -> Iterator[Kept]:
+    """A tuple and the tuples it is a part of, itself first."""
+    found: Kept | None = one
+    for _ in range(MAX_GENERATIONS):
+        if found is None:
+            return
+        yield found
+        found = view.find(found.parent) if found.parent else None
+
+
+def check_affordable(view: Family, one: Kept, price: Price, now: int) -> None:
+    """Refuse a step that would probably cost more than is left to its tuple or to one it is a part of."""
+    for each in lineage(view, one):
+        if each.deadline is not None and each.deadline <= now:
+            raise DeadlinePast(field="agent_terms.deadline_iso", used=each.id)
+        for name, budget, spent, wanted in (
+            ("budget_usd", each.budget_micros, each.micros + each.held_micros, price.micros),
+            ("budget_tokens", each.budget_tokens, each.tokens + each.held_tokens, price.tokens),
+        ):
+            if budget is not None and spent + wanted > budget:
+                whose = "The tuple" if each is one else "A tuple it is a part of"
+                left, unit = max(0, budget - spent), "micro-dollars" if name == "budget_usd" else "tokens"
+                raise BudgetExceeded(
+                    f"{whose} has {left} {unit} left; the step will probably take {wanted}.",
+                    field=f"agent_terms.{name}",
+                    limit=budget,
+                    used=spent + wanted,
+                )
+
+
+def alarming(view: Family, one: Kept, more: Price, percent: int) -> list[Kept]:
+    """The tuples, of this one and those it is a part of, whose spending now passes the threshold."""
+    if not percent or not more:
+        return []
+    return [
+        each
+        for each in lineage(view, one)
+        if not each.alarmed
+        and (
+            _past(each.budget_micros, each.micros + more.micros, percent)
+            or _past(each.budget_tokens, each.tokens + more.tokens, percent)
+        )
+    ]
+
+
+def _past(budget: int | None, spent: int, percent: int) -> bool:
+    return budget is not None and spent * 100 >= budget * percent and spent > 0

@@ -1,0 +1,218 @@
+"""What the space asks of a back end: a view of one moment, and one way to change anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from stigmergy.core.journal import Line
+from stigmergy.evidence.receipts import Receipt
+from stigmergy.space.tuples.patterns import Pattern
+from stigmergy.space.tuples.values import Kept
+
+T = TypeVar("T")
+
+
+class Reign(msgspec.Struct, frozen=True, kw_only=True):
+    """Since when claims can be held, and how many there were."""
+
+    epoch: int = 0
+    boot: str = ""
+    """What tells one start of the machine from another."""
+    counter: int = 0
+    """The last claim's."""
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A step under way."""
+
+    micros: int = 0
+    """What is set aside for it and not yet spent."""
+    tokens: int = 0
+    spent_micros: int = 0
+    """What it has said it spent."""
+    spent_tokens: int = 0
+
+
+class Averages(msgspec.Struct, frozen=True, kw_only=True):
+    """What a yool has cost so far."""
+
+    runs: int = 0
+    micros: int = 0
+    tokens: int = 0
+
+
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the tuples of one run."""
+
+    run: str
+    states: dict[str, int]
+    """How many tuples are in each state."""
+    executed: int
+    """Steps that were executed."""
+    hits: int
+    """Steps that had been executed before."""
+    micros: int
+    """What was spent, in micro-dollars."""
+    tokens: int
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A tuple that was put under an idempotency key."""
+
+    id: str
+    request: str
+    """The digest of what was asked."""
+    accepted: str | None
+
+
+class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lane holds."""
+
+    lane: str
+    waiting: int
+    claimed: int
+
+
+class WorkView(Protocol):
+    """The space as of one moment."""
+
+    @property
+    def as_of(self) -> int:
+        """The moment, by the project's clock: never earlier than the last commit."""
+        ...
+
+    def reign(self) -> Reign:
+        """The epoch claims are made in."""
+        ...
+
+    def find(self, tuple_id: str) -> Kept | None:
+        """The tuple of that id, in whatever state."""
+        ...
+
+    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+        """Those of these tuples that are there."""
+        ...
+
+    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
+        """Tuples that wait and are due, or whose claim has ended: the highest rank first, then the oldest."""
+        ...
+
+    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
+        """Tuples that are in the space, whatever has become of them, oldest first, behind an ordinal."""
+        ...
+
+    def asked(self, key: str) -> Asked | None:
+        """The tuple that was put under an idempotency key."""
+        ...
+
+    def waiting(self, lane: str) -> int:
+        """How many tuples wait in a lane."""
+        ...
+
+    def next_due(self, pattern: Pattern) -> int | None:
+        """The next moment at which a tuple in the pattern's lane comes due or a claim ends."""
+        ...
+
+    def finished(self, tuple_id: str) -> dict[int, str]:
+        """The receipts of a tuple's finished steps, by position; failed executions are not among them."""
+        ...
+
+    def receipts_of(self, tuple_id: str) -> list[str]:
+        """Every receipt of a tuple, in the order they came."""
+        ...
+
+    def receipt(self, receipt_id: str) -> Receipt | None:
+        """The receipt of that id."""
+        ...
+
+    def known_receipts(self, ids: Sequence[str]) -> set[str]:
+        """Those of these ids that receipts have."""
+        ...
+
+    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """The receipts of a run, or of all, in the order they came, each with its number, behind a number."""
+        ...
+
+    def cached(self, key: str) -> Receipt | None:
+        """The newest receipt that may stand for another execution under this key."""
+        ...
+
+    def averages(self, yool: str) -> Averages:
+        """What successful executions of a yool cost so far."""
+        ...
+
+    def running(self, tuple_id: str, step: int) -> Running | None:
+        """A step under way."""
+        ...
+
+    def runs(self) -> list[RunFigures]:
+        """Every run that has tuples, in the order of their first."""
+        ...
+
+    def lanes(self) -> list[LaneFigures]:
+        """Every lane in which something waits or is worked on."""
+        ...
+
+
+WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
+
+
+Kind = Literal["work", "room", "any"]
+"""What somebody waits for: something to do, room in a lane, or whatever can be seen."""
+
+
+class Bell(Protocol):
+    """Wakes whoever waits for the space to change."""
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something may have changed, or that long."""
+        ...
+
+
+class WorkStore(Protocol):
+    """The work of one project."""
+
+    @property
+    def project(self) -> str:
+        """The project's id."""
+        ...
+
+    def read(self) -> AbstractContextManager[WorkView]:
+        """The space as of now."""
+        ...
+
+    def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
+        """Change the space; returns once the change is on the disk, or, when not to be synced, in the journal."""
+        ...
+
+    def bell(self, kind: Kind) -> AbstractContextManager[Bell]:
+        """A bell that is rung after every commit, by this process or another, that may be what is waited for."""
+        ...
+
+    def last_line(self) -> int:
+        """The number of the journal's last line."""
+        ...
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """The lines of the journal that follow the line of that number, oldest first."""
+        ...
+
+    def watch(self, committed: Callable[[], None]) -> None:
+        """Have a function called after every commit this process makes; it must be quick and must not raise."""
+        ...
+
+    def verify(self) -> list[Any]:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        ...
+
+    def rebuild(self) -> None:
+        """Make the index anew from the journal."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every file."""
+        ...

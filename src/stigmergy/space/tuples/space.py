@@ -1,0 +1,295 @@
+"""The tuple space as programs use it: put, read, take, claim, settle. Every change is one commit of the journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from stigmergy.core import SECOND
+from stigmergy.core.boot import boot_id
+from stigmergy.errors import LaneFull, ReceiptNotFound, TupleNotFound, YoolForbidden
+from stigmergy.evidence.receipts import Receipt, ReceiptFolder
+from stigmergy.space.catalog import CatalogEntry
+from stigmergy.space.tuples import decide
+from stigmergy.space.tuples.facts import BodyDamaged
+from stigmergy.space.tuples.keep import shown
+from stigmergy.space.tuples.money import Price
+from stigmergy.space.tuples.patterns import Pattern, read_pattern
+from stigmergy.space.tuples.ports import WorkStore, WorkView
+from stigmergy.space.tuples.rules import Checked, read_tuple
+from stigmergy.space.tuples.settings import SpaceSettings
+from stigmergy.space.tuples.values import Claim, Fence, Kept
+
+T = TypeVar("T")
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a wait looks again unasked, in case a writer died between its commit and the bell."""
+
+Lookup = Callable[[str], CatalogEntry]
+"""Finds a yool's entry by its name, or refuses."""
+
+
+class TupleSpace:
+    """One project's work. Safe to share between threads, and between processes that open the same project."""
+
+    def __init__(
+        self,
+        store: WorkStore,
+        *,
+        settings: SpaceSettings | None = None,
+        lookup: Lookup | None = None,
+        boot: str | None = None,
+    ) -> None:
+        self.store = store
+        self.settings = settings or SpaceSettings()
+        self._lookup = lookup
+        self._boot = boot_id() if boot is None else boot
+
+    # Linda
+
+    def out(
+        self,
+        *drafts: Mapping[str, Any],
+        authority: Mapping[str, Any],
+        run: str,
+        block: float | None = None,
+        accept: bool = False,
+        asked: tuple[str, str] | None = None,
+    ) -> list[decide.Put]:
+        """Put tuples; returns once they are on the disk. All of them or none.
+
+        A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
+        the digest of the request.
+        """
+
+        def put(view: WorkView) -> tuple[Sequence[Any], list[decide.Put]]:
+            checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
+            return decide.put(
+                view, checked, run=run, settings=self.settings, admit=self._admit, accept=accept, asked=asked
+            )
+
+        if block is None:
+            return self.store.commit(put)
+        ends = time.monotonic() + block
+        with self.store.bell("room") as bell:
+            while True:
+                try:
+                    return self.store.commit(put)
+                except LaneFull:
+                    left = ends - time.monotonic()
+                    if left <= 0:
+                        raise
+                bell.wait(min(left, LOOK_AGAIN))
+
+    def rd(self, pattern: Mapping[str, Any] | Pattern, timeout: float = 0.0) -> Kept | None:
+        """The oldest tuple that matches, whatever has become of it; waited for so long."""
+        wanted = _read(pattern)
+
+        def look() -> Kept | None:
+            with self.store.read() as view:
+                return next(iter(view.matching(wanted, limit=1)), None)
+
+        return self._wait(look, wanted, "any", timeout)
+
+    def rd_all(self, pattern: Mapping[str, Any] | Pattern, *, limit: int = 100, after: int = 0) -> list[Kept]:
+        """The tuples that match, oldest first, behind an ordinal."""
+        with self.store.read() as view:
+            return view.matching(_read(pattern), limit=limit, after=after)
+
+    def in_(self, pattern: Mapping[str, Any] | Pattern, *, by: str, timeout: float = 0.0) -> Kept | None:
+        """Take one waiting tuple out for good: nobody else gets it. Waited for so long."""
+        wanted = _read(pattern)
+
+        def take() -> Kept | None:
+            if not self._may_match(wanted):
+                return None
+            return self.store.commit(lambda view: decide.take(view, wanted, by=by))
+
+        return self._wait(take, wanted, "work", timeout)
+
+    # Workers
+
+    def claim(
+        self, pattern: Mapping[str, Any] | Pattern, *, worker: str, limit: int = 1, timeout: float = 0.0
+    ) -> list[Claim]:
+        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long."""
+        wanted = _read(pattern)
+
+        def take() -> list[Claim] | None:
+            return (self._claim(wanted, worker, limit) if self._may_match(wanted) else None) or None
+
+        return self._wait(take, wanted, "work", timeout) or []
+
+    def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
+        return self.store.commit(
+            lambda view: decide.claim(
+                view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+            ),
+            synced=False,
+        )
+
+    def settle(
+        self,
+        results: Sequence[decide.Settled],
+        *,
+        more: tuple[Mapping[str, Any] | Pattern, str, int] | None = None,
+    ) -> tuple[list[str | None], list[Claim]]:
+        """Write down what was done, and in the same commit claim more: a pattern, a worker and how many.
+
+        Tells for each result the code of the refusal when it came too late, or None.
+        """
+        wanted = (_read(more[0]), more[1], more[2]) if more is not None else None
+
+        def write(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
+            facts, answers = decide.settle(view, results, settings=self.settings, boot=self._boot)
+            if wanted is None:
+                return facts, (answers, [])
+            pattern, worker, limit = wanted
+            claimed, claims = decide.claim(
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+            )
+            return [*facts, *claimed], (answers, claims)
+
+        return self.store.commit(write)
+
+    def renew(self, held: Iterable[tuple[str, Fence]]) -> list[str]:
+        """Go on holding tuples; tells which are not held any more."""
+        kept = list(held)
+        return self.store.commit(
+            lambda view: decide.renew(view, kept, settings=self.settings, boot=self._boot), synced=False
+        )
+
+    def release(self, held: Iterable[tuple[str, Fence]], *, counts: bool = False, reason: str = "stopped") -> list[str]:
+        """Give tuples back; the attempt does not count unless said."""
+        kept = list(held)
+        return self.store.commit(lambda view: decide.release(view, kept, counts=counts, reason=reason, boot=self._boot))
+
+    def let_go(self, ids: Iterable[str], *, reason: str) -> list[str]:
+        """Take tuples from holders who are known to be dead."""
+        kept = list(ids)
+        return self.store.commit(lambda view: decide.let_go(view, kept, reason=reason))
+
+    def start_step(self, claim: Claim, step: int, price: Price) -> None:
+        """Begin a step, with its probable cost set aside; refused when that is not left."""
+        self.store.commit(
+            lambda view: decide.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
+        )
+
+    def spend(self, claim: Claim, step: int, more: Price) -> Kept:
+        """Write down what a step under way has spent beyond what was written before; gives the tuple as it was."""
+        return self.store.commit(
+            lambda view: decide.spend(view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot),
+            synced=False,
+        )
+
+    # Looking after it
+
+    def cancel(self, tuple_id: str) -> Receipt:
+        """End a tuple that waits or is being worked on."""
+        return self.store.commit(lambda view: decide.cancel(view, tuple_id))
+
+    def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> decide.Put:
+        """Put a dead letter once more, as a new tuple that says the same."""
+        return self.store.commit(
+            lambda view: decide.put_again(
+                view, tuple_id, authority=authority, settings=self.settings, admit=self._admit
+            )
+        )[0]
+
+    def report_damage(self, receipt: str, sha: str) -> None:
+        """Let a receipt serve as no hit any more: a body it names is not what it was."""
+        self.store.commit(lambda view: ([BodyDamaged(receipt=receipt, sha=sha)], None))
+
+    def get(self, tuple_id: str) -> Kept:
+        """The tuple of that id."""
+        with self.store.read() as view:
+            return found(view, tuple_id)
+
+    def shown(self, tuple_id: str) -> dict[str, Any]:
+        """The tuple as it is shown: as created, with its id and the receipts it has got since."""
+        with self.store.read() as view:
+            return shown(found(view, tuple_id), view.receipts_of(tuple_id))
+
+    def receipt(self, receipt_id: str) -> Receipt:
+        """The receipt of that id."""
+        with self.store.read() as view:
+            receipt = view.receipt(receipt_id)
+        if receipt is None:
+            raise ReceiptNotFound(field="id", used=receipt_id[:80])
+        return receipt
+
+    def write_receipts(self, folder: ReceiptFolder) -> int:
+        """Have every receipt lie in a folder as a file; tells how many were written."""
+
+        def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
+            with self.store.read() as view:
+                return view.receipts_in(None, limit=limit, after=after)
+
+        return folder.catch_up(numbered)
+
+    def close(self) -> None:
+        """Let go of every file."""
+        self.store.close()
+
+    # Waiting
+
+    def _may_match(self, wanted: Pattern) -> bool:
+        """Whether there is something to take: asked without the lock, so that those who wait do not disturb."""
+        with self.store.read() as view:
+            reign = view.reign()
+            epoch = reign.epoch + (reign.boot != self._boot)
+            return bool(view.claimable(wanted, epoch=epoch, limit=1))
+
+    def _wait(self, look: Callable[[], T | None], wanted: Pattern, kind: Any, timeout: float) -> T | None:
+        found = look()
+        if found is not None or timeout <= 0:
+            return found
+        ends = time.monotonic() + timeout
+        with self.store.bell(kind) as bell:
+            while True:
+                found = look()
+                left = ends - time.monotonic()
+                if found is not None or left <= 0:
+                    return found
+                bell.wait(min(left, self._until_due(wanted), LOOK_AGAIN))
+
+    def _until_due(self, wanted: Pattern) -> float:
+        """Seconds until something comes due by itself."""
+        with self.store.read() as view:
+            due = view.next_due(wanted)
+            return LOOK_AGAIN if due is None else max(0.0, (due - view.as_of) / SECOND)
+
+    def _admit(self, draft: Checked) -> None:
+        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to."""
+        if self._lookup is None:
+            return
+        held = authority_of(draft.tuple.authority)
+        for at, step in enumerate(draft.tuple.payload):
+            entry = self._lookup(step.yool)
+            if not entry.admits(held):
+                raise YoolForbidden(
+                    f"'{entry.full_name}' does not run on the authority of '{held}'.",
+                    field=f"payload[{at}].yool",
+                    limit=", ".join(entry.authority),
+                    used=held,
+                )
+
+
+def authority_of(stamped: Mapping[str, Any]) -> str:
+    """On whose authority a tuple runs: a build's, a person's, or an agent's."""
+    if stamped.get("ci"):
+        return "ci"
+    return "user" if stamped.get("user") else "agent"
+
+
+def found(view: WorkView, tuple_id: str) -> Kept:
+    """The tuple of that id, if it is in the space."""
+    one = view.find(tuple_id)
+    if one is None or one.state == "taken":
+        raise TupleNotFound(field="id", used=tuple_id[:80])
+    return one
+
+
+def _read(pattern: Mapping[str, Any] | Pattern) -> Pattern:
+    return pattern if isinstance(pattern, Pattern) else read_pattern(pattern)

@@ -1,0 +1,145 @@
+"""The folder a step runs with: its output, what it left, and what it says it spends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import msgspec
+
+from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
+from stigmergy.evidence.receipts import EMPTY, Artifact, BodyStore
+from stigmergy.space.catalog import read_micros
+from stigmergy.space.tuples import Price
+from stigmergy.space.work.ports import StepOutcome, Told
+
+MAX_ARTIFACTS = 256
+
+
+class Spending(msgspec.Struct):
+    """A line of what a step says it spends."""
+
+    usd: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+_decode = msgspec.json.Decoder(Spending).decode
+
+
+class StepFolder:
+    """A folder of one step's own, gone when the step is."""
+
+    def __init__(self, beside: Path) -> None:
+        beside.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = Path(tempfile.mkdtemp(dir=beside))
+        self.artifacts = self.path / "artifacts"
+        self.artifacts.mkdir()
+        self.cost = self.path / "cost.jsonl"
+        self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
+        self.micros = self.tokens_in = self.tokens_out = 0
+        self._read = 0
+        for each in (self.cost, self.stdout, self.stderr):
+            each.touch()
+
+    def __enter__(self) -> StepFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def note_spending(self, told: Told) -> None:
+        """Read what the step has said since the last time, and pass it on."""
+        with self.cost.open("rb") as file:
+            file.seek(self._read)
+            said = file.read()
+        whole = said[: said.rfind(b"\n") + 1]
+        self._read += len(whole)
+        micros = tokens_in = tokens_out = 0
+        for line in whole.splitlines():
+            spent = _spending(line)
+            micros += read_micros(spent.usd, "cost.usd")
+            tokens_in += spent.tokens_in
+            tokens_out += spent.tokens_out
+        self.micros += micros
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        if micros or tokens_in or tokens_out:
+            told(Price(micros=micros, tokens=tokens_in + tokens_out))
+
+    def keep(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
+        """Keep everything the step left; what escapes its folder makes it fail."""
+        stdout_sha, stderr_sha = _keep(bodies, self.stdout), _keep(bodies, self.stderr)
+        size = self.stdout.stat().st_size + self.stderr.stat().st_size
+        artifacts: tuple[Artifact, ...] = ()
+        try:
+            artifacts = tuple(self._kept(bodies, path) for path in self._left())
+        except StigmergyError as refusal:
+            exit, error = exit or 1, refusal.code
+        return StepOutcome(
+            exit=exit,
+            stdout_sha=stdout_sha,
+            stderr_sha=stderr_sha,
+            artifacts=artifacts,
+            usd_micros=self.micros,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            kept_bytes=size + sum(each.size for each in artifacts),
+            error=error,
+        )
+
+    def _left(self) -> list[Path]:
+        found = []
+        for folder, folders, names in os.walk(self.artifacts):
+            for name in sorted(folders):
+                _check_real(Path(folder, name), stat.S_ISDIR)
+            for name in sorted(names):
+                found.append(_check_real(Path(folder, name), stat.S_ISREG))
+        if len(found) > MAX_ARTIFACTS:
+            raise FieldValue("A step left too many artifacts.", field="artifacts", limit=MAX_ARTIFACTS, used=len(found))
+        return sorted(found)
+
+    def _kept(self, bodies: BodyStore, path: Path) -> Artifact:
+        place = path.relative_to(self.artifacts).as_posix()
+        return Artifact(kind=kind_of(place), path=place, sha=_keep(bodies, path), size=path.stat().st_size)
+
+
+def kind_of(place: str) -> str:
+    """What an artifact is, by its name."""
+    name = place.rpartition("/")[2].lower()
+    if name.endswith(".xml") and "junit" in name:
+        return "junit"
+    return "coverage" if name.startswith("coverage") else "file"
+
+
+def _check_real(path: Path, kind: object) -> Path:
+    """A link, a device or a pipe could lead anywhere."""
+    mode = path.lstat().st_mode
+    if not (stat.S_ISDIR if kind is stat.S_ISDIR else stat.S_ISREG)(mode):
+        raise ArtifactPath(f"'{path.name}' is not a regular file.", field="artifacts", used=path.name)
+    return path
+
+
+def _keep(bodies: BodyStore, path: Path) -> str:
+    if path.stat().st_size == 0:
+        return EMPTY
+    with path.open("rb") as file:
+        stream: BinaryIO = file
+        return bodies.put(stream)
+
+
+def _spending(line: bytes) -> Spending:
+    try:
+        spent = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise FieldValue("A line of cost is not JSON as it should be.", field="cost") from None
+    if spent.usd < 0 or spent.tokens_in < 0 or spent.tokens_out < 0:
+        raise FieldValue("A step cannot spend less than nothing.", field="cost", limit=0)
+    return spent

@@ -1,0 +1,82 @@
+"""A warm process that runs callables: it imports the code once and takes one step after another.
+
+Started as `python -m stigmergy.space.work.pool_process`; one JSON object to a line, both ways. While a step runs, what
+it prints goes to the step's own files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from stigmergy.space.catalog import REGISTRY
+from stigmergy.space.work import here
+
+
+def main() -> None:
+    """Take steps until there are no more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    questions = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    for line in questions:
+        job = json.loads(line)
+        answers.write(json.dumps({"exit": _run(job)}) + "\n")
+        answers.flush()
+
+
+def _run(job: dict[str, Any]) -> int:
+    with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
+        here.enter(job["artifacts"], job["cost"])
+        try:
+            for module in job["modules"]:
+                importlib.import_module(module)
+            value = REGISTRY.lookup(job["yool"]).run
+            if isinstance(value, tuple):
+                raise TypeError(f"{job['yool']} is a command")
+            answer = value(**job["args"])
+            if inspect.isawaitable(answer):
+                answer = asyncio.run(_awaited(answer))
+            if answer is not None:
+                print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
+            code = 0
+        except SystemExit as asked:
+            code = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+class _redirected:
+    """What goes to a descriptor goes to a file for a while."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
+
+    def __enter__(self) -> None:
+        self._before = os.dup(self._descriptor)
+        target = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(target, self._descriptor)
+        os.close(target)
+
+    def __exit__(self, *problem: object) -> None:
+        os.dup2(self._before, self._descriptor)
+        os.close(self._before)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Runs steps as they come: commands in process groups of their own, callables in warm processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from stigmergy.core import Clock
+from stigmergy.errors import StigmergyError
+from stigmergy.evidence.receipts import BodyStore
+from stigmergy.space.work.commands import look_after, start_command
+from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.pool import WarmPool
+from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
+
+NOT_STARTED = 127
+
+
+class ProcessRunner:
+    """The plain runner: processes, output streamed to the bodies, nothing limited but the time."""
+
+    def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
+        self._bodies = bodies
+        self._scratch = scratch
+        self._clock = clock
+        self._pool = WarmPool(modules, clock)
+
+    def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
+        """Run one step; everything it printed and left is kept before this returns."""
+        with StepFolder(self._scratch) as folder:
+            if request.yool.kind == "command":
+                exit, error = self._command(request, folder, told, stop)
+            else:
+                exit, error = self._pool.run(request, folder, told, stop)
+            return folder.keep(self._bodies, exit=exit, error=error)
+
+    def close(self) -> None:
+        """Let go of every process."""
+        self._pool.close()
+
+    def _command(
+        self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
+    ) -> tuple[int, str | None]:
+        try:
+            process = start_command(request, folder)
+        except StigmergyError as refusal:
+            return NOT_STARTED, refusal.code
+        except OSError as problem:
+            folder.stderr.write_text(f"{problem.strerror}: {problem.filename}\n", "utf-8")
+            return NOT_STARTED, "the command could not be started"
+        return look_after(process, request, folder, told, stop, self._clock)

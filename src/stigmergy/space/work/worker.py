@@ -1,0 +1,459 @@
+"""Workers: they hold tuples of a lane, look in the cache, run what is not there, and write down what was done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stigmergy.core import SECOND, Clock, print_time
+from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
+from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Terms, Yool
+from stigmergy.space.tuples import (
+    Claim,
+    Pattern,
+    Price,
+    Settled,
+    TupleSpace,
+    authority_of,
+    check_affordable,
+    dependencies,
+    projected,
+    read_limits,
+    whole,
+)
+from stigmergy.space.work.cache import damaged_body, step_key
+from stigmergy.space.work.identity import worker_name
+from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
+
+IDLE_SECONDS = 5.0
+"""How long a worker waits for work before it looks whether it should stop."""
+ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
+"""Variables every step sees; they decide no result."""
+
+
+class Workshop(msgspec.Struct, frozen=True, kw_only=True):
+    """What workers work with."""
+
+    space: TupleSpace
+    registry: Registry
+    """The code that carries yools out."""
+    catalog: Catalog | None
+    """What the project declares; its terms and authority come before the code's."""
+    runner: StepRunner
+    bodies: BodyStore
+    receipts: ReceiptFolder
+    """Where receipts lie as files."""
+    clock: Clock
+    root: Path
+    """The project's folder."""
+    environment: Mapping[str, str]
+    """What steps may be given of it."""
+
+    def entry(self, yool: Yool) -> CatalogEntry:
+        """What the project says of a yool, or else its code."""
+        declared = self.catalog.get(yool.entry.full_name) if self.catalog is not None else None
+        if declared is None:
+            return yool.entry
+        return msgspec.structs.replace(declared, contract=yool.entry.contract)
+
+
+class TupleRun:
+    """One tuple, held by one worker, from its first missing step to its end."""
+
+    def __init__(
+        self,
+        shop: Workshop,
+        claim: Claim,
+        slots: threading.Semaphore,
+        told: Callable[[Progress], None],
+    ) -> None:
+        self.claim = claim
+        self.stop = threading.Event()
+        self._shop = shop
+        self._slots = slots
+        self._told = told
+        self._tuple = claim.tuple
+        self._limits = read_limits(self._tuple.agent_terms, self._tuple.schema)
+        self._lock = threading.Lock()
+        self._done: dict[int, str] = dict(claim.done)
+        self._own: list[Receipt] = []
+        self._unsettled: list[Receipt | tuple[int, str]] = []
+        self._total = 0
+
+    def run(self) -> None:
+        """Run every step that is not done; write down the end, or that it is to be tried again."""
+        try:
+            failed = self._run_steps()
+            if self.stop.is_set():
+                return
+            self._finish(failed)
+        except StaleFence:
+            self._tell("lost")
+        except TupleNotFound:
+            self._tell("lost")
+
+    def _run_steps(self) -> str | None:
+        """Run the steps in order, or, where the tuple says what each waits for, as soon as they can."""
+        steps = self._tuple.payload
+        waits = dependencies(len(steps), tuple(step.after for step in steps))
+        in_order = all(step.after is msgspec.UNSET for step in steps)
+        if in_order:
+            for at in range(len(steps)):
+                failed = self._step(at)
+                if failed is not None or self.stop.is_set():
+                    return failed
+            return None
+        return self._run_graph(waits)
+
+    def _run_graph(self, waits: list[frozenset[int]]) -> str | None:
+        left = set(range(len(waits))) - self._done.keys()
+        under_way: dict[Future[str | None], int] = {}
+        failed: str | None = None
+        with ThreadPoolExecutor(max(1, len(left)), "step") as threads:
+            while (left and failed is None and not self.stop.is_set()) or under_way:
+                ready = {at for at in left if waits[at] <= self._done.keys()} if failed is None else set()
+                left -= ready
+                under_way |= {threads.submit(self._step, at): at for at in sorted(ready)}
+                if not under_way:
+                    break
+                ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                for each in ended:
+                    del under_way[each]
+                    failed = failed or each.result()
+        return failed
+
+    def _step(self, at: int) -> str | None:
+        """Have one step done; why it failed, if it did."""
+        if at in self._done:
+            return None
+        step = self._tuple.payload[at]
+        try:
+            yool = self._shop.registry.lookup(step.yool)
+            entry = self._shop.entry(yool)
+            held = authority_of(self._tuple.authority)
+            if not entry.admits(held):
+                raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
+            env = self._environment(entry)
+            key = step_key(entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt)
+            if key is not None and not self._tuple.no_cache and self._hit(at, entry, key):
+                return None
+            return self._execute(at, yool, entry, env, key)
+        except StaleFence:
+            raise
+        except StigmergyError as refusal:
+            self._tell("failed", at, step.yool, error=refusal.code)
+            return refusal.code
+
+    def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
+        """Whether the step had been executed on the same input, and everything it left is whole."""
+        with self._shop.space.store.read() as view:
+            found = view.cached(key)
+        if found is None:
+            return False
+        damaged = damaged_body(found, self._shop.bodies)
+        if damaged is not None:
+            self._shop.space.report_damage(found.id, damaged)
+            self._tell("damaged", at, entry.full_name, receipt=found.id, error=damaged)
+            return False
+        self._note(at, (at, found.id), found.id)
+        self._tell("hit", at, entry.full_name, receipt=found.id)
+        return True
+
+    def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
+        space, clock = self._shop.space, self._shop.clock
+        with self._slots:
+            if self.stop.is_set():
+                return "stopped"
+            with space.store.read() as view:
+                past = view.averages(entry.full_name)
+            said = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
+            space.start_step(self.claim, at, projected(past, said))
+            started = clock.now()
+            request = StepRequest(
+                yool=yool,
+                args=self._tuple.payload[at].args,
+                tuple_id=self.claim.id,
+                step=at,
+                root=self._shop.root,
+                env=env,
+                terms=merged(self._limits.terms, entry.terms),
+                deadline=self._limits.deadline,
+            )
+            outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
+        if self.stop.is_set():
+            return "stopped"
+        receipt = self._receipt(at, entry, outcome, started, key)
+        self._note(at, receipt, receipt.id if receipt.exit == 0 else None)
+        self._total += receipt.cost.micros
+        self._tell(
+            "miss" if receipt.exit == 0 else "failed",
+            at,
+            entry.full_name,
+            receipt=receipt.id,
+            micros=receipt.cost.micros,
+            error=receipt.error,
+        )
+        return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
+
+    def _spend(self, at: int, more: Price) -> None:
+        """Write down what a running step spends; it must stop when it spends what its tuple does not have."""
+        space = self._shop.space
+        space.spend(self.claim, at, more)
+        with space.store.read() as view:
+            one = view.find(self.claim.id)
+            if one is not None:
+                # What is set aside counts for nothing here: it was set aside for this.
+                own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)
+                check_affordable(view, own, Price(), view.as_of)
+
+    def _receipt(self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None) -> Receipt:
+        ended = self._shop.clock.now()
+        return seal(
+            yool=entry.full_name,
+            tuple_id=self.claim.id,
+            started_at=print_time(started),
+            ended_at=print_time(ended),
+            exit=outcome.exit,
+            stdout_sha=outcome.stdout_sha,
+            stderr_sha=outcome.stderr_sha,
+            artifacts=outcome.artifacts,
+            cost=Cost(
+                usd=outcome.usd_micros / MICROS,
+                tokens_in=outcome.tokens_in,
+                tokens_out=outcome.tokens_out,
+                wall_ms=(ended - started) // 1000,
+                disk_mb=round(outcome.kept_bytes / 1_000_000, 6),
+            ),
+            step=at,
+            attempt=self.claim.attempt,
+            worker=self.claim.worker,
+            key=key if outcome.exit == 0 else None,
+            error=outcome.error,
+        )
+
+    def _note(self, at: int, what: Receipt | tuple[int, str], done: str | None) -> None:
+        """Keep what was done; all but the last of it goes into the journal at once."""
+        with self._lock:
+            if isinstance(what, Receipt):
+                self._own.append(what)
+            self._unsettled.append(what)
+            if done is not None:
+                self._done[at] = done
+            last = len(self._done) == len(self._tuple.payload) or done is None
+            settled = None if last else self._settled()
+        if settled is not None:
+            self._settle(settled)
+
+    def _settled(self, **more: Any) -> Settled:
+        noted, self._unsettled = self._unsettled, []
+        return Settled(
+            id=self.claim.id,
+            fence=self.claim.fence,
+            receipts=tuple(each for each in noted if isinstance(each, Receipt)),
+            hits=tuple(each for each in noted if not isinstance(each, Receipt)),
+            **more,
+        )
+
+    def _finish(self, failed: str | None) -> None:
+        if failed is not None:
+            self._settle(self._settled(failed=failed))
+            self._tell("again" if self._waits_again() else "dead", error=failed)
+            return
+        receipts = [self._done[at] for at in range(len(self._tuple.payload))]
+        last = whole(
+            self.claim.id,
+            own=self._every_own(),
+            receipts=receipts,
+            exit=0,
+            at=print_time(self._shop.clock.now()),
+            attempt=self.claim.attempt,
+            worker=self.claim.worker,
+        )
+        self._settle(self._settled(last=last))
+        self._tell("done", receipt=last.id)
+
+    def _every_own(self) -> list[Receipt]:
+        """The executions of this tuple, those of earlier attempts among them."""
+        with self._shop.space.store.read() as view:
+            earlier = [found for each in self.claim.done.values() if (found := view.receipt(each)) is not None]
+        return [*(each for each in earlier if each.tuple_id == self.claim.id), *self._own]
+
+    def _settle(self, settled: Settled) -> None:
+        answers, _ = self._shop.space.settle([settled])
+        if answers[0] is not None:
+            raise StaleFence(field="fence", used=str(self.claim.fence))
+
+    def _waits_again(self) -> bool:
+        return self._shop.space.get(self.claim.id).state == "waiting"
+
+    def _environment(self, entry: CatalogEntry) -> dict[str, str]:
+        given = self._shop.environment
+        return {name: given[name] for name in (*ALWAYS_SEEN, *entry.contract.env) if name in given}
+
+    def _tell(self, what: Any, at: int | None = None, yool: str = "", **more: Any) -> None:
+        self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))
+
+
+def eval_(
+    shop: Workshop,
+    draft: Mapping[str, Any],
+    *,
+    authority: Mapping[str, Any],
+    run: str,
+    told: Callable[[Progress], None] = lambda progress: None,
+) -> threading.Thread:
+    """Linda's `eval`: an active tuple that computes itself, here and now, and is a passive one when it has ended.
+
+    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended.
+    """
+    worker = worker_name()
+    (put,) = shop.space.out(draft, authority=authority, run=run)
+    claims = shop.space.claim({"id": put.id}, worker=worker)
+
+    def compute() -> None:
+        for claim in claims:
+            TupleRun(shop, claim, threading.Semaphore(), told).run()
+
+    thread = threading.Thread(target=compute, name=put.id, daemon=True)
+    thread.start()
+    return thread
+
+
+def merged(own: Terms, default: Terms) -> Terms:
+    """A tuple's terms, and where they say nothing the yool's; a quota is never raised by either."""
+    both = {
+        name: getattr(own, name) if getattr(own, name) is not None else getattr(default, name)
+        for name in Terms.__struct_fields__
+    }
+    for name in ("cpu_quota_pct", "disk_quota_mb", "memory_mb"):
+        said = [each for each in (getattr(own, name), getattr(default, name)) if each is not None]
+        both[name] = min(said, default=None)
+    return Terms(**both)
+
+
+class LaneWorkerPool:
+    """Works on the tuples of some lanes, several at once, until it is told to stop."""
+
+    def __init__(
+        self,
+        shop: Workshop,
+        pattern: Pattern,
+        *,
+        concurrency: int | None = None,
+        told: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        settings = shop.space.settings
+        wanted = settings.lane_concurrency if concurrency is None else concurrency
+        self.concurrency = max(1, min(wanted, settings.max_lane_concurrency))
+        self.worker = worker_name()
+        self._shop = shop
+        self._pattern = pattern
+        self._told = told
+        self._slots = threading.Semaphore(self.concurrency)
+        self._held: dict[str, TupleRun] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+
+    def run(self, *, until_empty: bool = False) -> None:
+        """Work until told to stop, or, if asked, until nothing is left that could be done now."""
+        # Twice as many tuples as slots are held, so that what is in the cache never waits for a slot.
+        most = self.concurrency * 2
+        self._beat.start()
+        with ThreadPoolExecutor(most, "tuple") as threads:
+            under_way: set[Future[None]] = set()
+            try:
+                while not self._stopping.is_set():
+                    under_way = {each for each in under_way if not each.done()}
+                    room = most - len(under_way)
+                    patience = 0.0 if until_empty or room < most else IDLE_SECONDS
+                    claims = self._claim(min(room, self.concurrency), patience) if room else []
+                    under_way |= {threads.submit(self._work, self._hold(claim)) for claim in claims}
+                    if not claims and not under_way and until_empty and not self._something_comes():
+                        break
+                    if not claims and under_way:
+                        wait(under_way, timeout=IDLE_SECONDS if room == 0 else 0.2, return_when=FIRST_COMPLETED)
+            finally:
+                self._stopping.set()
+                wait(under_way)
+        self._shop.space.write_receipts(self._shop.receipts)
+        for each in under_way:
+            each.result()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Claim no more; what is under way is finished, or, at once, given back."""
+        self._stopping.set()
+        if not at_once:
+            return
+        with self._lock:
+            held = [(run.claim.id, run.claim.fence) for run in self._held.values()]
+            for run in self._held.values():
+                run.stop.set()
+        if held:
+            self._shop.space.release(held)
+
+    def _claim(self, limit: int, patience: float) -> list[Claim]:
+        return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
+
+    def _something_comes(self) -> bool:
+        """Whether a tuple waits for its next attempt: then it is waited for."""
+        with self._shop.space.store.read() as view:
+            due = view.next_due(self._pattern)
+            as_of = view.as_of
+        if due is None:
+            return False
+        self._stopping.wait(min(IDLE_SECONDS, (due - as_of) / SECOND))
+        return True
+
+    def _hold(self, claim: Claim) -> TupleRun:
+        run = TupleRun(self._shop, claim, self._slots, self._told)
+        with self._lock:
+            self._held[claim.id] = run
+        return run
+
+    def _work(self, run: TupleRun) -> None:
+        try:
+            run.run()
+        finally:
+            with self._lock:
+                if self._held.get(run.claim.id) is run:
+                    del self._held[run.claim.id]
+
+    def _heartbeat(self) -> None:
+        """Go on holding what is worked on; what is not held any more is stopped."""
+        every = self._shop.space.settings.lease / SECOND / 3
+        while True:
+            time.sleep(min(every, 1.0) if every > 1 else every)
+            with self._lock:
+                held = [(run.claim.id, run.claim.fence) for run in self._held.values() if not run.stop.is_set()]
+            if self._stopping.is_set() and not held:
+                return
+            if not self._beat_due(every):
+                continue
+            self._shop.space.write_receipts(self._shop.receipts)
+            if not held:
+                continue
+            try:
+                lost = self._shop.space.renew(held)
+            except StigmergyError:
+                continue  # whoever settles is told what is wrong
+            with self._lock:
+                for each in lost:
+                    if each in self._held:
+                        self._held[each].stop.set()
+
+    _last_beat = 0.0
+
+    def _beat_due(self, every: float) -> bool:
+        now = time.monotonic()
+        if now - self._last_beat < every:
+            return False
+        self._last_beat = now
+        return True

@@ -1,0 +1,144 @@
+"""The episodic store on disk: a copy of the journal that mends itself, and that the memory controller reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stigmergy
+from stigmergy.core import canonical
+from stigmergy.knowledge.memory import read_record
+from stigmergy.operations import LOCAL_ADMIN
+from tests.cortex.conftest import Team
+
+WRITER = """
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from stigmergy.app import open_project
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from stigmergy.settings import Settings
+gateway = open_project(Path(sys.argv[1]), Settings.from_environment({"HOME": sys.argv[2]}))
+keep = OPERATIONS["keep_episode"]
+if sys.argv[4] == "die":
+    import os, signal
+    gateway._cortex.bring_up = lambda read: os.kill(os.getpid(), signal.SIGKILL)
+for number in range(int(sys.argv[5])):
+    text = f"Writer {sys.argv[3]} remembers {number}"
+    gateway.call(keep, to_request({"text": text}, keep.request), LOCAL_ADMIN)
+gateway.close()
+"""
+
+
+def start_writer(team: Team, name: str, how: str, count: int) -> subprocess.Popen[bytes]:
+    """A process that remembers things."""
+    home = team.repository.path.parent / "home"
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(team.repository.path), str(home), name, how, str(count)],
+        env={**os.environ, "PYTHONPATH": str(Path(stigmergy.__file__).parents[1])},
+    )
+
+
+def expected(team: Team) -> bytes:
+    """The store as it must be: every version of everything, in the order it was made."""
+    with team.gateway.store.read() as view:
+        return b"".join(canonical(each.record()) + b"\n" for each in view.episodes_after(0, limit=10_000))
+
+
+def test_every_version_is_a_record_the_controller_reads(team: Team) -> None:
+    team.keep("Refunds need two approvals.", kind="decision", slug="refunds", categories=["Billing"], importance=0.9)
+    team.keep("Refunds need three approvals.", kind="decision", slug="refunds", at=["src/parser.py:1-2"], ttl="P30D")
+    team.hand.call("pin_episode", id="decision:refunds")
+    assert [record["memory_id"] for record in team.records()] == [f"decision:refunds@{n}" for n in (1, 2, 3)]
+    assert team.records()[0]["tags"] == ["billing"]
+    about, pointer = team.records()[1]["refs"]
+    assert (about["importance"], about["pinned"], "expires_at" in about) == (0.5, False, True)
+    assert pointer["ref"].startswith("repo:src/parser.py#L1-L2@")
+    assert pointer["digest"].startswith("sha256:")
+    records = [read_record(line) for line in team.store.read_bytes().splitlines()]
+    assert all(record is not None for record in records)
+    assert len({record.hash for record in records if record}) == 3  # the hash covers what stands in refs: the pin too
+    package = team.read("refunds approvals billing")
+    assert package.selection.selected[0].memory_id == "decision:refunds@1"
+    assert {each.memory_id for each in package.selection.selected} == {f"decision:refunds@{n}" for n in (1, 2, 3)}
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda store: store.unlink(),
+    "emptied": lambda store: store.write_bytes(b""),
+    "torn": lambda store: store.write_bytes(store.read_bytes()[:-7]),
+    "half a line more": lambda store: store.write_bytes(store.read_bytes() + b'{"memory_id":"torn'),
+    "a line more": lambda store: store.write_bytes(store.read_bytes() + b'{"memory_id":"mine","text":"by hand"}\n'),
+    "edited at the start": lambda store: store.write_bytes(store.read_bytes().replace(b"first", b"worst")),
+    "edited at the end": lambda store: store.write_bytes(store.read_bytes().replace(b"third", b"birds")),
+    "a line taken out": lambda store: store.write_bytes(b"".join(store.read_bytes().splitlines(keepends=True)[1:])),
+    "without its note": lambda store: store.with_name(".written").unlink(),
+    "with a damaged note": lambda store: store.with_name(".written").write_bytes(b"nonsense"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_store_that_is_not_what_was_written_is_put_right(team: Team, how: str) -> None:
+    damage = DAMAGE[how]
+    for text in ("The first thing.", "The second thing.", "The third thing."):
+        team.keep(text)
+    damage(team.store)
+    found = team.read("thing")  # a read is enough
+    assert team.store.read_bytes() == expected(team)
+    assert len(found.selection.selected) == 3
+    damage(team.store)
+    team.keep("The fourth thing.")  # and so is a write
+    assert team.store.read_bytes() == expected(team)
+    assert len(team.records()) == 4
+
+
+def test_a_store_of_another_journal_is_written_anew(team: Team) -> None:
+    team.keep("Only here.")
+    stranger = team.store.read_bytes().replace(b"Only here.", b"Only there")
+    team.keep("And this.")
+    team.store.write_bytes(stranger)
+    team.reopen()
+    team.read("here")
+    assert team.store.read_bytes() == expected(team)
+
+
+def test_several_processes_remember_at_once(team: Team) -> None:
+    writers = [start_writer(team, name, "live", 15) for name in "abc"]
+    for number in range(15):
+        team.keep(f"Here as well {number}")
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    assert len(team.records()) == 60
+    assert team.store.read_bytes() == expected(team)
+
+
+def test_what_was_remembered_by_a_process_that_died_before_writing_is_read(team: Team) -> None:
+    team.keep("Written as usual.")
+    assert start_writer(team, "victim", "die", 1).wait(timeout=60) == -signal.SIGKILL
+    assert len(team.records()) == 1
+    found = team.read("victim remembers", who=LOCAL_ADMIN)
+    assert found.selection.selected[0].excerpt == "Writer victim remembers 0"
+    assert team.store.read_bytes() == expected(team)
+
+
+def test_a_store_that_cannot_be_written_loses_nothing(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    team.store.parent.mkdir(exist_ok=True)
+    team.store.mkdir()
+    kept = team.keep("Remembered all the same.")
+    assert "could not be written" in caplog.text
+    team.store.rmdir()
+    team.reopen()
+    assert team.read("remembered").selection.selected[0].memory_id == kept.memory_id
+
+
+def test_reading_changes_no_store(team: Team) -> None:  # MC-09
+    team.keep("The first thing.")
+    before, stat = team.store.read_bytes(), team.store.stat()
+    team.read("first")
+    assert team.store.read_bytes() == before
+    assert team.store.stat().st_mtime_ns == stat.st_mtime_ns

@@ -1,0 +1,90 @@
+"""A process that puts tuples and works on them until it is killed, and writes down what was acknowledged.
+
+    python -m tests.crash.work_process FOLDER DIARY PARENT TUPLES
+
+It puts TUPLES of its own, children of PARENT, and takes whatever waits, its own or not. The diary is a file of lines:
+`out ID` for what was acknowledged, `end ID RECEIPT` for an acknowledged last receipt. Then it goes on until nothing is
+left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from stigmergy.backends.sqlite.work import SqliteWork
+from stigmergy.core import SECOND, SystemClock, print_time
+from stigmergy.evidence.receipts import Cost, seal
+from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+
+PERSON = {"user": "admin", "agent": None, "ci": False}
+RUN = "01KDVP9R00STGMERGYRUN00000"
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease=1 * SECOND, max_retries=1_000, alarm_pct=0)
+WORK = read_pattern({"lane": "work"})
+BATCH = 8
+STEP_MICROS = 1_000
+
+
+def open_space(folder: Path) -> TupleSpace:
+    """The space in a folder, by the machine's own clock."""
+    return TupleSpace(SqliteWork(folder, SystemClock()), settings=SETTINGS)
+
+
+def do(space: TupleSpace, claim: Claim) -> Settled:
+    """Carry one tuple out; some of them spend while they run."""
+    number = claim.tuple.payload[0].args["n"]
+    if number % 4 == 0:
+        space.start_step(claim, 0, Price(micros=1_500))
+        space.spend(claim, 0, Price(micros=500))
+    now = print_time(SystemClock().now())
+    done = seal(
+        yool="agent.lint.ruff.v1",
+        tuple_id=claim.id,
+        started_at=now,
+        ended_at=now,
+        exit=0,
+        step=0,
+        attempt=claim.attempt,
+        worker=claim.worker,
+        cost=Cost(usd=STEP_MICROS / 1_000_000),
+    )
+    last = whole(claim.id, own=[done], receipts=[done.id], exit=0, at=now, attempt=claim.attempt, worker=claim.worker)
+    return Settled(id=claim.id, fence=claim.fence, receipts=(done,), last=last)
+
+
+def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
+    """Put and work, a little of each in turn."""
+    space = open_space(folder)
+    worker = f"w{os.getpid()}"
+    claims: list[Claim] = []
+    put, idle = 0, 0
+    while idle < 3:
+        if put < tuples:
+            step = {"yool": "agent.lint.ruff"}
+            drafts = [
+                {"lane": "work", "parent_id": parent, "payload": [{**step, "args": {"n": put + at}}]}
+                for at in range(min(BATCH, tuples - put))
+            ]
+            answers = space.out(*drafts, authority=PERSON, run=RUN)
+            os.write(diary, "".join(f"out {answer.id}\n" for answer in answers).encode())
+            put += len(answers)
+        results = []
+        for claim in claims:
+            try:
+                results.append(do(space, claim))
+            except Exception as refusal:
+                if getattr(refusal, "code", None) != "STALE_FENCE":
+                    raise
+        answered, claims = space.settle(results, more=(WORK, worker, BATCH))
+        ended = [each for each, refused in zip(results, answered, strict=True) if refused is None]
+        os.write(diary, "".join(f"end {each.id} {each.last.id}\n" for each in ended if each.last).encode())
+        if not claims and put >= tuples:
+            claims = space.claim(WORK, worker=worker, limit=BATCH, timeout=1.5)
+            idle = 0 if claims else idle + 1
+    space.close()
+
+
+if __name__ == "__main__":
+    path, wrote, above, count = sys.argv[1:5]
+    main(Path(path), os.open(wrote, os.O_WRONLY | os.O_CREAT | os.O_APPEND), above, int(count))

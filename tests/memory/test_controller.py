@@ -1,0 +1,299 @@
+"""`memory.read` by the letter: every vector whole, and a second, patient reading of the contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stigmergy.backends.episodes import FileStores, scanning
+from stigmergy.core import canonical
+from stigmergy.errors import (
+    FieldMissing,
+    FieldValue,
+    MemoryLineTooLong,
+    MemoryStoreNotAFile,
+    MemoryStoreNotFound,
+    MemoryStoreOutside,
+    StigmergyError,
+    TrustSnapshotInvalid,
+)
+from stigmergy.knowledge.memory import MemoryInput, read_memory
+from tests.memory import literal
+
+VECTORS = Path(__file__).parent / "vectors"
+CASES = sorted(VECTORS.glob("case-*.json"))
+
+
+def read(asked: dict[str, Any], folder: Path, **how: Any) -> dict[str, Any]:
+    with FileStores(folder, **how) as stores:
+        package = msgspec.to_builtins(read_memory(msgspec.convert(asked, MemoryInput), stores))
+    assert isinstance(package, dict)
+    return package
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_every_published_case_is_reproduced_byte_for_byte(case: Path) -> None:  # MC-01…07
+    said = json.loads(case.read_bytes())
+    package = read(said["input"], VECTORS)
+    assert canonical(package) == canonical(said["package"])
+    assert literal.package(said["input"], VECTORS) == said["package"]
+
+
+words = st.sampled_from(["gateway", "Budget", "ÉTÉ", "retry", "x", "Σίσυφος", "İx", "ß", "budget", "予算"])
+texts = st.lists(words, max_size=6).flatmap(
+    lambda said: st.sampled_from([" ", "  ", "\n", "\t ", "\u00a0", "\u2028", '"', "\\", ""]).map(
+        lambda between: between.join(said)
+    )
+)
+times = st.sampled_from(
+    [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00+00:00",
+        "2026-01-01T00:00:00.250000Z",
+        "2026-01-01T00:00:00.25Z",
+        "2026-01-01T00:00:00.000000Z",
+        "2025-06-01 12:00:00Z",
+        "2026-01-01T00:00:00+01:00",
+        "2026-02-30T00:00:00Z",
+        "2026-01-01T24:00:00Z",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59.999999Z",
+        "2026-W01-1T00:00:00Z",
+        "yesterday",
+        "",
+    ]
+)
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
+)
+refs = st.lists(
+    st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2
+)
+records = st.fixed_dictionaries(
+    {
+        "memory_id": st.one_of(st.sampled_from(["m1", "m2", "text", 'm"3', "µ"]), anything),
+        "text": st.one_of(texts, anything),
+    },
+    optional={
+        "ts_utc": st.one_of(times, anything),
+        "tags": st.one_of(st.lists(words, max_size=3), anything),
+        "refs": st.one_of(refs, anything),
+        "more": anything,
+    },
+)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """A line as strangers write them."""
+    record = draw(records)
+    text = json.dumps(
+        record, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    )
+    twist = draw(
+        st.sampled_from(["none"] * 6 + ["twice", "cut", "bytes", "surrogate", "huge", "blank", "space", "deep"])
+    )
+    if twist == "twice":
+        text = text[:-1] + ',"text":"again"}'
+    elif twist == "cut":
+        text = text[: len(text) // 2]
+    elif twist == "surrogate":
+        text = '{"memory_id":"m","text":"\\ud800"}'
+    elif twist == "huge":
+        text = '{"memory_id":"m","text":"x","more":1e999}'
+    elif twist == "blank":
+        text = " \t"
+    elif twist == "space":
+        text = f"  {text}\r"
+    elif twist == "deep":
+        text = '{"memory_id":"m","text":"x","more":' + "[" * 40 + "]" * 40 + "}"
+    body = text.encode("utf-8", "surrogatepass").replace(b"\n", b" ")
+    return body.replace(b"e", b"\xff", 1) if twist == "bytes" else body
+
+
+questions = st.fixed_dictionaries(
+    {
+        "query": st.sampled_from(
+            ["gateway budget", "ÉTÉ été", "  retry\n budget x", "Σίσυφος", "İX ß 予算", '"', "text"]
+        ),
+        "budget": st.fixed_dictionaries(
+            {"max_excerpt_tokens": st.integers(1, 40)},
+            optional={"per_item_max_excerpt_tokens": st.integers(1, 50), "max_items": st.integers(1, 6)},
+        ),
+    },
+    optional={
+        "now_utc": st.just("2026-03-01T00:00:00Z"),
+        "scoring": st.fixed_dictionaries(
+            {},
+            optional={
+                "enable_recency_weight": st.booleans(),
+                "recency_half_life_days": st.integers(1, 400),
+                "enable_tag_overlap": st.booleans(),
+                "query_terms": st.lists(st.one_of(words, st.just("gateway  Budget"), st.just("")), max_size=3),
+            },
+        ),
+    },
+)
+
+
+@given(
+    first=st.lists(lines(), max_size=12), second=st.lists(lines(), max_size=6), asked=questions, ending=st.booleans()
+)
+@example(
+    first=[b'{"memory_id":"text","ts_utc":"2026-01-01T00:00:00Z","text":"budget"}'] * 2,
+    second=[],
+    asked={"query": "budget", "budget": {"max_excerpt_tokens": 9}},
+    ending=False,
+)
+def test_the_controller_agrees_with_a_patient_reading(
+    first: list[bytes], second: list[bytes], asked: dict[str, Any], ending: bool
+) -> None:  # MC-02…06
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "a.jsonl").write_bytes(b"\n".join(first) + b"\n" * ending)
+        (place / "b.jsonl").write_bytes(b"\n".join(second))
+        asked = {**asked, "store_paths": ["b.jsonl", "./a.jsonl", "a.jsonl"]}
+        assert read(asked, place) == literal.package(asked, place)
+
+
+@given(st.lists(lines(), min_size=1, max_size=60), questions, st.integers(1, 400))
+def test_cutting_a_store_into_stretches_and_remembering_them_changes_nothing(
+    said: list[bytes], asked: dict[str, Any], size: int
+) -> None:  # MC-10
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanning, "STRETCH", size)
+        store, cache = Path(folder) / "a.jsonl", Path(folder) / "cache"
+        asked = {**asked, "store_paths": ["a.jsonl"]}
+        half = len(said) // 2
+        store.write_bytes(b"".join(line + b"\n" for line in said[:half]))
+        read(asked, Path(folder), cache=cache)
+        store.write_bytes(b"".join(line + b"\n" for line in said))
+        plain = literal.package(asked, Path(folder))
+        assert read(asked, Path(folder), cache=cache) == plain
+        assert read(asked, Path(folder), cache=cache) == plain
+        for entry in cache.glob("*/*"):  # damage is noticed
+            held = bytearray(entry.read_bytes())
+            held[-1] ^= 1
+            entry.write_bytes(held)
+        assert read(asked, Path(folder), cache=cache) == plain
+        store.write_bytes(b"".join(line + b"\n" for line in reversed(said)))
+        assert read(asked, Path(folder), cache=cache) == literal.package(asked, Path(folder))
+
+
+def test_a_large_store_is_read_by_several_processes_to_the_same_bytes(tmp_path: Path) -> None:  # MC-09
+    lines = [
+        json.dumps({"memory_id": f"m{n}", "text": f"gateway {'word ' * (n % 50)}", "tags": ["Gateway"]}).encode()
+        for n in range(60_000)
+    ]
+    lines[30_000] = b'{"memory_id": "broken'
+    store = tmp_path / "large.jsonl"
+    store.write_bytes(b"\n".join(lines * 4))
+    assert store.stat().st_size > 32 * 1024 * 1024
+    asked = {"query": "gateway", "store_paths": ["large.jsonl"], "budget": {"max_excerpt_tokens": 50}}
+    together = read(asked, tmp_path, workers=2)
+    assert together["selection"]["dropped"][:4] == [together["selection"]["dropped"][0]] * 4
+    small = tmp_path / "part.jsonl"
+    small.write_bytes(b"\n".join(lines))
+    assert read({**asked, "store_paths": ["part.jsonl"]}, tmp_path) == literal.package(
+        {**asked, "store_paths": ["part.jsonl"]}, tmp_path
+    )
+    assert together == read(asked, tmp_path, workers=3, cache=tmp_path / "cache")
+
+
+def test_stores_are_only_read(tmp_path: Path) -> None:  # MC-09
+    store = tmp_path / "a.jsonl"
+    store.write_bytes((VECTORS / "a.jsonl").read_bytes())
+    os.utime(store, (1, 1))
+    store.chmod(0o400)
+    before = (store.read_bytes(), store.stat().st_mtime_ns, sorted(path.name for path in tmp_path.iterdir()))
+    read({"query": "budget", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}}, tmp_path)
+    assert before == (store.read_bytes(), store.stat().st_mtime_ns, sorted(path.name for path in tmp_path.iterdir()))
+
+
+def refusal(folder: Path, asked: dict[str, Any], **how: Any) -> StigmergyError:
+    with pytest.raises(StigmergyError) as first:
+        read(asked, folder, **how)
+    with pytest.raises(StigmergyError) as second:
+        read(asked, folder, **how)
+    assert first.value.problem() == second.value.problem()  # MC-01: the same every time
+    return first.value
+
+
+ASKED: dict[str, Any] = {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "field"),
+    [
+        ({"query": " \n"}, FieldMissing, "query"),
+        ({"store_paths": []}, FieldMissing, "store_paths"),
+        ({"store_paths": ["a.jsonl", ""]}, FieldValue, "store_paths[1]"),
+        ({"store_paths": ["a\0b"]}, FieldValue, "store_paths[0]"),
+        ({"store_paths": ["none.jsonl"]}, MemoryStoreNotFound, "store_paths"),
+        ({"store_paths": ["a.jsonl/x"]}, MemoryStoreNotFound, "store_paths"),
+        ({"store_paths": ["folder"]}, MemoryStoreNotAFile, "store_paths"),
+        ({"store_paths": ["pipe"]}, MemoryStoreNotAFile, "store_paths"),
+        ({"store_paths": ["/dev/zero"]}, MemoryStoreNotAFile, "store_paths"),
+        ({"now_utc": "today"}, FieldValue, "now_utc"),
+        ({"now_utc": "2026-01-01T00:00:00+02:00"}, FieldValue, "now_utc"),
+        ({"trust_filter": {"trust_snapshot_path": "none"}}, MemoryStoreNotFound, "trust_filter.trust_snapshot_path"),
+        (
+            {"trust_filter": {"trust_snapshot_path": "a.jsonl"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
+        (
+            {"trust_filter": {"trust_snapshot_path": "list.json"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
+        (
+            {"trust_filter": {"trust_snapshot_path": "item.json"}},
+            TrustSnapshotInvalid,
+            "trust_filter.trust_snapshot_path",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused_the_same_way_every_time(
+    tmp_path: Path, change: dict[str, Any], kind: type[StigmergyError], field: str
+) -> None:  # MC-01
+    (tmp_path / "a.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}\n{"memory_id":"n","text":"y"}\n')
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "list.json").write_bytes(b"[]")
+    (tmp_path / "item.json").write_bytes(b'{"items":[{"memory_id":"m"}]}')
+    os.mkfifo(tmp_path / "pipe")
+    problem = refusal(tmp_path, {**ASKED, **change})
+    assert type(problem) is kind
+    assert problem.field == field
+
+
+def test_fenced_stores_lie_beneath_their_fence(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    for place in (project, elsewhere):
+        (place / "a.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}')
+    (project / "link.jsonl").symlink_to(elsewhere / "a.jsonl")
+    assert read(ASKED, project, fences=(project,))["selection"]["selected"]
+    for path in ("../elsewhere/a.jsonl", str(elsewhere / "a.jsonl"), "link.jsonl", "../none.jsonl"):
+        assert isinstance(refusal(project, {**ASKED, "store_paths": [path]}, fences=(project,)), MemoryStoreOutside)
+
+
+def test_a_line_of_twenty_megabytes_is_a_record_and_one_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "a.jsonl"
+    text = "x" * 20 * 1024 * 1024
+    store.write_bytes(b'{"memory_id":"long","text":"%b"}\n' % text.encode())
+    selected = read(ASKED, tmp_path)["selection"]["selected"]
+    assert [(item["memory_id"], item["excerpt"]) for item in selected] == [("long", text[:36])]
+    monkeypatch.setattr(scanning, "MAX_LINE", 1024 * 1024)
+    assert isinstance(refusal(tmp_path, ASKED), MemoryLineTooLong)

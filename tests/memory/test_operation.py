@@ -1,0 +1,135 @@
+"""`memory.read` as an operation: the same package on every way in, its receipt, its cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stigmergy import Bus
+from stigmergy.errors import DerefDenied, MemoryStoreOutside
+from stigmergy.knowledge.memory import Budget
+from stigmergy.settings import Settings
+from tests.cli.stig import Desk
+from tests.memory.conftest import VECTORS
+
+CASES = sorted(VECTORS.glob("case-*.json"))
+ASKED = ("--query", "gateway budget", "--store", "a.jsonl", "--store", "b.jsonl", "--max-excerpt-tokens", "400")
+
+
+def facts(desk: Desk) -> list[dict[str, Any]]:
+    lines = (desk.path / ".catalog" / "memory.jsonl").read_text("utf-8").splitlines()
+    return [fact for line in lines[1:] for fact in json.loads(line).get("facts", [])]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_the_command_prints_every_published_package(desk: Desk, case: Path) -> None:  # MC-08
+    said = json.loads(case.read_bytes())
+    (desk.path / "input.json").write_text(json.dumps(said["input"]), "utf-8")
+    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == said["package"]
+
+
+def test_options_say_what_a_file_would(desk: Desk) -> None:  # MC-08
+    for name, options in {
+        "case-items": ("--max-items", "2"),
+        "case-plain": (),
+        "case-tight": ("--per-item-max-excerpt-tokens", "9"),
+        "case-trust": ("--trust-snapshot", "trust.json"),
+        "case-recency": ("--recency", "--now-utc", "2026-03-31T00:00:00Z"),
+        "case-unicode": ("--no-tags",),
+    }.items():
+        said = json.loads((VECTORS / f"{name}.json").read_bytes())
+        stores = [word for path in said["input"]["store_paths"] for word in ("--store", path)]
+        tokens = str(said["input"]["budget"]["max_excerpt_tokens"])
+        words = ("--query", said["input"]["query"], *stores, "--max-excerpt-tokens", tokens, *options)
+        assert desk.ok("memory", "read", *words, "--json").json == said["package"], name
+
+
+def test_people_see_excerpts_and_what_became_of_the_rest(desk: Desk) -> None:
+    out = desk.ok("memory", "read", *ASKED, "--max-items", "2").out
+    assert "Gateway reserves the budget before the vendor call" in out
+    assert "2 selected, 26 of 400 tokens; dropped: 4 invalid record schema, 7 max items reached" in out
+
+
+def test_a_receipt_has_four_figures_and_only_success_leaves_one(desk: Desk) -> None:  # MC-08
+    package = desk.ok("memory", "read", *ASKED, "--json").json
+    kept = [fact for fact in facts(desk) if fact["fact"] == "memory.read"]
+    assert kept == [
+        {
+            "fact": "memory.read",
+            "data": {
+                "query_hash": package["query"]["query_hash"],
+                "store_paths": ["a.jsonl", "b.jsonl"],
+                "selected_count": len(package["selection"]["selected"]),
+                "package_hash": package["package_hash"],
+            },
+        }
+    ]
+    assert desk.run("memory", "read", "--query", "x", "--store", "none", "--max-excerpt-tokens", "9").code == 1
+    assert [fact for fact in facts(desk) if fact["fact"] == "memory.read"] == kept
+    assert "Gateway reserves" not in (desk.path / ".catalog" / "memory.jsonl").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "field"),
+    [
+        ({}, "FIELD_MISSING", "query"),
+        ({"query": "x", "store_paths": ["a.jsonl"]}, "FIELD_MISSING", "budget"),
+        ({"query": "x", "store_paths": ["a.jsonl"], "budget": {}}, "FIELD_MISSING", "budget.max_excerpt_tokens"),
+        (
+            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 0}},
+            "FIELD_VALUE",
+            "budget.max_excerpt_tokens",
+        ),
+        (
+            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": "9"}},
+            "FIELD_TYPE",
+            "budget.max_excerpt_tokens",
+        ),
+        (
+            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9, "max_items": 0}},
+            "FIELD_VALUE",
+            "budget.max_items",
+        ),
+        ({"query": "x", "store_paths": "a.jsonl", "budget": {"max_excerpt_tokens": 9}}, "FIELD_TYPE", "store_paths"),
+        (
+            {"query": "x", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}, "more": 1},
+            "FIELD_UNKNOWN",
+            "more",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name(desk: Desk, asked: dict[str, Any], code: str, field: str) -> None:  # MC-01
+    first = desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(asked))
+    assert (first.problem["code"], first.problem["field"]) == (code, field)
+    assert desk.run("memory", "read", "--input", "-", "--json", given=json.dumps(asked)) == first
+
+
+def test_an_agent_reads_beneath_the_project_and_its_turn_pays(desk: Desk, tmp_path: Path) -> None:
+    token = desk.ok("agent", "add", "coder", "--role", "programmer", "--json").json["token"]
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    elsewhere.write_bytes(b'{"memory_id":"m","text":"gateway"}')
+    settings = Settings.from_environment({"HOME": str(desk.home)})
+    budget = Budget(max_excerpt_tokens=1000)
+    with Bus.open(desk.path, settings=settings) as admin:
+        assert admin.memory_read("gateway", [str(elsewhere)], budget).selection.selected
+    with Bus.open(desk.path, token=token, settings=settings) as agent:
+        with pytest.raises(MemoryStoreOutside):
+            agent.memory_read("gateway", [str(elsewhere)], budget)
+        package = agent.memory_read("gateway", ["a.jsonl"], budget, dropped="counts")
+        used = package.budget.used_excerpt_tokens
+        assert package.selection.dropped_counts == {"invalid_record_schema": 4}
+        left = agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left
+        assert left == 1200 - used
+        (desk.path / "long.jsonl").write_text(json.dumps({"memory_id": "m", "text": "gateway " * 600}), "utf-8")
+        with pytest.raises(DerefDenied) as denied:
+            agent.memory_read("gateway", ["long.jsonl"], Budget(max_excerpt_tokens=1200))
+        assert denied.value.field == "turn.tokens"
+        assert agent.validate_deref(f"repo:src/parser.py@{desk.repository.sha}").tokens_left == left
+    desk.ok("policy", "apply")
+    (desk.path / ".catalog" / "policy.yaml").write_text(f"memory_folders: [{tmp_path}]\n", "utf-8")
+    desk.ok("policy", "apply")
+    with Bus.open(desk.path, token=token, settings=settings) as agent:
+        assert agent.memory_read("gateway", [str(elsewhere)], budget).selection.selected

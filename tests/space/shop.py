@@ -1,0 +1,95 @@
+"""A project with a worker's shop in a test's folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import tests.space.yools
+from stigmergy.backends.sqlite.work import SqliteWork, create_work
+from stigmergy.core import SystemClock
+from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
+from stigmergy.space.catalog import REGISTRY
+from stigmergy.space.tuples import SpaceSettings, TupleSpace, read_pattern
+from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Progress, Workshop
+from stigmergy.testing.work import PERSON, RUN
+
+MODULE = tests.space.yools.__name__
+SETTINGS = SpaceSettings(max_retries=0, backoff=1000)
+
+
+class Shop(NamedTuple):
+    """A shop, and what was told of its work."""
+
+    shop: Workshop
+    told: list[Progress]
+
+    @property
+    def space(self) -> TupleSpace:
+        """The space."""
+        return self.shop.space
+
+    def put(self, *steps: dict[str, Any], **more: Any) -> str:
+        """Put a tuple with these steps; its id."""
+        return self.space.out({"lane": "build", "payload": list(steps), **more}, authority=PERSON, run=RUN)[0].id
+
+    def pool(self, concurrency: int = 2) -> LaneWorkerPool:
+        """A worker that tells what it does."""
+        return LaneWorkerPool(
+            self.shop, read_pattern({"lane": "build"}), concurrency=concurrency, told=self.told.append
+        )
+
+    def work(self) -> list[str]:
+        """Do everything there is to do; what was told, in short."""
+        self.told.clear()
+        self.pool().run(until_empty=True)
+        return [each.what for each in self.told]
+
+    def receipts(self, tuple_id: str) -> list[Receipt]:
+        """Every receipt of a tuple."""
+        return [self.space.receipt(each) for each in self.space.shown(tuple_id)["receipts"]]
+
+    def printed(self, tuple_id: str, step: int = 0) -> str:
+        """What a step printed."""
+        return self.shop.bodies.get(self.receipts(tuple_id)[step].stdout_sha).decode()
+
+
+def step(yool: str, **args: Any) -> dict[str, Any]:
+    """A step."""
+    return {"yool": yool, "args": args}
+
+
+@contextmanager
+def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: str) -> Iterator[Shop]:
+    """A shop in a folder."""
+    catalog, clock = folder / ".catalog", SystemClock()
+    catalog.mkdir(parents=True, exist_ok=True)
+    create_work(catalog, project="01KDVP9R00STGMERGYTEST0000", at=clock.now())
+    bodies = BodyStore(catalog / "cas")
+    shop = Workshop(
+        space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
+        registry=REGISTRY,
+        catalog=None,
+        runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
+        bodies=bodies,
+        receipts=ReceiptFolder(catalog / "receipts"),
+        clock=clock,
+        root=folder,
+        environment={"PATH": os.environ["PATH"], **environment},
+    )
+    try:
+        yield Shop(shop, [])
+    finally:
+        shop.runner.close()
+        shop.space.close()
+
+
+def with_environment(shop: Shop, **environment: str) -> Shop:
+    """The same shop in another environment."""
+    given = {**shop.shop.environment, **environment}
+    return Shop(msgspec.structs.replace(shop.shop, environment=given), shop.told)

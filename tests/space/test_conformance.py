@@ -1,0 +1,42 @@
+"""One suite, unchanged, on every back end of the work plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stigmergy.space.tuples import SpaceSettings
+from stigmergy.testing.work import MemoryWorkHarness, SqliteWorkHarness, WorkConformance, WorkHarness
+
+
+class TestMemory(WorkConformance):
+    """The reference."""
+
+    @pytest.fixture
+    def harness(self) -> Iterator[WorkHarness]:
+        harness = MemoryWorkHarness()
+        yield harness
+        harness.close()
+
+
+class TestSqlite(WorkConformance):
+    """The work on disk."""
+
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Iterator[WorkHarness]:
+        harness = SqliteWorkHarness(tmp_path / "catalog")
+        yield harness
+        harness.close()
+
+
+class TestSqliteIndexed(WorkConformance):
+    """The same with fields that tuples are posted by."""
+
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Iterator[WorkHarness]:
+        settings = SpaceSettings(indexed=("map_pos.n", "map_pos.stack", "payload.0.args.n"))
+        harness = SqliteWorkHarness(tmp_path / "catalog", settings=settings)
+        yield harness
+        harness.close()

@@ -1,0 +1,180 @@
+"""Work on the edges: dispatch, observe and receipts are there; the inner loop is not. # YT-15"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from stigmergy.core import estimate_tokens
+from stigmergy.edges.mcp.tools import tool_operations
+from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
+from stigmergy.testing.work import finished
+from tests.http.served import Served, serving
+from tests.projects import Repository
+
+LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
+DEPLOY = CatalogEntry(name="agent.deploy.prod", version=1, authority=("user",), lane="build")
+TUPLE = {"lane": "build", "payload": [{"yool": "agent.lint.ruff", "args": {"path": "src"}}]}
+
+
+@pytest.fixture
+def bus(gateway: Gateway, repository: Repository) -> Any:
+    """A project with a catalog, served."""
+    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([LINT, DEPLOY]))
+    with serving(gateway, repository) as served:
+        yield served
+
+
+class _Now:
+    """What the receipts of the tests take the time from."""
+
+    class clock:
+        @staticmethod
+        def now() -> int:
+            from stigmergy.core import SystemClock
+
+            return SystemClock().now()
+
+
+def _finish(bus: Served) -> None:
+    (claim,) = bus.gateway.workbench.space.claim({"lane": "build"}, worker="w")
+    bus.gateway.workbench.space.settle([finished(_Now, claim)])  # type: ignore[arg-type]
+
+
+def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None:
+    sent = bus.call("POST", "/tuple", TUPLE)
+    assert sent.status == 200
+    one = sent.json["id"]
+    accepted = bus.call("GET", f"/receipt/{sent.json['receipt_id']}").json["receipt"]
+    assert (accepted["tuple_id"], accepted["exit"]) == (one, 0)
+    seen = bus.call("GET", f"/tuple/{one}").json
+    assert (seen["state"], [step["yool"] for step in seen["steps"]]) == ("waiting", ["agent.lint.ruff"])
+    _finish(bus)
+    seen = bus.call("GET", f"/tuple/{one}").json
+    assert seen["state"] == "done"
+    statement = bus.call("GET", f"/receipt/{seen['terminal']}?intoto=true").json["statement"]
+    assert statement["predicate"]["receipts"] == [seen["steps"][0]["receipt"]]
+
+
+def test_what_did_not_change_is_not_sent_again(bus: Served) -> None:
+    one = bus.call("POST", "/tuple", TUPLE).json["id"]
+    first = bus.call("GET", f"/tuple/{one}")
+    again = bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    _finish(bus)
+    changed = bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": first.headers["etag"]})
+    assert (changed.status, changed.json["state"]) == (200, "done")
+
+
+def test_a_tuple_is_followed_to_its_end(bus: Served) -> None:
+    one = bus.call("POST", "/tuple", TUPLE).json["id"]
+    connection = HTTPConnection("127.0.0.1", bus.port, timeout=30)
+    connection.request("GET", f"/tuple/{one}/events", headers={"Authorization": f"Bearer {bus.token}"})
+    answer = connection.getresponse()
+    assert answer.headers["content-type"] == "text/event-stream"
+    first = _event(answer)
+    assert (first["event"], json.loads(first["data"])["state"]) == ("tuple", "waiting")
+    assert first["id"] == bus.call("GET", f"/tuple/{one}").headers["etag"]
+    working = threading.Thread(target=_finish, args=(bus,))
+    working.start()
+    states = []
+    while event := _event(answer):
+        states.append(json.loads(event["data"])["state"])
+    working.join()
+    assert states[-1] == "done"
+    assert answer.read() == b""
+    connection.close()
+
+
+def _event(answer: Any) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    while line := answer.readline().decode().rstrip("\n"):
+        name, _, value = line.partition(": ")
+        fields[name] = value
+    return fields
+
+
+def test_the_inner_loop_is_not_on_the_wire(bus: Served) -> None:
+    kept_off = {"tuple_out", "tuple_in", "tuple_rd", "tuple_again", "cancel_tuple", "receipt_verify", "list_dead"}
+    tools = {operation.name for operation in tool_operations().values()}
+    assert not kept_off & tools
+    assert {"tuple_dispatch", "tuple_observe", "receipt_get"} <= tools
+    for name in kept_off:
+        assert OPERATIONS[name].route is None
+    for method, path in (("POST", "/tuple/out"), ("POST", "/tuple/in"), ("DELETE", "/receipt/x"), ("POST", "/catalog")):
+        assert bus.call(method, path, {} if method == "POST" else None).status in (404, 405)
+    writers = {
+        each.name for each in OPERATIONS.values() if each.writes and each.route and "/receipt" in each.route.path
+    }
+    assert writers == set()
+
+
+def test_the_three_tools_are_small() -> None:
+    from stigmergy.edges.mcp.tools import tools
+
+    shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in _tools(tools())]
+    schemas = [
+        tool["inputSchema"] for tool in shown if tool["name"] in ("tuple_dispatch", "tuple_observe", "receipt_get")
+    ]
+    assert len(schemas) == 3
+    assert estimate_tokens(json.dumps(schemas, separators=(",", ":"))) <= 170
+
+
+def _tools(given: Any) -> list[Any]:
+    return list(given.values()) if isinstance(given, dict) else list(given)
+
+
+def test_authority_is_stamped_and_enforced(bus: Served) -> None:  # YT-04
+    add = OPERATIONS["add_agent"]
+    coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
+    sent = bus.call("POST", "/tuple", TUPLE, token=coder)
+    kept = bus.gateway.workbench.space.get(sent.json["id"])
+    assert kept.tuple.authority == {"user": None, "agent": f"{bus.run}/coder", "ci": False}
+    written = {**TUPLE, "authority": {"user": "wes", "agent": None, "ci": False}}
+    assert bus.call("POST", "/tuple", written, token=coder).code == "AUTHORITY_STAMPED"
+    deploy = {"lane": "build", "payload": [{"yool": "agent.deploy.prod"}]}
+    assert bus.call("POST", "/tuple", deploy, token=coder).code == "YOOL_FORBIDDEN"
+    assert bus.call("POST", "/tuple", deploy).status == 200
+
+
+def test_another_runs_work_looks_absent(bus: Served) -> None:
+    one = bus.call("POST", "/tuple", TUPLE).json
+    open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]
+    run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
+    other = bus.gateway.call(add, add.request(name="spy"), Credential(local_admin=True, run=run)).token
+    assert bus.call("GET", f"/tuple/{one['id']}", token=other).code == "TUPLE_NOT_FOUND"
+    assert bus.call("GET", f"/tuple/{one['id']}/events", token=other).code == "TUPLE_NOT_FOUND"
+    assert bus.call("GET", f"/receipt/{one['receipt_id']}", token=other).code == "RECEIPT_NOT_FOUND"
+
+
+def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
+    before = bus.gateway.workbench.space.store.last_line()
+    for body, code in (
+        ({"lane": "build", "payload": [{"yool": "agent.nobody.knows"}]}, "YOOL_NOT_FOUND"),
+        ({"lane": "build", "payload": [{"yool": "Bad Name"}]}, "YOOL_NAME"),
+        ({**TUPLE, "schema": "yool-tuple/v3"}, "TUPLE_SCHEMA"),
+        ({**TUPLE, "agent_terms": {"budget_usd": -1}}, "TERMS_INVALID"),
+        ({**TUPLE, "parent_id": "sha256:" + "0" * 64}, "TUPLE_NOT_FOUND"),
+        ({"payload": []}, "FIELD_MISSING"),
+        ({**TUPLE, "src_ptr": ["x" * 3_000_000]}, "BODY_TOO_LARGE"),
+        ({**TUPLE, "src_ptr": ["x" * 1_500_000]}, "TUPLE_TOO_LARGE"),
+        ({**TUPLE, "map_pos": {"key": "AKIA" + "Q3EGT7KMWZ5VXN2P"}}, "SECRET_FOUND"),
+    ):
+        assert bus.call("POST", "/tuple", body).code == code
+    assert bus.call("GET", "/tuple/T0").code == "TUPLE_NOT_FOUND"
+    assert bus.call("GET", "/receipt/R0").code == "RECEIPT_NOT_FOUND"
+    assert bus.gateway.workbench.space.store.last_line() == before
+
+
+def test_an_idempotency_key_dispatches_once(bus: Served) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = bus.call("POST", "/tuple", TUPLE, headers=headers).json
+    again = bus.call("POST", "/tuple", TUPLE, headers=headers).json
+    assert (again["id"], again["receipt_id"], again["new"]) == (first["id"], first["receipt_id"], False)
+    other = {**TUPLE, "priority": 1}
+    assert bus.call("POST", "/tuple", other, headers=headers).code == "IDEMPOTENCY_CONFLICT"

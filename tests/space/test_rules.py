@@ -1,0 +1,221 @@
+"""What a tuple must be, its id, its terms, patterns: each refusal a code of its own. # YT-04 # YT-05 # YT-11"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stigmergy.core.canonical import canonical_reference
+from stigmergy.errors import (
+    DeadlinePast,
+    FieldMissing,
+    FieldType,
+    FieldUnknown,
+    FieldValue,
+    NumberRange,
+    PatternOperator,
+    PatternValue,
+    StepCycle,
+    StepUnknown,
+    StigmergyError,
+    TermsInvalid,
+    TimeInvalid,
+    TupleIdMismatch,
+    TupleSchema,
+    TupleTooLarge,
+    YoolName,
+)
+from stigmergy.evidence.receipts import Cost, input_hash, receipt_id, seal
+from stigmergy.settings import Settings
+from stigmergy.space.tuples import Checked, read_limits, read_pattern, read_tuple, tuple_id
+from stigmergy.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
+
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "tuple_id.json").read_text("utf-8"))
+NOW = 1_778_000_000_000_000  # in May 2026
+BEFORE = 1_700_000_000_000_000
+
+
+def read(**more: Any) -> Checked:
+    """A tuple, read."""
+    return read_tuple({"lane": "build", **more}, PERSON, NOW)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=range(len(VECTORS)))
+def test_the_published_ids_are_ours(vector: dict[str, Any]) -> None:
+    assert tuple_id(vector["tuple"]) == vector["id"]
+    checked = read_tuple({**vector["tuple"], "id": vector["id"]}, PERSON, BEFORE)
+    assert checked.id == vector["id"]
+    assert checked.body == canonical_reference(vector["tuple"])
+
+
+def test_both_schemas_live_side_by_side() -> None:
+    one = read(agent_terms={"budget_usd": 0.5}).limits
+    two = read(schema="yool-tuple/v2", agent_terms={"budget_micros": 500_000}).limits
+    assert one.terms.budget_micros == two.terms.budget_micros == 500_000
+
+
+REFUSED: tuple[tuple[str, dict[str, Any], type[StigmergyError], str], ...] = (
+    ("a schema nobody knows", {"schema": "yool-tuple/v7"}, TupleSchema, "schema"),
+    ("a schema that is a number", {"schema": 1}, TupleSchema, "schema"),
+    ("an id that does not match", {"id": "sha256:" + "0" * 64}, FieldMissing, "map_pos"),
+    ("a bad name", {"payload": [{"yool": "Lint"}]}, YoolName, "payload[0].yool"),
+    ("a bad name further on", {"payload": [{"yool": "a.b"}, {"yool": "a..b"}]}, YoolName, "payload[1].yool"),
+    ("a negative budget", {"agent_terms": {"budget_usd": -1}}, TermsInvalid, "agent_terms.budget_usd"),
+    ("a budget in words", {"agent_terms": {"budget_usd": "much"}}, TermsInvalid, "agent_terms.budget_usd"),
+    ("a budget that is true", {"agent_terms": {"budget_tokens": True}}, TermsInvalid, "agent_terms.budget_tokens"),
+    ("half a token", {"agent_terms": {"budget_tokens": 0.5}}, TermsInvalid, "agent_terms.budget_tokens"),
+    ("less than a micro-dollar", {"agent_terms": {"budget_usd": 1e-7}}, TermsInvalid, "agent_terms.budget_usd"),
+    ("too much processor", {"agent_terms": {"cpu_quota_pct": 101}}, TermsInvalid, "agent_terms.cpu_quota_pct"),
+    ("a term nobody knows", {"agent_terms": {"patience": 1}}, TermsInvalid, "agent_terms.patience"),
+    ("dollars in v2", {"schema": "yool-tuple/v2", "agent_terms": {"budget_usd": 1}}, TermsInvalid,
+     "agent_terms.budget_usd"),
+    ("a deadline past", {"agent_terms": {"deadline_iso": "2020-01-01T00:00:00Z"}}, DeadlinePast,
+     "agent_terms.deadline_iso"),
+    ("a deadline that is none", {"agent_terms": {"deadline_iso": "soon"}}, TermsInvalid, "agent_terms.deadline_iso"),
+    ("a deadline without an offset", {"agent_terms": {"deadline_iso": "2030-01-01T00:00:00"}}, TermsInvalid,
+     "agent_terms.deadline_iso"),
+    ("steps in a circle", {"payload": [{"yool": "a.b", "after": [1]}, {"yool": "a.b", "after": [0]}]}, StepCycle,
+     "payload[0].after"),
+    ("a step that waits for itself", {"payload": [{"yool": "a.b", "after": [0]}]}, StepCycle, "payload[0].after"),
+    ("a step that is not there", {"payload": [{"yool": "a.b", "after": [3]}]}, StepUnknown, "payload[0].after"),
+    ("ten megabytes", {"payload": [{"yool": "a.b", "args": {"x": "x" * 10_000_000}}]}, TupleTooLarge, "payload"),
+    ("too many steps", {"payload": [{"yool": "a.b"}] * 257}, FieldValue, "payload"),
+    ("an empty lane", {"lane": ""}, FieldValue, "lane"),
+    ("a lane with a newline", {"lane": "a\nb"}, FieldValue, "lane"),
+    ("receipts of its own", {"receipts": ["sha256:" + "0" * 64]}, FieldValue, "receipts"),
+    ("a field nobody knows", {"colour": "red"}, FieldUnknown, "colour"),
+    ("a payload that is none", {"payload": "a.b"}, FieldType, "payload"),
+    ("a step that is none", {"payload": ["a.b"]}, FieldType, "payload[0]"),
+    ("a flag nobody knows", {"flags": {"fast": True}}, FieldValue, "flags.fast"),
+    ("a parent that is none", {"parent_id": "T0"}, FieldValue, "parent_id"),
+    ("a time that is none", {"created_at": "now"}, TimeInvalid, "created_at"),
+    ("a number too large to hash", {"map_pos": {"n": 2**60}}, NumberRange, "map_pos.n"),
+    ("not a number", {"map_pos": {"n": float("nan")}}, NumberRange, "map_pos.n"),
+    ("too high a rank", {"priority": 1001}, FieldValue, "priority"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "kind", "field"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_tuple_that_breaks_a_rule_is_refused(
+    fields: dict[str, Any], kind: type[StigmergyError], field: str, spaces: list[WorkHarness]
+) -> None:
+    for harness in spaces:
+        before = harness.journal_bytes()
+        with pytest.raises(kind) as refused:
+            harness.space.out({"lane": "build", **fields}, authority=PERSON, run=RUN)
+        assert refused.value.field == field
+        assert harness.journal_bytes() == before
+
+
+@pytest.fixture
+def spaces(tmp_path: Path) -> Iterator[list[WorkHarness]]:
+    """A space on each back end."""
+    harnesses: list[WorkHarness] = [MemoryWorkHarness(), SqliteWorkHarness(tmp_path / "catalog")]
+    yield harnesses
+    for harness in harnesses:
+        harness.close()
+
+
+def test_an_id_that_does_not_match_is_refused() -> None:
+    whole = read().fields
+    with pytest.raises(TupleIdMismatch) as refused:
+        read_tuple({**whole, "id": "sha256:" + "0" * 64}, PERSON, NOW)
+    assert refused.value.limit == tuple_id(whole)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [
+        ({"lane": {"like": "b%"}}, PatternOperator),
+        ({"lane": {}}, PatternOperator),
+        ({"lane": {"prefix": 3}}, PatternValue),
+        ({"priority": {"gt": None}}, PatternValue),
+        ({"priority": {"exists": "yes"}}, PatternValue),
+        ({"": 1}, FieldValue),
+        ({str(n): 1 for n in range(40)}, FieldValue),
+    ],
+)
+def test_a_pattern_nobody_can_match_is_refused(pattern: dict[str, Any], kind: type[StigmergyError]) -> None:
+    with pytest.raises(kind):
+        read_pattern(pattern)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(args=st.dictionaries(st.text(), json_values, max_size=4), lane=st.sampled_from(("b", "überprüfung 検査 🧪")))
+def test_every_tuple_has_the_id_the_formula_gives(args: dict[str, Any], lane: str) -> None:
+    checked = read(lane=lane, map_pos=args, payload=[{"yool": "agent.lint.ruff", "args": args}])
+    text = json.dumps(checked.fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert checked.body == text.encode()
+    assert checked.id == tuple_id(checked.fields)
+
+
+def test_receipts_are_named_by_all_they_say() -> None:
+    """The printed formula joins fields without separators, so `v1` and `10` collide with `v11` and `0`."""
+    same: dict[str, Any] = {"tuple_id": "t", "started_at": "s", "ended_at": "e"}
+    one = seal(yool="agent.a.b.v1", exit=10, **same)
+    other = seal(yool="agent.a.b.v11", exit=0, **same)
+    assert one.id != other.id
+    assert one.result_sha != other.result_sha
+    again = seal(yool="agent.a.b.v1", exit=10, **{**same, "tuple_id": "another"})
+    assert again.id != one.id
+    assert again.result_sha == one.result_sha
+    whole = seal(yool="a.b.v1", exit=0, cost=Cost(usd=1, disk_mb=3), **same)
+    assert receipt_id(whole) == whole.id
+
+
+def test_environment_and_salt_make_another_input() -> None:
+    plain = input_hash("a.b.v1", {"x": 1})
+    assert plain == input_hash("a.b.v1", {"x": 1}, [], {})
+    hashes = {
+        plain,
+        input_hash("a.b.v1", {"x": 1}, ["sha256:" + "0" * 64]),
+        input_hash("a.b.v1", {"x": 1}, [], {"A": "1"}),
+        input_hash("a.b.v1", {"x": 1}, [], {"A": "1", "B": ""}),
+        input_hash("a.b.v1", {"x": 1}, salt="s"),
+        input_hash("a.b.v2", {"x": 1}),
+    }
+    assert len(hashes) == 6
+
+
+def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
+    given = Settings.from_environment(
+        {
+            "YOOL_TUPLE_LANE_CONCURRENCY": "4",
+            "YOOL_MAX_LANE_CONCURRENCY": "8",
+            "YOOL_TUPLE_QUEUE_MAXSIZE": "10",
+            "YOOL_TUPLE_LEASE_SECONDS": "2.5",
+            "YOOL_TUPLE_INDEXED": "map_pos.stack, map_pos.repo",
+        }
+    ).space()
+    assert (given.lane_concurrency, given.max_lane_concurrency, given.queue_maxsize) == (4, 8, 10)
+    assert (given.lease, given.indexed) == (2_500_000, ("map_pos.repo", "map_pos.stack"))
+    both = {"YOOL_MAX_LANE_CONCURRENCY": "8", "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "9"}
+    assert Settings.from_environment(both).space().max_lane_concurrency == 9
+    for name, value in (("YOOL_TUPLE_QUEUE_MAXSIZE", "many"), ("YOOL_TUPLE_CPU_QUOTA_PCT", "101"),
+                        ("YOOL_TUPLE_LEASE_SECONDS", "-1")):  # fmt: skip
+        with pytest.raises(FieldValue) as refused:
+            Settings.from_environment({name: value}).space()
+        assert refused.value.field == name
+
+
+def test_limits_say_what_terms_say() -> None:
+    said = draft(agent_terms={"budget_usd": 0.000001, "max_retries": 0, "deadline_iso": "2030-01-01T00:00:00+02:00"})
+    limits = read_limits(said["agent_terms"], "yool-tuple/v1")
+    assert (limits.terms.budget_micros, limits.terms.max_retries) == (1, 0)
+    assert limits.deadline == 1_893_448_800_000_000

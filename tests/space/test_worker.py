@@ -1,0 +1,275 @@
+"""Workers: steps, receipts, the cache, budgets, stopping. # YT-06 # YT-07 # YT-08 # YT-09 # YT-10 # YT-11"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stigmergy.core import SECOND
+from stigmergy.evidence.receipts import input_hash, receipt_id, statement
+from stigmergy.space.tuples import SpaceSettings
+from stigmergy.space.work import eval_, is_dead, worker_name
+from stigmergy.testing.work import PERSON, RUN
+from tests.space.shop import SETTINGS, Shop, open_shop, step, with_environment
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """A shop of the test's own."""
+    with open_shop(tmp_path / "project") as shop:
+        yield shop
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, "it never happened"
+        time.sleep(0.01)
+
+
+def test_steps_run_in_order_and_leave_a_receipt_each_and_one_together(shop: Shop) -> None:
+    one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.leave.report", text="<ok/>"))
+    assert shop.work() == ["miss", "miss", "done"]
+    first, second, last = shop.receipts(one)
+    assert [each.yool for each in (first, second, last)] == [
+        "agent.sum.numbers.v1",
+        "agent.leave.report.v1",
+        "tuple.run",
+    ]
+    assert last.receipts == (first.id, second.id)
+    assert shop.printed(one) == "adding\n3\n"
+    (artifact,) = second.artifacts
+    assert (artifact.kind, artifact.path, shop.shop.bodies.get(artifact.sha)) == ("junit", "junit.xml", b"<ok/>")
+    assert all(receipt_id(each) == each.id for each in (first, second, last))
+    assert shop.space.get(one).state == "done"
+
+
+def test_receipts_lie_as_files_and_are_written_again(shop: Shop, tmp_path: Path) -> None:  # CP2
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    receipt = shop.receipts(one)[0]
+    digits = receipt.id.removeprefix("sha256:")
+    file = tmp_path / "project/.catalog/receipts" / digits[:2] / f"{digits[2:]}.json"
+    assert json.loads(file.read_text())["id"] == receipt.id
+    for each in (file.parent.parent / ".written", file):
+        each.unlink()
+    shop.space.write_receipts(shop.shop.receipts)
+    assert json.loads(file.read_text())["yool"] == "agent.sum.numbers.v1"
+
+
+def test_a_statement_names_what_was_produced(shop: Shop) -> None:
+    one = shop.put(step("agent.leave.report", text="<ok/>"))
+    shop.work()
+    said = statement(shop.receipts(one)[0])
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
+    named = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
+    assert "sha256:" + named["junit.xml"] == shop.receipts(one)[0].artifacts[0].sha
+
+
+def test_the_same_input_is_not_computed_twice(shop: Shop) -> None:
+    first = shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    again = shop.put(step("agent.sum.numbers", a=1, b=2))
+    assert shop.work() == ["hit", "done"]
+    assert shop.receipts(again)[0] == shop.receipts(first)[0]
+    assert shop.receipts(again)[1].cost.usd == 0
+    shop.put(step("agent.sum.numbers", a=1, b=3))
+    assert shop.work() == ["miss", "done"]
+    shop.put(step("agent.sum.numbers", a=1, b=2), flags={"no_cache": True})
+    assert shop.work() == ["miss", "done"]
+
+
+def test_failures_are_no_hits(shop: Shop) -> None:
+    for _ in range(2):
+        one = shop.put(step("agent.fail.always"))
+        assert shop.work() == ["failed", "dead"]
+        receipt, last = shop.receipts(one)
+        assert (receipt.exit, receipt.key, last.exit) == (1, None, 1)
+        assert b"this is why" in shop.shop.bodies.get(receipt.stderr_sha)
+
+
+def test_a_changed_file_is_another_input(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "project" / "a.txt"
+    file.write_text("one")
+    shop.put(step("agent.show.file", path="a.txt"))
+    shop.work()
+    file.write_text("two")
+    other = shop.put(step("agent.show.file", path="a.txt"))
+    assert shop.work() == ["miss", "done"]
+    assert shop.printed(other) == "two"
+    file.write_text("one")
+    shop.put(step("agent.show.file", path="a.txt"))
+    assert shop.work() == ["hit", "done"]
+
+
+def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
+    coloured = with_environment(shop, COLOUR="red", SECRET="x")
+    one = coloured.put(step("agent.show.env"))
+    coloured.work()
+    assert "COLOUR=red" in coloured.printed(one)
+    assert "SECRET" not in coloured.printed(one)
+    coloured.put(step("agent.show.env"))
+    assert coloured.work() == ["hit", "done"]
+    other = with_environment(shop, COLOUR="blue")
+    other.put(step("agent.show.env"))
+    assert other.work() == ["miss", "done"]
+
+
+def test_a_damaged_body_is_a_miss_and_is_reported(shop: Shop, tmp_path: Path) -> None:
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    sha = shop.receipts(one)[0].stdout_sha.removeprefix("sha256:")
+    body = tmp_path / "project/.catalog/cas" / sha[:2] / sha[2:]
+    body.write_bytes(b"adding\n4\n")
+    again = shop.put(step("agent.sum.numbers", a=1, b=2))
+    assert shop.work() == ["damaged", "miss", "done"]
+    assert shop.printed(again) == "adding\n3\n"
+    shop.put(step("agent.sum.numbers", a=1, b=2))
+    assert shop.work() == ["hit", "done"]
+
+
+def test_the_published_formula_is_the_key(shop: Shop) -> None:
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    expected = input_hash("agent.sum.numbers.v1", {"a": 1, "b": 2})
+    assert shop.receipts(one)[0].key == f"agent.sum.numbers.v1@{expected}"
+
+
+def test_steps_may_run_as_soon_as_those_they_wait_for_are_done(shop: Shop, tmp_path: Path) -> None:  # YT-07
+    marks = [tmp_path / name for name in "ab"]
+    waiting = [step("agent.wait.long", started=str(mark)) | {"after": []} for mark in marks]
+    one = shop.put(*waiting, step("agent.sum.numbers", a=1, b=2) | {"after": [0, 1]})
+    pool = shop.pool(concurrency=4)
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until(lambda: all(mark.exists() for mark in marks))  # both at once, though neither ends
+    assert shop.space.shown(one)["receipts"] == []
+    pool.stop(at_once=True)
+    working.join(30)
+    assert shop.space.get(one).state == "waiting"
+    assert shop.space.get(one).attempts == 0
+
+
+def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, lease=SECOND)
+    with open_shop(tmp_path / "project", settings) as shop:
+        one = shop.put(step("agent.run.children", path="child.pid"))
+        file = tmp_path / "project" / "child.pid"
+        pool = shop.pool()
+        working = threading.Thread(target=pool.run)
+        working.start()
+        until(lambda: file.exists() and file.read_text().strip() != "")
+        child = int(file.read_text())
+        shop.space.cancel(one)
+        until(lambda: not _runs(child))
+        pool.stop()
+        working.join(30)
+        assert shop.space.get(one).state == "cancelled"
+        assert [each.yool for each in shop.receipts(one)] == ["tuple.run"]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_what_was_finished_is_not_done_again(shop: Shop, tmp_path: Path) -> None:  # YT-10
+    """The worker is lost in the second step; the next one begins there."""
+    calls, started = tmp_path / "calls", tmp_path / "started"
+    one = shop.put(
+        step("agent.count.calls", path=str(calls)),
+        step("agent.wait.long", started=str(started)),
+        agent_terms={"max_retries": 5},
+    )
+    pool = shop.pool()
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until(started.exists)
+    shop.space.let_go([one], reason="as if it were gone")
+    pool.stop(at_once=True)
+    working.join(30)
+    (claim,) = shop.space.claim({"lane": "build"}, worker="next")
+    assert list(claim.done) == [0]
+    assert calls.read_text() == "called\n"
+    assert len(shop.receipts(one)) == 1
+
+
+def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
+    one = shop.put(step("agent.spend.money", usd=0.004, times=40), agent_terms={"budget_usd": 0.01})
+    assert shop.work() == ["failed", "dead"]
+    kept = shop.space.get(one)
+    receipt, _ = shop.receipts(one)
+    assert receipt.error == "BUDGET_EXCEEDED"
+    assert receipt.cost.micros == kept.micros
+    assert 10_000 < kept.micros < 40 * 4_000
+    assert len(shop.space.rd_all({"lane": "alarm"})) == 1
+
+
+def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
+    shop.put(step("agent.spend.money", usd=0.02, times=1))
+    shop.work()
+    one = shop.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[-1].error == "BUDGET_EXCEEDED"
+    assert shop.space.get(one).micros == 0
+
+
+def test_an_artifact_that_leads_out_fails_the_step(shop: Shop) -> None:
+    one = shop.put(step("agent.leave.link"))
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[0].error == "ARTIFACT_PATH"
+    assert shop.receipts(one)[0].artifacts == ()
+
+
+def test_a_yool_nobody_carries_out_is_a_dead_letter(shop: Shop) -> None:
+    one = shop.put(step("agent.nobody.knows"))
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[-1].error == "YOOL_NOT_FOUND"
+
+
+def test_the_authority_is_looked_at_again_where_it_runs(shop: Shop) -> None:  # YT-04
+    agent = {"user": None, "agent": "run/coder", "ci": False}
+    draft = {"lane": "build", "payload": [step("agent.deploy.prod")]}
+    one = shop.space.out(draft, authority=agent, run=RUN)[0].id
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[-1].error == "YOOL_FORBIDDEN"
+
+
+def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05
+    draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=20, b=22)]}
+    thread = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+    thread.join(60)
+    found = shop.space.rd({"lane": "own", "state": "done"})
+    assert found is not None
+    assert found.id == thread.name
+    assert shop.printed(found.id) == "adding\n42\n"
+
+
+def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:
+    one = shop.put()
+    assert shop.work() == ["done"]
+    assert [each.yool for each in shop.receipts(one)] == ["tuple.run"]
+
+
+def test_a_dead_worker_is_known(shop: Shop) -> None:
+    assert not is_dead(worker_name())
+    host = worker_name().rpartition("/")[0]
+    assert is_dead(f"{host}/{os.getpid()}.1")
+    assert not is_dead("another-host/1.1")
+
+
+def test_settings_have_the_published_defaults() -> None:
+    given = SpaceSettings()
+    assert (given.lane_concurrency, given.max_lane_concurrency, given.cpu_quota_pct) == (32, 64, 95)
+    assert (given.queue_maxsize, given.compression_threshold) == (8192, 1024)

@@ -1,0 +1,69 @@
+"""Yools for the tests, as an operator would name them: `--import tests.space.yools`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from stigmergy.space.catalog import yool
+from stigmergy.space.work import here
+
+EVERYONE = ("user", "agent", "ci")
+
+
+@yool("agent.sum.numbers", lane="build", effect="pure", authority=EVERYONE)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    print("adding")
+    return a + b
+
+
+@yool("agent.count.calls", lane="build", cached=False, authority=EVERYONE)
+def count(path: str) -> None:
+    """Append a line for every call."""
+    with open(path, "a") as file:
+        file.write("called\n")
+
+
+@yool("agent.wait.long", lane="build", authority=EVERYONE, cached=False)
+async def wait_long(started: str) -> None:
+    """Wait for ever, having said so."""
+    Path(started).touch()
+    await asyncio.sleep(3600)
+
+
+@yool("agent.spend.money", lane="build", authority=EVERYONE, cached=False)
+def spend(usd: float, times: int) -> None:
+    """Spend some money, several times."""
+    for _ in range(times):
+        here.spend(usd=usd, tokens_in=10, tokens_out=1)
+        time.sleep(0.15)
+
+
+@yool("agent.leave.report", lane="build", authority=EVERYONE)
+def leave(text: str) -> None:
+    """Leave a file."""
+    (here.artifacts() / "junit.xml").write_text(text)
+
+
+@yool("agent.leave.link", lane="build", authority=EVERYONE)
+def leave_link() -> None:
+    """Leave a link that leads out."""
+    (here.artifacts() / "passwd").symlink_to("/etc/passwd")
+
+
+@yool("agent.fail.always", lane="build", authority=EVERYONE)
+def fail() -> None:
+    """Fail."""
+    print("this is why", file=sys.stderr)
+    raise RuntimeError("no")
+
+
+yool("agent.show.file", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(["cat", "${path}"])
+yool("agent.show.env", lane="build", effect="reads", env=["COLOUR"], authority=EVERYONE)(["sh", "-c", "env | sort"])
+yool("agent.run.children", lane="build", authority=EVERYONE, cached=False)(
+    ["sh", "-c", "sleep 3600 & echo $! > ${path}; wait"]
+)
+yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
