@@ -33,7 +33,9 @@ up: $(VENV)/.run ## start the bus on this repository and print its link
 browser: ## a Chromium for the tests of the page, where there is none and one may be installed
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
 	  command -v $$name >/dev/null && exit 0; done; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Chromium …"; export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq >/dev/null; apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
 	echo "No Chromium here, and none was installed: the tests of the page are skipped, and fail in CI."
 
 test: $(VENV)/.dev browser ## all tests

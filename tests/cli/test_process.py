@@ -219,6 +219,19 @@ def test_what_is_hostile_stays_text_on_a_terminal(desk: Desk) -> None:
     assert "\x1b]" not in shown
 
 
+def test_what_others_wrote_into_files_stays_text_on_a_terminal(desk: Desk) -> None:
+    """A comment in a client's file, the goal of a run."""
+    (desk.path / ".vscode").mkdir()
+    (desk.path / ".vscode" / "mcp.json").write_text("{\n  // \x1b]0;owned\x07\n}\n")
+    desk.ok("run", "new", "Tidy \u202eup")
+    for words in (["install", "vscode"], ["doctor"], ["run", "list"], ["feed"], ["stats"]):
+        terminal = Terminal(desk, *words)
+        assert terminal.code == 0, terminal.shown
+        assert "\x1b]" not in terminal.shown, words
+        assert "\u202e" not in terminal.shown, words
+    assert "\\x1b]0;owned\\x07" in Terminal(desk, "uninstall", "vscode").shown
+
+
 def test_shells_can_complete_commands(desk: Desk) -> None:
     done = subprocess.run(
         [STIG], env={**os.environ, "_STIG_COMPLETE": "bash_source"}, capture_output=True, text=True, timeout=60

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from stigmergy import Engram, Pointer, Provenance
-from stigmergy.edges.cli.screen import age, cells, json_line, safe, safe_line, table, wrap
+from stigmergy.core import age
+from stigmergy.edges.cli.screen import cells, json_line, safe, safe_line, table, wrap
 from stigmergy.edges.cli.show import SHOW
 from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer

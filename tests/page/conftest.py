@@ -14,6 +14,8 @@ from tests.http.served import Served, serving
 from tests.page.scene import Scene, make_scene
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage")
+"""What a root account needs, and a container with little shared memory."""
 
 expect.set_options(timeout=60_000)
 
@@ -35,7 +37,7 @@ def browser() -> Iterator[Browser]:
     in this thread would be in the way of every test with a loop of its own."""
     path = find_browser()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS])
         yield browser
         browser.close()
 

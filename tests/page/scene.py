@@ -35,7 +35,7 @@ SAID = (
     ("lead", "decision", "Every spend is checked and written in one commit; nothing is reserved and forgotten.",
      "policy/turns.py", "def check_tokens", 14),
     ("storage", "fact", "Whoever takes the write lock first brings the index up to the journal before deciding.",
-     "backends/sqlite/index.py", "def replay", 30),
+     "backends/sqlite/projected.py", "def _caught_up", 28),
     ("emil", "fact", "A turn ends with an accepted message, at a hook's boundary, or after ten idle minutes.",
      "policy/turns.py", "def present_turn", 6),
     ("kai", "perf", "A query over HTTP adds less than a millisecond to the same query in process.",

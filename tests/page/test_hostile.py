@@ -125,7 +125,8 @@ def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
         "Origin": f"http://127.0.0.1:{bus.port}",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    for back in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/openapi.json"):
+    for back in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/openapi.json",
+                 "/page/", "/page/../engram", "/page/a%0D%0ASet-Cookie:%20b=c"):  # fmt: skip
         body = f"theme=dark&back={back}".encode()
         answer = bus.call("POST", "/page/theme", body, token=None, headers=headers)
         assert (answer.status, answer.headers["location"]) == (303, "/")

@@ -43,6 +43,37 @@ def test_a_link_opens_the_page_once(browser: Browser, bus: Served) -> None:
     context.close()
 
 
+def test_a_link_may_lead_anywhere_on_the_page(browser: Browser, bus: Served) -> None:
+    """`stig demo` ends with a link to its own run."""
+    context = browser.new_context()
+    page = context.new_page()
+    wanted = f"http://127.0.0.1:{bus.port}/page/budgets?run={bus.run}"
+    page.goto(f"{wanted}#code={bus.codes.new()}")
+    expect(page.locator("#panel-budgets")).to_be_visible()
+    assert page.url == wanted
+    context.close()
+
+
+def test_who_follows_the_current_run_sees_another_begin_and_stays_when_it_ends(visit: Visit, bus: Served) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator(".runs summary")).to_contain_text(GOAL)
+    run = str(bus.call("POST", "/run", {"goal": "A look aside"}).json["run_id"])
+    expect(page.locator(".runs summary")).to_have_text("A look aside")
+    expect(page).to_have_title("A look aside · Stigmergy")
+    expect(page.locator("#panel-budgets .empty")).to_contain_text("Nobody is in this run yet")
+    bus.put("What is aside is soon over.", at=["README.md:1"], scope="run", token=bus.sign(run=run))
+    expect(page.locator(".row .claim").first).to_have_text("What is aside is soon over.")
+    assert bus.call("POST", f"/run/{run}/end", {}).status == 200
+    expect(page.locator(".runs summary")).to_have_text("A look aside ended")
+    assert page.url.endswith(f"/?run={run}")
+    expect(page.locator(".row .claim").first).to_have_text("What is aside is soon over.")
+    page.click("nav >> text=Budgets")
+    expect(page.locator(".runs summary")).to_have_text("A look aside ended")
+    visit.open("/")
+    expect(page.locator(".runs summary")).to_contain_text(GOAL)
+
+
 def test_the_feed_shows_one_line_each_and_is_narrowed_by_address(visit: Visit) -> None:
     page = visit.open("/")
     row = page.locator(".row", has_text="A refusal changes nothing")

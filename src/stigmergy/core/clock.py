@@ -8,6 +8,7 @@ from typing import Protocol
 
 SECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 class Clock(Protocol):
@@ -37,3 +38,12 @@ def parse_time(text: str) -> int:
     if moment.tzinfo is None:
         raise ValueError("a time needs an offset")
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def age(moment: str, now: str) -> str:
+    """How long ago, in one unit: `5m`."""
+    seconds = max(0, parse_time(now) - parse_time(moment)) // SECOND
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return "now"

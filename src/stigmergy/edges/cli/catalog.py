@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stigmergy.edges.cli.command import Argument, Command
-from stigmergy.edges.cli.screen import safe
+from stigmergy.edges.cli.screen import counted, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
 from stigmergy.errors import AgentsFile, InputNotAFile
@@ -106,9 +106,9 @@ def _build(session: Session, given: dict[str, Any]) -> None:
     }
 
     def show(_: Any) -> Iterator[str]:
-        yield f"[build] parsed {_count(made.read.agents, 'agent')} from {safe(made.source.name)}"
+        yield f"[build] parsed {counted(made.read.agents, 'agent')} from {safe(made.source.name)}"
         if made.code:
-            yield f"[build] took {_count(len(made.code), 'yool')} from {safe(', '.join(given['modules']))}"
+            yield f"[build] took {counted(len(made.code), 'yool')} from {safe(', '.join(given['modules']))}"
         yield f"[build] hashing yools ... {len(entries)}/{len(entries)}"
         yield "[build] inserting into HAMT ... done"
         yield f"[build] wrote {safe(shown)} ({size / 1024:.1f} KB)"
@@ -190,10 +190,6 @@ def _text(path: Path) -> str:
         raise AgentsFile(f"There is no '{path}'.", field="file", hint="Declare agents in AGENTS.md.") from None
     except UnicodeDecodeError as problem:
         raise AgentsFile(f"'{path}' is not UTF-8 at byte {problem.start}.", field="file") from None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _from(root: Path, path: Path) -> str:

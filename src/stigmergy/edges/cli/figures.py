@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stigmergy.edges.cli.screen import dim, pairs, safe, table
+from stigmergy.edges.cli.screen import counted, dim, pairs, safe, table
 from stigmergy.operations.ports import Counts
 from stigmergy.operations.stats import Figures, StatsAnswer
 from stigmergy.operations.tallies import Tally
@@ -77,8 +77,11 @@ def _listed(kinds: dict[str, int]) -> str:
 
 
 def _holdings(counts: Counts) -> Iterator[tuple[str, str]]:
-    yield "in all", f"{counts.engrams:,} engrams, {counts.agents:,} agents, {counts.runs:,} runs"
-    yield "journal", f"{counts.commits:,} commits, {_size(counts.journal_bytes)}"
+    yield (
+        "in all",
+        ", ".join((counted(counts.engrams, "engram"), counted(counts.agents, "agent"), counted(counts.runs, "run"))),
+    )
+    yield "journal", f"{counted(counts.commits, 'commit')}, {_size(counts.journal_bytes)}"
 
 
 def _size(count: int) -> str:

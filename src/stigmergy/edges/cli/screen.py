@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 import click
 
 _HARMLESS = frozenset("\u00a0\u3000\u200c\u200d")
-_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 COLOURS = {
     "risk": "red",
     "constraint": "yellow",
@@ -104,15 +103,9 @@ def kind(name: str) -> str:
     return click.style(safe(name), fg=COLOURS.get(name, "blue"), bold=True)
 
 
-def age(created: str, now: str) -> str:
-    """How long ago, in one unit: `5m`."""
-    from stigmergy.core import SECOND, parse_time
-
-    seconds = max(0, parse_time(now) - parse_time(created)) // SECOND
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return "now"
+def counted(number: int, what: str) -> str:
+    """So many of something: `1 run`, `2,600 runs`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _escape(each: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from stigmergy.core import is_digest, is_hex
+from stigmergy.core import age, is_digest, is_hex
 from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
 from stigmergy.edges.cli.figures import show_stats
 from stigmergy.edges.cli.memory import show_package
-from stigmergy.edges.cli.screen import age, dim, kind, pairs, safe, safe_line, table, width, wrap
+from stigmergy.edges.cli.screen import dim, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer

@@ -131,7 +131,7 @@ def running_link(gateway: Gateway, settings: Settings, query: str = "") -> str |
     from stigmergy.errors import StigmergyError
 
     try:
-        found = _said_in((settings.key_folder(gateway.store.project) / RUNNING).read_bytes())
+        found = said_in((settings.key_folder(gateway.store.project) / RUNNING).read_bytes())
         if found is None:
             return None
         return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"
@@ -191,14 +191,14 @@ def _read_running(record: Path) -> dict[str, int] | None:
     """Who serves the project; one that is only just starting is waited for."""
     deadline = time.monotonic() + STARTING_SECONDS
     while time.monotonic() < deadline:
-        found = _said_in(record.read_bytes())
+        found = said_in(record.read_bytes())
         if found is not None:
             return found
         time.sleep(0.05)
     return None
 
 
-def _said_in(record: bytes) -> dict[str, int] | None:
+def said_in(record: bytes) -> dict[str, int] | None:
     """Who serves, by the record; nobody, or nobody yet, when it says nothing."""
     try:
         found = json.loads(record)

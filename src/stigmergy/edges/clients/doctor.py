@@ -16,7 +16,7 @@ import msgspec
 
 from stigmergy.app import find_project_damage, open_project
 from stigmergy.core import SystemClock
-from stigmergy.edges.cli.up import HOST, RUNNING
+from stigmergy.edges.cli.up import HOST, RUNNING, said_in
 from stigmergy.edges.clients.files import is_installed
 from stigmergy.edges.clients.install import project_root
 from stigmergy.edges.clients.skill import has_skill
@@ -148,9 +148,12 @@ def _keys(folder: Path) -> Iterator[Finding]:
 
 def _server(folder: Path) -> Finding:
     try:
-        running = json.loads((folder / RUNNING).read_bytes())
-        os.kill(int(running["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError):
+        running = said_in((folder / RUNNING).read_bytes())
+        if running is not None:
+            os.kill(running["pid"], 0)
+    except OSError:
+        running = None
+    if running is None:
         return Finding(check="server", state="note", found="not running", next="stig up shows the page.")
     return Finding(check="server", state="ok", found=f"http://{HOST}:{running['port']}, process {running['pid']}")
 

@@ -19,7 +19,8 @@ class Address(msgspec.Struct, frozen=True):
     def read(cls, text: str) -> Address:
         """The address a link of ours names; anything else is the start page."""
         path, _, query = text.partition("?")
-        if path != "/" and not path.startswith("/page/"):
+        panel = path.removeprefix("/page/")
+        if path != "/" and not (path != panel and panel.isascii() and panel.isalpha()):
             return cls()
         return cls(path, dict(parse_qsl(query, max_num_fields=100)))
 

@@ -20,19 +20,18 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    unit: str
     series: dict[str, str]
     """What each line is called, and the count it shows."""
 
 
 PLOTS = (
-    Plot(name="tokens", title="Tokens said and read", unit="tokens",
+    Plot(name="tokens", title="Tokens said and read",
          series={"inline": "inline_tokens", "dereferenced": "deref_tokens"}),
-    Plot(name="reads", title="Dereferences and requests", unit="",
+    Plot(name="reads", title="Dereferences and requests",
          series={"dereferences": "derefs", "requests": "requests", "grants": "grants"}),
-    Plot(name="messages", title="Messages", unit="",
+    Plot(name="messages", title="Messages",
          series={"accepted": "messages", "sent back": "rejections", "sent again": "resends"}),
-    Plot(name="engrams", title="Engrams put", unit="",
+    Plot(name="engrams", title="Engrams put",
          series={"engrams": "engrams", "contradictions": "contradictions"}),
 )  # fmt: skip
 

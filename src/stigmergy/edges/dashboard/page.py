@@ -6,11 +6,12 @@ from typing import Any
 
 import jinja2
 
+from stigmergy.core import age
 from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import age, as_json, count, place
+from stigmergy.edges.dashboard.words import as_json, count, place
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 
@@ -37,6 +38,7 @@ def _environment() -> jinja2.Environment:
 
 
 _templates = _environment()
+_START = Address()
 
 
 class Page:
@@ -56,13 +58,14 @@ class Page:
         """The page with everything on it."""
         shown = [panel for panel in PANELS.values() if (panel.name == self._main if self._main else panel.start)]
         panels = {panel.name: self._panel(panel.name) for panel in shown}
-        waiting = len(self._desk.ask("list_requests").requests)
-        return self._render("page.html", panels=panels, drawer=self.drawer(), shown=shown, waiting=waiting)
+        return self._render("page.html", panels=panels, drawer=self.drawer(), shown=shown, **self._bar())
 
     def part(self, name: str) -> str | None:
         """One part by the id of its element; none if there is no such part."""
         if name == "drawer":
             return self.drawer()
+        if name == "bar":
+            return self._render("bar.html", **self._bar())
         if name in _ROWS:
             return self._render(_ROWS[name], **PANELS["feed"].load(self._desk, self._address.params))
         panel = name.removeprefix("panel-")
@@ -71,6 +74,12 @@ class Page:
     def drawer(self) -> str:
         """What lies open beside the page, if anything does."""
         return self._render("drawer.html", **drawer.load(self._desk, self._address.params))
+
+    def _bar(self) -> dict[str, Any]:
+        """What stands above the panels: which run this is, and how many wait for an answer."""
+        panel = f"{PANELS[self._main].title} · " if self._main else ""
+        waiting = len(self._desk.ask("list_requests").requests)
+        return {"title": f"{panel}{self._desk.run.goal} · Stigmergy", "waiting": waiting}
 
     def _panel(self, name: str) -> str:
         panel = PANELS[name]
@@ -90,9 +99,9 @@ class Page:
         )
 
 
-def locked_page(*, refusal: StigmergyError | None = None, theme: str = "") -> str:
-    """The page for somebody without a session: how to get one."""
-    return _templates.get_template("locked.html").render(refusal=refusal, theme=theme)
+def locked_page(address: Address = _START, *, refusal: StigmergyError | None = None, theme: str = "") -> str:
+    """The page for somebody without a session: how to get one, and then to the address that was asked for."""
+    return _templates.get_template("locked.html").render(at=address, refusal=refusal, theme=theme)
 
 
 def refused_page(refusal: StigmergyError, *, theme: str = "") -> str:

@@ -1,4 +1,4 @@
-"""How values are written on the page: ages, counts, and pointers in few words."""
+"""How values are written on the page: counts, and pointers in few words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stigmergy.core import is_digest, is_hex, parse_time
+from stigmergy.core import is_digest, is_hex
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.pointers import RepoAddress, parse
 
-_UNITS = (("y", 31_557_600), ("d", 86_400), ("h", 3600), ("m", 60))
 SHORT = 7
 LINKS = ("https://", "vscode://file/")
 """What a link off the page may begin with."""
@@ -48,15 +47,6 @@ def place(ref: str) -> Place:
     short = pin[:SHORT] if is_hex(pin, 40, 64) else pin[: 7 + SHORT] if is_digest(pin) else pin
     folder, slash, name = body.rpartition("/")
     return Place(name or body, f"{scheme}:{folder}{slash}", "", short)
-
-
-def age(moment: str, now: str) -> str:
-    """How long ago, in one unit: `4m`."""
-    seconds = max(0, (parse_time(now) - parse_time(moment)) // 1_000_000)
-    for unit, length in _UNITS:
-        if seconds >= length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s" if seconds >= 5 else "now"
 
 
 def count(number: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stigmergy.edges.cli.screen import counted
 from stigmergy.edges.client import Bus
 from stigmergy.edges.demo.bill import Bill
 from stigmergy.edges.demo.stage import Stage
@@ -26,10 +27,6 @@ TTL = "P1D"
 def _text(answer: msgspec.Struct) -> str:
     """An answer as it travels."""
     return msgspec.json.encode(answer).decode()
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def play(bus: Bus, survey: Survey, sha: str, bill: Bill, stage: Stage) -> None:
@@ -101,7 +98,7 @@ class _Team:
         self._stage.scene("Cleo asks what the others know, and finds a contradiction")
         answer = self._bus.speak_as("cleo").query_engrams(q=block.name, k=4, scope="run")
         cost = self._bill.said("queries and briefs", _text(answer), ["cleo"])
-        self._stage.act("cleo", f"asks about {block.name}, and gets {_counted(len(answer.engrams), 'engram')}", cost)
+        self._stage.act("cleo", f"asks about {block.name}, and gets {counted(len(answer.engrams), 'engram')}", cost)
         for engram in answer.engrams:
             author = engram.provenance.created_by.rpartition("/")[2]
             self._stage.act("", f"{author}, {engram.kind}: {engram.claim}", style="dim")
@@ -150,7 +147,7 @@ class _Team:
                 cost = self._bill.said("children → lead", text, ["lead"])
                 again = ", in place of the one sent back" if resends else ""
                 self._stage.act(
-                    child, f"→ lead: accepted, {_counted(len(engrams), 'engram')}{again}", cost, style="green"
+                    child, f"→ lead: accepted, {counted(len(engrams), 'engram')}{again}", cost, style="green"
                 )
                 return None
             case Rejected(reason=reason, resend=resend):

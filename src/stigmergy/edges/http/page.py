@@ -63,11 +63,12 @@ class PageDoor:
     async def view(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`GET /` and `GET /page/{panel}`."""
         call_named(scope, "page")
+        address = Address()
         try:
             address = Address(scope["path"], read_query(scope, KNOWN))
             body = await to_thread.run_sync(partial(self._shown, scope, address))
         except StigmergyError as refusal:
-            await _refuse(scope, send, refusal)
+            await _refuse(scope, send, refusal, address)
         else:
             await _send(send, 200, body)
 
@@ -75,6 +76,7 @@ class PageDoor:
         """`POST /page/do/{action}`: do it, then show the part of the page it was done on, or go back to it."""
         name = scope["path_params"]["action"]
         call_named(scope, f"page.{name}")
+        back = Address()
         try:
             if name not in ACTIONS:
                 raise RouteNotFound
@@ -82,7 +84,7 @@ class PageDoor:
             back = Address.read(form.pop("back", "/"))
             status, body = await to_thread.run_sync(partial(self._done, scope, name, form, back))
         except StigmergyError as refusal:
-            await _refuse(scope, send, refusal)
+            await _refuse(scope, send, refusal, back)
             return
         if status == 200 and not _part(scope):
             await _send(send, 303, "", [(b"location", str(back).encode())])
@@ -92,15 +94,17 @@ class PageDoor:
     async def enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /page/open`: exchange the code of a link for a session."""
         call_named(scope, "page.open")
+        back = Address()
         try:
-            form = await _read_form(scope, receive, frozenset({"code"}))
+            form = await _read_form(scope, receive, frozenset({"code", "back"}))
+            back = Address.read(form.get("back", "/"))
             request = self._open_session.request(code=form.get("code", "").strip()[:64])
             session = await to_thread.run_sync(self._gateway.call, self._open_session, request, LOCAL_ADMIN)
         except StigmergyError as refusal:
-            await _refuse(scope, send, refusal)
+            await _refuse(scope, send, refusal, back)
             return
         kept = f"{cookie_name(scope)}={session.token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={SESSION_SECONDS}"
-        await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", kept.encode())])
+        await _send(send, 303, "", [(b"location", str(back).encode()), (b"set-cookie", kept.encode())])
 
     async def theme(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /page/theme`: light, dark, or as the machine is."""
@@ -162,15 +166,16 @@ def _theme(scope: Scope) -> str:
     return theme if theme in THEMES else ""
 
 
-async def _refuse(scope: Scope, send: Send, refusal: StigmergyError) -> None:
-    """Show a refusal: whoever has no session is shown the way to one."""
+async def _refuse(scope: Scope, send: Send, refusal: StigmergyError, address: Address) -> None:
+    """Show a refusal: whoever has no session is shown the way to one, and by it to the address."""
     log_refusal(scope, refusal)
     if isinstance(refusal, Unauthorized):
         told = None if isinstance(refusal, TokenMissing) else refusal
         if _part(scope):
             await _send(send, 401, "", [(b"hx-redirect", b"/")])
         else:
-            await _send(send, 200 if told is None else 401, locked_page(refusal=told, theme=_theme(scope)))
+            door = locked_page(address, refusal=told, theme=_theme(scope))
+            await _send(send, 200 if told is None else 401, door)
     else:
         await _send(send, refusal.status, refused_page(refusal, theme=_theme(scope)))
 

@@ -102,8 +102,11 @@ let unseen = 0;
 
 /* Of the feed only the rows are loaded anew: somebody may be typing above them. */
 function reload(panel) {
-  const target = panel.id === "panel-feed" && at("rows") ? "rows" : panel.id;
-  return htmx.ajax("GET", here(), { target: "#" + target, swap: "outerMorph" });
+  load(panel.id === "panel-feed" && at("rows") ? "rows" : panel.id);
+}
+
+function load(id) {
+  htmx.ajax("GET", here(), { target: "#" + id, swap: "outerMorph" });
 }
 
 const here = () => location.pathname + location.search;
@@ -162,6 +165,18 @@ function told(type) {
   if (due.size && !waiting) waiting = setTimeout(refresh, WAIT);
 }
 
+/* Who follows the current run goes along when another begins, and stays with it when it ends. */
+function ran(type, run) {
+  const address = new URL(location.href);
+  const follows = !address.searchParams.has("run");
+  if (follows && type === "less.run.end" && run === at("bar").dataset.run) {
+    address.searchParams.set("run", run);
+    history.replaceState(history.state, "", address);
+  }
+  load("bar");
+  if (follows) for (const panel of document.querySelectorAll("[data-live]")) load(panel.id);
+}
+
 const TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
 let stream = null;
 let aside = null;
@@ -182,7 +197,9 @@ function listen() {
       setTimeout(listen, 5000);
     }
   };
-  for (const type of TYPES) stream.addEventListener(type, () => told(type));
+  for (const type of TYPES) {
+    stream.addEventListener(type, (event) => (type.startsWith("less.run.") ? ran(type, JSON.parse(event.data).run) : told(type)));
+  }
   // Work has a journal of its own, and so a stream of its own: only a page that shows work listens to it.
   const own = document.querySelector("[data-stream]");
   if (own) {
@@ -214,6 +231,7 @@ function settle() {
   asked = location.search;
   if (!isReading()) unseen = 0;
   chosen()?.classList.add("chosen");
+  document.title = at("bar").dataset.title;
   const requests = at("panel-requests")?.querySelectorAll(".request").length;
   if (requests !== undefined) {
     at("waiting").textContent = requests;
@@ -223,13 +241,13 @@ function settle() {
   draw();
 }
 
-const UNITS = [["y", 31557600], ["d", 86400], ["h", 3600], ["m", 60]];
+const UNITS = [["y", 31536000], ["d", 86400], ["h", 3600], ["m", 60]];
 
 function ages() {
   for (const time of document.querySelectorAll(".row time, .request time")) {
     const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
     const [unit, length] = UNITS.find(([, each]) => seconds >= each) || ["s", 1];
-    const text = seconds < 5 ? "now" : Math.floor(seconds / length) + unit;
+    const text = seconds < 1 ? "now" : Math.floor(seconds / length) + unit;
     if (time.textContent !== text) time.textContent = text;
   }
 }
@@ -265,6 +283,9 @@ function draw(again = false) {
     if (kept && kept.given === given && !again) continue;
     kept?.plot.destroy();
     const { at: times, series } = JSON.parse(given);
+    // A bucket lasts until the next begins: the last one, which is now, as long as the others.
+    times.push(2 * times[times.length - 1] - times[times.length - 2]);
+    for (const numbers of Object.values(series)) numbers.push(numbers[numbers.length - 1]);
     const axis = { stroke: tone("axis"), grid: { stroke: tone("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot(
       {

@@ -1,0 +1,34 @@
+"""Every colour of text can be read on every ground it stands on, light and dark."""  # EB-27
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stigmergy.edges.dashboard import static_files
+
+COLOURS = {
+    name: (light, dark)
+    for name, light, dark in re.findall(
+        r"--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)", static_files()["/static/page.css"][0].decode()
+    )
+}
+TEXT = ("ink", "soft", "faint", "mark", "alarm", "amber", "violet", "blue", "teal", "green")
+GROUNDS = ("ground", "sheet", "raised")
+READABLE = 4.5
+"""WCAG 2, level AA."""
+
+
+def _light(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("text", TEXT)
+def test_text_stands_out_from_its_ground(text: str, ground: str, theme: int) -> None:
+    low, high = sorted((_light(COLOURS[text][theme]), _light(COLOURS[ground][theme])))
+    assert (high + 0.05) / (low + 0.05) >= READABLE
