@@ -20,6 +20,7 @@ from bench.knowledge import QUESTIONS, bulk_row, fill, put_rows, recall_rows, re
 from bench.law import message_rows
 from bench.live import tool_rows, watched_rows
 from bench.measure import Row, markdown, percentile, show
+from bench.memory import memory_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
 from stigmergy.app import init_project, open_project
@@ -74,6 +75,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += grant_rows()
                 rows += anchor_rows(scratch)
                 rows += catalog_rows(sizes[-1])
+                rows += memory_rows(scratch, 1_000_000 if peers else 100_000)
                 rows += cli_rows(project, environment)
                 rows += page_rows(project, environment, size)
             progress.update(task, description="importing")
@@ -109,9 +111,10 @@ its engine, *shown first* to a gateway that never saw it, *shown again* to one t
 search of the same commit for one of the pasted lines. A put takes turns with its raw peer, and the median turn counts.
 What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-what-a-put-costs.md).
 The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
-are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. The peers hold
-as many records, are asked the same questions, and get their vectors from a hash that costs nothing, so their search is
-what is timed.
+are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
+the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
+no package. The peers hold as many records, are asked the same questions, and get their vectors from a hash that costs
+nothing, so their search is what is timed.
 """
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import apsw
 import pytest
 
+from stigmergy.backends.sqlite import SqliteStore, projected
 from stigmergy.backends.sqlite import index as index_module
-from stigmergy.backends.sqlite import store as store_module
 from stigmergy.core.journal import Journal
 from stigmergy.testing import Hand, SqliteHarness
 
@@ -179,7 +179,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
             opened.append(connection)
         return connection
 
-    monkeypatch.setattr(store_module, "connect", connect)
+    monkeypatch.setattr(projected, "connect", connect)
 
     def lift() -> None:
         monkeypatch.undo()
@@ -215,7 +215,7 @@ def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeyp
     def sync_then_full(journal: Journal) -> None:
         synced(journal)
         store = harness.gateway.store
-        assert isinstance(store, store_module.SqliteStore)
+        assert isinstance(store, SqliteStore)
         assert store._writer is not None
         store._writer.execute("ROLLBACK")  # what SQLite does when it is out of room
 

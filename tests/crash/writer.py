@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stigmergy.backends.sqlite import SqliteStore, index
-from stigmergy.backends.sqlite import store as store_module
+from stigmergy.backends.sqlite import SqliteStore
 from stigmergy.core import SystemClock, new_ulid
 from stigmergy.core.journal import Journal
 from stigmergy.errors import StigmergyError
@@ -100,7 +99,7 @@ class Writer:
 def stop_at(point: str, writer: Writer) -> None:
     """Have the process stand still at a point of its next commit."""
     append, sync = Journal.append, Journal.sync
-    commit, build = SqliteStore._commit_batch, index.build_index
+    commit, build = SqliteStore._commit_batch, SqliteStore._build
 
     def patched_append(journal: Journal, lines: list[bytes]) -> None:
         if point == "before the append":
@@ -123,15 +122,15 @@ def stop_at(point: str, writer: Writer) -> None:
         if point == "after the index":
             writer.pause()
 
-    def patched_build(path: Path, *rest: Any) -> None:
-        build(path.with_name("never in place"), *rest)
+    def patched_build(store: SqliteStore, path: Path) -> None:
+        build(store, path.with_name("never in place"))
         writer.pause()
 
     set_on(Journal, "append", patched_append)
     set_on(Journal, "sync", patched_sync)
     set_on(SqliteStore, "_commit_batch", patched_commit)
     if point == "before a rebuild is in place":
-        set_on(store_module, "build_index", patched_build)
+        set_on(SqliteStore, "_build", patched_build)
 
 
 def set_on(target: Any, name: str, value: Any) -> None:

@@ -18,6 +18,8 @@ PAGES = (
     "docs/mcp.md",
     "docs/clients.md",
     "docs/telemetry.md",
+    "docs/memory.md",
+    "docs/shared-cortex.md",
     "docs/demo.md",
     "docs/catalog.md",
 )

@@ -14,6 +14,7 @@ from stigmergy.core.journal import encode_facts
 from stigmergy.errors import FieldValue
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.brief import BriefMade
+from stigmergy.knowledge.cortex import ContributionMoved, SnapshotTaken
 from stigmergy.knowledge.engrams import (
     Engram,
     EngramConfirmed,
@@ -24,6 +25,7 @@ from stigmergy.knowledge.engrams import (
     EngramUnpinned,
     Provenance,
 )
+from stigmergy.knowledge.memory import MemoryRead, MemoryReadData
 from stigmergy.operations.events import TYPES, Event, events_of, may_see, read_mark
 from stigmergy.operations.events.table import TABLE
 from stigmergy.operations.events.values import EVERYONE, NOBODY
@@ -176,6 +178,35 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
         RUN,
     ),
     (PolicyApplied(policy={"max_ttl": "P1D"}, by=BY), "less.policy.apply", {}, EVERYONE),
+    (
+        {"fact": "sam.kept", "run": RUN, "by": BY, "episode": {"kind": "fact", "slug": "s", "version": 2, "text": "X"}},
+        "sam.keep",
+        {"memory": "s", "kind": "fact", "version": 2},
+        EVERYONE,
+    ),
+    (
+        SnapshotTaken(run=RUN, by=BY, heir="eve", snapshot_id="f" * 64, items=3, chars=900),
+        "cortex.inherit",
+        {"snapshot": "f" * 64, "heir": "eve", "items": 3, "chars": 900},
+        RUN,
+    ),
+    (
+        {
+            "fact": "contribution.submitted",
+            "run": RUN,
+            "agent": "ada",
+            "contribution": {"contribution_id": ID, "status": "flagged", "thread_id": "T", "content": "X"},
+        },
+        "cortex.contribute",
+        {"contribution": ID, "status": "flagged"},
+        RUN,
+    ),
+    (
+        ContributionMoved(run=RUN, by=BY, contribution_id=ID, status="rejected", reason="X"),
+        "cortex.review",
+        {"contribution": ID, "status": "rejected"},
+        RUN,
+    ),
 ]
 
 
@@ -188,7 +219,14 @@ def test_each_fact_is_told_by_its_row(fact: Any, kind: str, data: dict[str, Any]
 
 
 def test_every_row_is_shown_above() -> None:
-    assert {kind for _, kind, _, _ in FACTS} | {"less.engram.query", "less.brief.make"} == TYPES
+    assert {kind for _, kind, _, _ in FACTS} | {"less.engram.query", "less.brief.make", "memory.read"} == TYPES
+
+
+def test_a_receipt_of_memory_names_no_store_and_nobody() -> None:  # MC-08
+    data = MemoryReadData(query_hash="a" * 64, store_paths=["x.jsonl"], selected_count=3, package_hash="b" * 64)
+    (event,) = told(MemoryRead(data=data))
+    assert (event.type, event.data) == ("memory.read", {"selected": 3, "package": "b" * 64})
+    assert (event.run, event.agent) == (None, None)
 
 
 def test_a_brief_has_no_author() -> None:

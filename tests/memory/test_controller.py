@@ -25,7 +25,7 @@ from stigmergy.errors import (
     StigmergyError,
     TrustSnapshotInvalid,
 )
-from stigmergy.knowledge.memory import MemoryInput, read_memory
+from stigmergy.knowledge.memory import MemoryInput, read_block, read_memory, read_record
 from tests.memory import literal
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -297,3 +297,26 @@ def test_a_line_of_twenty_megabytes_is_a_record_and_one_without_end_is_refused(
     assert [(item["memory_id"], item["excerpt"]) for item in selected] == [("long", text[:36])]
     monkeypatch.setattr(scanning, "MAX_LINE", 1024 * 1024)
     assert isinstance(refusal(tmp_path, ASKED), MemoryLineTooLong)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b'{"memory_id":"m","text":"a%bb"}' % bytes([code]) for code in range(0x20) if code != 0x0A),
+        *(b'{"memory_id":"m%b","text":"ab"}' % bytes([code]) for code in range(0x20) if code != 0x0A),
+        b'{"memory_id":"m","text":null}',
+        b'{"memory_id":"m","text":5}',
+        b'{"memory_id":"m","text":["a"]}',
+        b'{"memory_id":"m","text":{"a":"b"}}',
+        b'{"memory_id":"m","text": "a" }',
+        b'{"memory_id":"m" , "text"  :  "a","tags":[]}',
+        b'{"memory_id":"text","text":"a"}',
+        b'{"text":"text","memory_id":"m"}',
+        b'{"memory_id":"m","text":"a","text":"b"}',
+        b'{"memory_id":"m","text":tru}',
+    ],
+)
+def test_both_ways_of_reading_a_line_agree(line: bytes) -> None:  # MC-02
+    slowly, quickly = read_record(line), read_block(line)
+    assert quickly.hashes == (slowly.hash if slowly else b"")
+    assert bool(quickly.invalid) == (slowly is None)

@@ -47,6 +47,11 @@ def test_options_say_what_a_file_would(desk: Desk) -> None:  # MC-08
         assert desk.ok("memory", "read", *words, "--json").json == said["package"], name
 
 
+def test_a_budget_of_nothing_is_refused_as_such(desk: Desk) -> None:  # MC-01
+    said = desk.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
+    assert (said.problem["code"], said.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
+
+
 def test_people_see_excerpts_and_what_became_of_the_rest(desk: Desk) -> None:
     out = desk.ok("memory", "read", *ASKED, "--max-items", "2").out
     assert "Gateway reserves the budget before the vendor call" in out

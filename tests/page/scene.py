@@ -55,7 +55,7 @@ SAID = (
     ("ida", "fact", "A digest nobody in the run has read is refused, so a claim cannot cite a phantom read.",
      "operations/engrams.py", "PhantomRead", 6),
     ("storage", "constraint", "Only the journal is true: any index may be deleted at any time.",
-     "backends/sqlite/index.py", "def build_index", 14),
+     "backends/sqlite/projected.py", "def _build", 14),
     ("tests", "test", "A kill between append and sync loses no acknowledged line in 300 rounds.",
      "core/journal/group.py", "class ", 20),
     ("edges", "todo", "Say in the OpenAPI document that lists may be given by commas.", "edges/http/requests.py",

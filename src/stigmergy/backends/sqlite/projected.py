@@ -100,12 +100,15 @@ class Projected(ABC, Generic[A, V]):
         """Apply the sound lines the index has not seen, in transactions of its own."""
 
     @abstractmethod
-    def _view(self, connection: apsw.Connection, applied: A, as_of: int) -> V:
-        """Everything, as of a moment."""
+    def _view(self, connection: apsw.Connection, applied: A, as_of: int, file: tuple[int, int]) -> V:
+        """Everything, as of a moment; `file` tells one index from another that was put in its place."""
 
     @abstractmethod
     def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> bytes:
         """Let every change of the batch decide and change the index; gives the lines to append."""
+
+    def _seen(self, view: V) -> None:  # most have nothing more to do
+        """Look after what a read came across."""
 
     @abstractmethod
     def _save(self, writer: apsw.Connection, applied: A) -> None:
@@ -123,8 +126,9 @@ class Projected(ABC, Generic[A, V]):
         """The store as of now."""
         reading = self._begin_read()
         as_of = max(self._clock.now(), reading.applied.place.at)
+        view = self._view(reading.connection, reading.applied, as_of, reading.file)
         try:
-            yield self._view(reading.connection, reading.applied, as_of)
+            yield view
         except DAMAGED as problem:
             reading.connection.close()
             self.rebuild()
@@ -133,6 +137,7 @@ class Projected(ABC, Generic[A, V]):
             self._end_read(reading)
             raise
         self._end_read(reading)
+        self._seen(view)
 
     def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], synced: bool) -> T:
         answer: T = self._commits.submit(Change(decide, synced))
@@ -184,11 +189,13 @@ class Projected(ABC, Generic[A, V]):
         try:
             lines = self._decide_all(writer, applied, batch)
             if lines:
-                self._journal.append([lines])
-                if any(ticket.work.synced and ticket.error is None for ticket in batch):
-                    self._journal.sync()
+                synced = any(ticket.work.synced and ticket.error is None for ticket in batch)
+                if synced:
                     applied.synced = applied.place.offset
-                self._save(writer, applied)
+                self._save(writer, applied)  # a disk without room for it says so before anything has happened
+                self._journal.append([lines])
+                if synced:
+                    self._journal.sync()
         except BaseException:
             _roll_back(writer)
             raise
@@ -363,8 +370,8 @@ class Projected(ABC, Generic[A, V]):
         with self._readers_lock:
             self._readers.append(reading)
 
-    def _tend(self) -> None:
-        """Bring the index up to the journal, unless a writer is at work: then it will."""
+    def _tend(self, more: Callable[[apsw.Connection, A], None] | None = None) -> None:
+        """Bring the index up to the journal, and do more with it, unless a writer is at work: then it will."""
         if not self._mutex.acquire(blocking=False):
             return
         try:
@@ -373,7 +380,10 @@ class Projected(ABC, Generic[A, V]):
             self._mutex.release()
             return
         try:
-            self._known = self._caught_up()[1]
+            writer, self._known = self._caught_up()
+            if more is not None:
+                applied, self._known = self._known, None
+                more(writer, applied)
         except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
             pass  # what can be read is read; the next writer will say what is wrong
         finally:

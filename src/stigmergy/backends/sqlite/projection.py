@@ -55,7 +55,7 @@ from stigmergy.policy import (
 )
 from stigmergy.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
-LAYOUT = 11
+LAYOUT = 12
 PENDING_FULL = 32
 NEWEST_FIRST = 1 << 40
 """A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
@@ -66,9 +66,14 @@ decode_engram = msgspec.json.Decoder(Engram).decode
 
 
 class Applied(msgspec.Struct, kw_only=True):
-    """How far an index has come; changed as facts are applied and written back by `save`."""
+    """How far an index has come; changed as facts are applied and written back by `save_applied`.
+
+    Nothing is applied here that is not synced before the index says so.
+    """
 
     place: Place
+    synced: int
+    machine: str
     ordinal: int
     runs: int
     pending: int
@@ -197,23 +202,10 @@ class Projection:
             self._drop(ordinal)
         return len(overdue)
 
-    def save(self, place: Place) -> None:
-        """Write everything gathered, and how far we have come."""
+    def write(self) -> None:
+        """Write everything gathered."""
         self.flush()
         self._tallying.write()
-        applied = self.applied
-        applied.place = place
-        self._run(
-            "move_applied",
-            place.offset,
-            place.seq,
-            place.sum,
-            place.at,
-            applied.ordinal,
-            applied.runs,
-            applied.pending,
-            applied.identity,
-        )
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         engram = fact.engram
@@ -292,6 +284,24 @@ class Projection:
 
     def _run(self, name: str, *values: object) -> None:
         self._connection.execute(self._sql[name], values)
+
+
+def save_applied(connection: apsw.Connection, applied: Applied) -> None:
+    """Write down how far the index has come."""
+    place = applied.place
+    connection.execute(
+        queries()["move_applied"],
+        (
+            place.offset,
+            place.seq,
+            place.sum,
+            place.at,
+            applied.ordinal,
+            applied.runs,
+            applied.pending,
+            applied.identity,
+        ),
+    )
 
 
 def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from stigmergy.backends.sqlite.index import Progress, build_index, connect, remove_index
+from stigmergy.backends.sqlite.index import connect, remove_index
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
-from stigmergy.core.journal import Journal
 from stigmergy.operations.ports import Finding
 
 # What an index says, however it came to say it: rows in an order of their own, without those whose time has passed
@@ -30,6 +30,10 @@ COMPARED = {
     "tallies": "SELECT * FROM tallies ORDER BY run, agent",
     "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
     "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
+    "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
+    "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
+    "episodes": "SELECT * FROM episodes ORDER BY ordinal",
+    "contributions": "SELECT * FROM contributions ORDER BY id",
     "turns": "SELECT * FROM turns ORDER BY run, agent",
     "read_digests": "SELECT * FROM read_digests ORDER BY run, digest",
     "remembered": "SELECT * FROM remembered ORDER BY caller, key",
@@ -37,10 +41,9 @@ COMPARED = {
 }
 
 
-def verify_store(index: Path, journal: Journal, progress: Progress | None = None) -> list[Finding]:
+def verify_store(index: Path, fresh: Path, build: Callable[[Path], None]) -> list[Finding]:
     """Everything wrong with an index. The caller holds the lock and has brought it up to the journal."""
-    fresh = index.with_name(index.name + ".verify")
-    build_index(fresh, journal, progress)
+    build(fresh)
     try:
         kept, built = connect(index), connect(fresh)
         try:

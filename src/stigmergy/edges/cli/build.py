@@ -13,11 +13,12 @@ from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.hooks import HOOKS, PLAIN, Hook
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
+from stigmergy.evidence.pointers import Pointer
 from stigmergy.operations import OPERATIONS, Operation
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 
-_SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
+SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
 """Fields whose option is not their name."""
 
 
@@ -61,7 +62,7 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Opt
     shown = _type(_plain(get_args(kind)[0]) if many else kind)
     if shown is None:
         return None
-    flag = _SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
+    flag = SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     if many:
         text += " (repeatable)"
     elif isinstance(field.default, str | int) and field.default != "":
@@ -81,6 +82,6 @@ def _plain(hint: Any) -> Any:
 def _type(kind: Any) -> click.ParamType[Any] | None:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # a pointer, given by its ref
+    if kind is Pointer:  # given by its ref
         return click.STRING
     return _TYPES.get(kind)

@@ -133,6 +133,25 @@ def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given
     _ask_and_show(session, operation, {"policy": {} if said is None else said})
 
 
+def _contribute(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    """Evidence is given as kind=value."""
+    parts = [(kind, mark, value) for kind, mark, value in (each.partition("=") for each in given.get("evidence", ()))]
+    if not all(mark for _, mark, _ in parts):
+        raise click.UsageError("--evidence takes kind=value: path=src/parser.py:10-20, or url, command_output, note.")
+    given["evidence"] = [{"kind": kind, "value": value} for kind, _, value in parts]
+    _ask_and_show(session, operation, given)
+
+
+_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms")
+
+
+def _inherit(session: Session, operation: Operation[Any, Any], given: Given) -> None:
+    """The scope is given as options of its own."""
+    scope = {name: given.pop(name) for name in _SCOPE if name in given}
+    scope["include_working_memory"] = not given.pop("no_pins", False)
+    _ask_and_show(session, operation, {**given, "scope": scope})
+
+
 MESSAGE_FILE = ("FILE", "The message in its form, as YAML or JSON; - reads stdin")
 
 HOOKS: dict[str, Hook] = {
@@ -155,6 +174,27 @@ HOOKS: dict[str, Hook] = {
         optional=True,
     ),
     "link": Hook(_followed("ref")),
+    "contribute": Hook(
+        _contribute,
+        (
+            click.Option(
+                ["--evidence"],
+                multiple=True,
+                metavar="KIND=VALUE",
+                help="path=src/parser.py:10-20, or url, command_output, note (repeatable).",
+            ),
+        ),
+    ),
+    "inherit": Hook(
+        _inherit,
+        (
+            click.Option(["--category", "categories"], multiple=True, help="Only these, and pins (repeatable)."),
+            click.Option(["--min-importance"], type=float, help="From here on a memory is important [default: 0.7]"),
+            click.Option(["--recency-window"], help="How far back is recent [default: P7D]"),
+            click.Option(["--no-pins"], is_flag=True, help="Leave working memory out."),
+            click.Option(["--atoms", "include_atoms"], is_flag=True, help="Engrams too."),
+        ),
+    ),
     "grant issue": Hook(_granted),
     "grant ask": Hook(_followed("pointer")),
     "grant check": Hook(_judged),

@@ -59,7 +59,7 @@ def _read(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.edges.cli.hooks import ask
     from stigmergy.operations import OPERATIONS
 
-    said = {name: value for name, value in given.items() if value not in (None, (), False)}
+    said = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     file = said.pop("file", None)
     if file is not None:
         if said:

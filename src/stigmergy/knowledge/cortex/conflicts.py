@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from typing import Literal
 
 from stigmergy.knowledge.cortex.statements import Amount, Clause, read_statement
-from stigmergy.knowledge.cortex.wording import COMPARED, COPULAS, KINDS_OF_ONE, OPENERS, SIGNS, SLOTS, VALUES, stem
+from stigmergy.knowledge.cortex.wording import (
+    COMPARED,
+    COPULAS,
+    KINDS_OF_ONE,
+    OPENERS,
+    SIGNS,
+    SLOTS,
+    VALUES,
+    WHETHER_AT_ALL,
+    stem,
+)
 
 Verdict = Literal["clean", "potential_conflict", "conflict"]
 _SEVERITY: tuple[Verdict, ...] = ("clean", "potential_conflict", "conflict")
@@ -54,21 +64,21 @@ def _compare(one: Clause, other: Clause) -> Verdict:
     shared = set(one.words) & set(other.words)
     left, right = one.signs.keys() - other.signs.keys(), other.signs.keys() - one.signs.keys()
     opposed = _opposed(one, other)
-    chosen = opposed & KINDS_OF_ONE
     differing = _differing(one.amounts, other.amounts)
-    about = shared - opposed
     if differing is None or not shared:
         return "clean"
-    if chosen and (differing or len(opposed) > 1 or left or right):
+    if opposed & KINDS_OF_ONE and (differing or len(opposed) > 1 or left or right):
         return "clean"  # the soft limit and the hard one are two things
-    if not (left and right):
-        if differing or (len(opposed) % 2 and about):
-            more = left or right
-            return "potential_conflict" if len(more) > 1 else "conflict"
+    if left and right:
+        same_amounts = one.amounts == other.amounts
+        return "conflict" if same_amounts and not opposed and _other_value(one, other, left, right, shared) else "clean"
+    denied = sum(
+        clause.signs[word] < 0 for clause, more in ((one, left), (other, right)) for word in more & WHETHER_AT_ALL
+    )
+    turned = (len(opposed) + denied) % 2 and shared - opposed
+    if not differing and not turned:
         return "clean"
-    if one.amounts == other.amounts and not opposed and _other_value(one, other, left, right, shared):
-        return "conflict"
-    return "clean"
+    return "potential_conflict" if len(left | right) > 1 else "conflict"
 
 
 def _opposed(one: Clause, other: Clause) -> set[str]:

@@ -92,6 +92,9 @@ for _row in _OPPOSITES:
 COMPARED = frozenset({"faster", "larger", "higher", "newer", "cheaper", "before"})
 """Opposites that tell how two things stand to each other, so that it matters which of them comes first."""
 
+WHETHER_AT_ALL = frozenset({"enable", "allow", "support"})
+"""Opposites that say of all the rest whether it is so: what is forbidden is not done."""
+
 KINDS_OF_ONE = frozenset({"minimum", "first", "hard", "left", "internal", "local"})
 """Opposites that mostly choose between two things: the soft limit is another limit than the hard one."""
 

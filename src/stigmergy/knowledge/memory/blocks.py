@@ -22,6 +22,7 @@ from stigmergy.knowledge.memory.records import (
     read_record,
 )
 
+QUOTE = ord('"')
 MISSING = -(2**62)
 """The moment of a record that has none: before all others."""
 
@@ -33,12 +34,16 @@ class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A line with nothing in it but what most have."""
 
     memory_id: str
-    text: str
+    text: msgspec.Raw
+    """As it stands in the line, with its quotes if it is a text."""
     ts_utc: str | msgspec.UnsetType = msgspec.UNSET
-    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode_plain = msgspec.json.Decoder(_Plain).decode
+_TAGS: dict[tuple[str, ...], tuple[list[str], str]] = {(): ([], "")}
+"""Tags as they are given, in their normal form, and as they stand in the canonical one: the same few come often."""
+MAX_TAGS = 4096
 
 
 class Block(msgspec.Struct, kw_only=True):
@@ -66,11 +71,12 @@ def read_block(data: bytes) -> Block:
     """The columns of a stretch of whole lines."""
     block, hashes, invalid = Block(), bytearray(), bytearray()
     sha256 = hashlib.sha256
+    simple = _is_simple(data)
     start = 0
     for line in data.split(b"\n"):
         end = start + len(line)
         if line and not line.isspace():
-            hashed = _read_plain(block, line, start)
+            hashed = _read_plain(block, line, start) if simple or _is_simple(line) else None
             if hashed is None:
                 hashed = _read_other(block, line, start)
             if hashed is None:
@@ -84,15 +90,27 @@ def read_block(data: bytes) -> Block:
     return block
 
 
+def _is_simple(text: bytes) -> bool:
+    """Whether every string in it is written as it is."""
+    return text.isascii() and b"\\" not in text
+
+
+def _normal_tags(tags: tuple[str, ...]) -> tuple[list[str], str]:
+    unique = sorted({tag.lower() for tag in tags})
+    if len(_TAGS) >= MAX_TAGS:
+        _TAGS.clear()
+    found = unique, '"' + '","'.join(unique) + '"' if unique else ""
+    _TAGS[tags] = found
+    return found
+
+
 def _read_plain(block: Block, line: bytes, start: int) -> bytes | None:
-    """Take in a line if it is plain; its hash."""
-    if b"\\" in line or not line.isascii():
-        return None
+    """Take in a simple line if it is plain; its hash."""
     try:
         said = _decode_plain(line)
     except (ValueError, RecursionError):  # more to it, or no record; the other way tells
         return None
-    memory_id, text, when, tags = said.memory_id, said.text.encode(), said.ts_utc, said.tags
+    memory_id, text, when, tags = said.memory_id, bytes(said.text), said.ts_utc, said.tags
     # Two quotes a string and nothing escaped: more quotes than there are strings means that a key stands twice.
     quotes = 8
     moment, stamp = MISSING, "null"
@@ -101,28 +119,24 @@ def _read_plain(block: Block, line: bytes, start: int) -> bytes | None:
         found = read_moment(when)
         if found is not None:
             moment, stamp = found, f'"{when if len(when) == SHORT_TIME else print_moment(found)}"'
-    listed = ""
-    unique: list[str] = []
-    if tags is not msgspec.UNSET:
+    if tags is msgspec.UNSET:
+        tags = ()
+    else:
         quotes += 2 + 2 * len(tags)
-        if tags:
-            unique = sorted(map(str.lower, tags))
-            if len(unique) > 1:
-                unique = list(dict.fromkeys(unique))
-            listed = '"' + '","'.join(unique) + '"'
-    begins = line.find(b'"', line.find(b":", line.find(b'"text"')) + 1) + 1
+    unique, listed = _TAGS.get(tags) or _normal_tags(tags)
+    begins = line.find(b'"', line.find(b":", line.find(b'"text"')) + 1)
     ends = begins + len(text)
-    if line.count(b'"') != quotes or line[begins:ends] != text:
+    if line.count(b'"') != quotes or text[0] != QUOTE or line[begins:ends] != text:
         return None
     position = len(block.ids)
     for tag in unique:
         block.tagged.setdefault(tag, []).append(position)
     block.ids.append(memory_id)
     block.moments.append(moment)
-    block.text_starts.append(start + begins)
-    block.text_ends.append(start + ends)
-    head = f'{{"memory_id":"{memory_id}","refs":[],"tags":[{listed}],"text":"'.encode()
-    return hashlib.sha256(b'%b%b","ts_utc":%b}' % (head, text, stamp.encode())).digest()
+    block.text_starts.append(start + begins + 1)
+    block.text_ends.append(start + ends - 1)
+    head = f'{{"memory_id":"{memory_id}","refs":[],"tags":[{listed}],"text":'.encode()
+    return hashlib.sha256(b'%b%b,"ts_utc":%b}' % (head, text, stamp.encode())).digest()
 
 
 def _read_other(block: Block, line: bytes, start: int) -> bytes | None:

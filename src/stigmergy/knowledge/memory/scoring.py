@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,6 +13,9 @@ from stigmergy.knowledge.memory.records import normalise
 
 TAG_POINTS = 0.5
 SHORTEST_TERM = 2
+SAMPLE = 65_536
+RARE = 30
+"""A letter is rare if it is at most one in so many."""
 MICROSECONDS_A_SECOND = 1_000_000
 SECONDS_A_DAY = 86_400
 
@@ -81,15 +86,28 @@ def score_block(block: Block, data: bytes, question: Question, offset: int) -> S
 def _count_word(block: Block, lowered: bytes, term: bytes, scores: list[float]) -> None:
     """A point for each plain text the term stands in, found by one search over the whole stretch."""
     starts, ends, size = block.text_starts, block.text_ends, len(term)
-    last, find = len(starts) - 1, lowered.find
-    at = find(term)
+    last, find = len(starts) - 1, _finder(lowered, term)
+    at = find(0)
     while at >= 0:
         position = bisect_right(starts, at) - 1
         if position >= 0 and at + size <= ends[position]:
             scores[position] += 1.0
         if position == last:
             return
-        at = find(term, starts[position + 1])
+        at = find(starts[position + 1])
+
+
+def _finder(text: bytes, term: bytes) -> Callable[[int], int]:
+    """Where a term next stands from a place on. A pattern leaps to its first letter: faster while that is rare."""
+    if text.count(term[:1], 0, SAMPLE) * RARE > min(len(text), SAMPLE):
+        return lambda start: text.find(term, start)
+    search = re.compile(re.escape(term)).search
+
+    def find(start: int) -> int:
+        found = search(text, start)
+        return found.start() if found else -1
+
+    return find
 
 
 def _count_phrase(block: Block, lowered: bytes, term: bytes, scores: list[float]) -> None:

@@ -105,7 +105,6 @@ TABLE: dict[str, Row] = {
         data={
             "contribution": "contribution.contribution_id",
             "status": "contribution.status",
-            "thread": "contribution.thread_id",
         },
         agent="agent",
     ),

@@ -156,7 +156,7 @@ class SqliteWork(Projected[Applied, WorkView]):
             if count < REPLAY_BATCH:
                 return applied
 
-    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int) -> WorkView:
+    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: tuple[int, int]) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)
 
     def _decide_all(self, writer: apsw.Connection, applied: Applied, batch: list[Ticket[Change, Any]]) -> bytes:

@@ -1,0 +1,140 @@
+"""Reading a large memory store: the first time, again, and after it has grown, next to DuckDB ranking the same records.
+
+Each read is a process of its own, `python -m bench.memory ours STORE CACHE` or `… duckdb STORE`: no one pays for the
+memory of another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.measure import Row, at_most
+
+BAR = 2.0
+QUERY = "gateway budget retry lease journal"
+TEXT_BYTES = 880
+"""With the rest of its line, a record has about a thousand bytes."""
+GROWN = 100
+"""The store grows by one part in so many."""
+
+_RANKED = """
+CREATE TEMP TABLE ranked AS
+SELECT memory_id, {scores} AS score, ts_utc
+FROM (
+    SELECT memory_id, ts_utc, lower(text) AS said, list_transform(tags, lambda tag: lower(tag)) AS labels
+    FROM read_json('{store}', format = 'newline_delimited', maximum_object_size = 16777216,
+        columns = {{memory_id: 'VARCHAR', ts_utc: 'VARCHAR', text: 'VARCHAR', tags: 'VARCHAR[]'}})
+)
+ORDER BY score DESC, ts_utc DESC, memory_id
+"""
+_SCORE = "contains(said, '{term}')::DOUBLE + 0.5 * list_contains(labels, '{term}')::DOUBLE"
+
+
+class Read(NamedTuple):
+    """One read, in a process of its own."""
+
+    seconds: float
+    peak: int
+    """The most memory it had, in bytes, with its workers."""
+    records: int
+
+
+def memory_rows(scratch: Path, records: int) -> list[Row]:
+    """A store of so many records, a kilobyte each."""
+    store, cache = scratch / "store.jsonl", scratch / "memory-cache"
+    write_store(store, records)
+    size = f"{records:,} records, {store.stat().st_size / 1e9:.2f} GB"
+    _read("duckdb", store)  # so that whoever comes first does not pay for the disk
+    first, peer, again = _read("ours", store, cache), _read("duckdb", store), _read("ours", store, cache)
+    write_store(store, records // GROWN, first=records)
+    grown, peer_grown = _read("ours", store, cache), _read("duckdb", store)
+    added = f"{records // GROWN:,} records added"
+    rows = [
+        _row(f"first read, {size}", first, peer),
+        _row("second read", again, peer),
+        _row(f"{added}, read again", grown, peer_grown),
+    ]
+    rows.append(
+        Row(
+            "memory.read",
+            "peak memory of the first read, all processes",
+            f"{first.peak / 1e6:.0f} MB",
+            f"DuckDB {peer.peak / 1e6:.0f} MB",
+            f"{first.peak / peer.peak:.2f} ×",
+            "–",
+            None,
+        )
+    )
+    store.unlink()
+    return rows
+
+
+def _row(what: str, ours: Read, peer: Read) -> Row:
+    ratio = at_most(ours.seconds / peer.seconds, BAR)
+    return Row("memory.read", what, f"{ours.seconds:.2f} s", f"DuckDB {peer.seconds:.2f} s", *ratio)
+
+
+def write_store(store: Path, records: int, first: int = 0) -> None:
+    """Add records to a store: English enough to search, in no order of time."""
+    chance = random.Random(first)
+    common = ["the", "worker", "reads", "a", "line", "and", "writes", "it", "when", "server", "asks", "for", "more"]
+    words = [*common * 40, *QUERY.split(), *(f"word{number}" for number in range(400))]
+    pool = [" ".join(chance.choices(words, k=12)).capitalize() + "." for _ in range(4000)]
+    with store.open("a", encoding="utf-8") as file:
+        for number in range(first, first + records):
+            said = ""
+            while len(said) < TEXT_BYTES:
+                said += chance.choice(pool) + " "
+            day = f"2026-{chance.randrange(1, 13):02}-{chance.randrange(1, 29):02}"
+            stamp = f"{day}T{chance.randrange(24):02}:{chance.randrange(60):02}:{chance.randrange(60):02}Z"
+            record = {"memory_id": f"m{number}", "ts_utc": stamp, "text": said[:TEXT_BYTES], "tags": ["Bench", "lease"]}
+            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def _read(who: str, *places: Path) -> Read:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.memory", who, *map(str, places)], check=True, capture_output=True, text=True
+    )
+    return Read(*json.loads(done.stdout))
+
+
+def _ours(store: str, cache: str) -> int:
+    from stigmergy.backends.episodes import FileStores
+    from stigmergy.knowledge.memory import Budget, MemoryInput, read_memory
+
+    asked = MemoryInput(query=QUERY, store_paths=[store], budget=Budget(max_excerpt_tokens=1000))
+    with FileStores(Path.cwd(), cache=Path(cache), workers=os.cpu_count() or 1) as stores:
+        package = read_memory(asked, stores)
+    return len(package.selection.selected) + len(package.selection.dropped or ())
+
+
+def _duckdb(store: str) -> int:
+    import duckdb
+
+    scores = " + ".join(_SCORE.format(term=term) for term in QUERY.split())
+    connection = duckdb.connect()
+    connection.execute(_RANKED.format(scores=scores, store=store))
+    found: tuple[int] = connection.execute("SELECT count(*) FROM ranked").fetchall()[0]
+    return found[0]
+
+
+def main() -> None:
+    """Read once and print what it took."""
+    start = time.perf_counter()
+    records = _ours(*sys.argv[2:]) if sys.argv[1] == "ours" else _duckdb(*sys.argv[2:])
+    seconds = time.perf_counter() - start
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (os.cpu_count() or 1)
+    print(json.dumps([seconds, (own + workers) * 1024, records]))
+
+
+if __name__ == "__main__":
+    main()
