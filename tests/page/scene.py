@@ -35,7 +35,7 @@ SAID = (
     ("lead", "decision", "Every spend is checked and written in one commit; nothing is reserved and forgotten.",
      "policy/turns.py", "def check_tokens", 14),
     ("storage", "fact", "Whoever takes the write lock first brings the index up to the journal before deciding.",
-     "backends/sqlite/index.py", "def replay", 30),
+     "backends/sqlite/projected.py", "def _caught_up", 28),
     ("emil", "fact", "A turn ends with an accepted message, at a hook's boundary, or after ten idle minutes.",
      "policy/turns.py", "def present_turn", 6),
     ("kai", "perf", "A query over HTTP adds less than a millisecond to the same query in process.",
@@ -114,7 +114,8 @@ class Scene(NamedTuple):
     def ref(self, path: str, needle: str, lines: int = 1) -> str:
         """The pointer at some lines of a file, from the one that holds a text."""
         text = (self.repository.path / path).read_text("utf-8").splitlines()
-        first = next(number for number, line in enumerate(text, 1) if needle in line)
+        first = next((number for number, line in enumerate(text, 1) if needle in line), 0)
+        assert first, f"{needle!r} is no longer in {path}: let the scene point elsewhere"
         return f"repo:{path}#L{first}-L{min(len(text), first + lines - 1)}@{self.repository.sha}"
 
 
