@@ -145,3 +145,10 @@ def test_every_error_survives_the_journey_to_a_client(kind: type[errors.Stigmerg
     assert got.problem() == sent.problem()
     bare = errors.StigmergyError.from_problem(kind().problem())
     assert bare.problem() == kind().problem()
+
+
+def test_the_list_of_decisions_is_whole_and_in_order() -> None:
+    folder = SOURCE.parents[1] / "docs" / "decisions"
+    listed = re.findall(r"^(\d+)\. \[[^]]+\]\((\S+)\)$", (folder / "README.md").read_text("utf-8"), re.M)
+    assert [name for _, name in listed] == sorted(path.name for path in folder.glob("0*.md"))
+    assert all(name.startswith(f"{int(number):04}-") for number, name in listed)

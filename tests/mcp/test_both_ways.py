@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp import Client
 from stigmergy.settings import Settings
+from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from tests.mcp.ways import GENERATIONS, WAYS, problem_of, speak, text_of
 from tests.projects import Repository
 
@@ -68,7 +69,10 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
         listed = await client.list_resources()
         assert [str(each.uri) for each in listed.resources] == ["stig://brief"]
         families = await client.list_resource_templates()
-        assert [each.uri_template for each in families.resource_templates] == ["stig://engram/{id}"]
+        assert [each.uri_template for each in families.resource_templates] == [
+            "stig://engram/{id}",
+            "stig://receipt/{id}",
+        ]
         put = await client.call_tool("less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
         engram = put.structured_content
         kept = await client.read_resource(f"stig://engram/{engram['id']}")
@@ -86,13 +90,28 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
             ("stig://engram/01K7Z3V5QX0000000000000000", "ENGRAM_NOT_FOUND"),
             ("stig://engram/", "FIELD_VALUE"),
             ("stig://engram/../brief", "FIELD_VALUE"),
-            ("stig://receipt/sha256:00", "FIELD_VALUE"),
+            ("stig://receipt/sha256:00", "RECEIPT_NOT_FOUND"),
             ("file:///etc/passwd", "FIELD_VALUE"),
         ):
             with pytest.raises(MCPError) as refused:
                 await client.read_resource(uri)
             assert refused.value.data["code"] == code, uri
             assert "Traceback" not in str(refused.value)
+
+    speak(way, repository, settings, mode, talk)
+
+
+def test_a_receipt_is_a_resource_too(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+    async def talk(client: Client) -> None:
+        lint = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
+        write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([lint]))
+        sent = await client.call_tool("tuple_dispatch", {"lane": "build", "payload": [{"yool": lint.name}]})
+        receipt = sent.structured_content["receipt_id"]
+        kept = await client.read_resource(f"stig://receipt/{receipt}")
+        told = await client.call_tool("receipt_get", {"id": receipt})
+        assert json.loads(kept.contents[0].text) == told.structured_content  # type: ignore[union-attr]
+        if mode != "legacy":
+            assert (kept.ttl_ms, kept.cache_scope) == (3_600_000, "private")
 
     speak(way, repository, settings, mode, talk)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -49,6 +50,15 @@ def test_a_client_gets_the_same_list_every_time(
             assert (first.ttl_ms, first.cache_scope) == (3_600_000, "public")
 
     speak(way, repository, settings, mode, talk)
+
+
+def test_the_page_about_them_names_every_tool() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| ([^|]+) \|$", page, re.M)
+    assert {name for name, _ in rows} == set(tools())
+    for name, asks in rows:
+        assert set(re.findall(r"`(\w+)`", asks)) | {"as"} >= set(tools()[name].input_schema.get("required", [])), name
+        assert set(re.findall(r"`(\w+)`", asks)) <= set(tools()[name].input_schema["properties"]), name
 
 
 def test_the_tools_are_these_and_cost_little() -> None:  # EB-19, EB-29

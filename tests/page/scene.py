@@ -114,7 +114,8 @@ class Scene(NamedTuple):
     def ref(self, path: str, needle: str, lines: int = 1) -> str:
         """The pointer at some lines of a file, from the one that holds a text."""
         text = (self.repository.path / path).read_text("utf-8").splitlines()
-        first = next(number for number, line in enumerate(text, 1) if needle in line)
+        first = next((number for number, line in enumerate(text, 1) if needle in line), 0)
+        assert first, f"{needle!r} is no longer in {path}: let the scene point elsewhere"
         return f"repo:{path}#L{first}-L{min(len(text), first + lines - 1)}@{self.repository.sha}"
 
 

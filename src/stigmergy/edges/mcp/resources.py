@@ -30,6 +30,7 @@ class Kept(NamedTuple):
 RESOURCES = (
     Kept("stig://brief", "brief", "What matters now", "text/plain", 5 * SECOND),
     Kept("stig://engram/{id}", "get_engram", "One engram", "application/json", 60 * SECOND),
+    Kept("stig://receipt/{id}", "receipt_get", "What one execution did", "application/json", 3600 * SECOND),
 )
 """Every resource. All of them depend on who asks, so none may be shared between callers."""
 
