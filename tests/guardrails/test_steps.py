@@ -19,11 +19,12 @@ import pytest
 from stigmergy.core import SECOND, SystemClock
 from stigmergy.evidence.receipts import BodyStore
 from stigmergy.policy.guardrails import MB, StepLimits
-from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.tuples import Price
 from stigmergy.space.work import ProcessRunner, StepOutcome, StepRequest
-from tests.guardrails import yools
+from tests.space.shop import own_registry
 
+MODULE = "tests.guardrails.yools"
+OWN = own_registry(MODULE)
 PATH = {"PATH": os.defpath}
 
 
@@ -33,14 +34,14 @@ class Steps:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.bodies = BodyStore(folder / "cas")
-        self.runner = ProcessRunner(self.bodies, folder / "scratch", SystemClock(), [yools.__name__])
+        self.runner = ProcessRunner(self.bodies, folder / "scratch", SystemClock(), [MODULE])
         self.spent: list[Price] = []
 
     def run(self, name: str, limits: StepLimits | None = None, **more: Any) -> StepOutcome:
         """Run one step to its end."""
         deadline, stop = more.pop("deadline", None), more.pop("stop", threading.Event())
         request = StepRequest(
-            yool=REGISTRY.lookup(name),
+            yool=OWN.lookup(name),
             args=more,
             tuple_id="sha256:" + "0" * 64,
             step=0,

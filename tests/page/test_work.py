@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -16,12 +17,12 @@ from stigmergy.app import open_workshop
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import TupleSpace, read_pattern
-from stigmergy.space.work import LaneWorkerPool, Workshop
+from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
-from tests.space.shop import MODULE, step
+from tests.space.shop import MODULE, OWN, step
 
 
 class Board:
@@ -31,7 +32,9 @@ class Board:
         self.repository = make_repository(folder / "repo")
         settings = Settings.from_environment({"HOME": str(folder / "home"), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
-        self.shop: Workshop = open_workshop(self.gateway, settings, modules=[MODULE])
+        shop = open_workshop(self.gateway, settings)
+        runner = ProcessRunner(shop.bodies, self.gateway.workplace.kept("scratch"), shop.clock, [MODULE])
+        self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, runner=runner)
         # The catalog of the project declares none of the tests' yools: what is put here is put past it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
         self.run = self.gateway.who(LOCAL_ADMIN).run.run_id

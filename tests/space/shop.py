@@ -22,17 +22,17 @@ from stigmergy.testing.work import PERSON, RUN
 MODULE = "tests.space.yools"
 
 
-def _own_registry() -> Registry:
-    """The yools of the tests, and them only; what other tests find in this process stays as it was."""
+def own_registry(module: str) -> Registry:
+    """The yools of a module of tests, and them only; what other tests find in this process stays as it was."""
     before = {each.entry.full_name for each in REGISTRY}
-    import_module(MODULE)
+    import_module(module)
     own = Registry(each for each in REGISTRY if each.entry.full_name not in before)
     for each in own:
         REGISTRY._versions.pop(each.entry.name, None)
     return own
 
 
-OWN = _own_registry()
+OWN = own_registry(MODULE)
 SETTINGS = SpaceSettings(max_retries=0, backoff=1000)
 
 

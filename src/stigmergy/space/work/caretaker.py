@@ -8,9 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+import msgspec
+
 from stigmergy.core import SECOND, digest
 from stigmergy.errors import StigmergyError
-from stigmergy.space.catalog import REGISTRY
+from stigmergy.space.catalog import Registry
 from stigmergy.space.tuples import GC_LANE, GC_YOOL, gc_draft, read_pattern
 from stigmergy.space.work.ports import Progress
 from stigmergy.space.work.tuple_run import Workshop
@@ -20,7 +22,9 @@ STIG = "from stigmergy.edges.cli import main; main()"
 LONGEST_SLEEP = 600.0
 """Seconds after which the clock is looked at again: a machine may have slept meanwhile."""
 
-REGISTRY.yool(
+CARE = Registry()
+"""What a caretaker carries out: apart from what an operator named, and in nobody's catalog."""
+CARE.yool(
     GC_YOOL,
     lane=GC_LANE,
     authority=("user", "agent", "ci"),
@@ -39,9 +43,8 @@ class Caretaker:
         self._shop = shop
         self._run = run
         self._hour = hour
-        self._pool = LaneWorkerPool(
-            shop, read_pattern({"lane": GC_LANE}), concurrency=1, told=told, under_pressure=True
-        )
+        own = msgspec.structs.replace(shop, registry=CARE)
+        self._pool = LaneWorkerPool(own, read_pattern({"lane": GC_LANE}), concurrency=1, told=told, under_pressure=True)
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._pool.run, name="caretaker", daemon=True),
