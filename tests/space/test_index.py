@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
+from stigmergy.backends.sqlite.work.projection import SORTED_AT_ONCE
 from stigmergy.testing.work import SqliteWorkHarness, draft, failed, finished, put
 
 
@@ -84,3 +85,23 @@ def test_several_processes_may_use_one_space(tmp_path: Path) -> None:
     assert one.space.store.verify() == []
     one.close()
     other.close()
+
+
+def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> None:
+    """New ids gather apart, and are sorted in many at once; nobody who looks for one can tell."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    held = put(harness, *(draft("bulk", map_pos={"n": n}) for n in range(SORTED_AT_ONCE - 1)))
+    receipts: list[str] = []
+    for _ in range(3):  # the last that gathers apart, then the one that has all sorted in, then one apart again
+        held += put(harness)
+        (claim,) = harness.space.claim({"lane": "build"}, worker="w")
+        done = finished(harness, claim)
+        harness.space.settle([done])
+        receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
+        assert [harness.space.get(each).id for each in (held[0], *held[-3:])] == [held[0], *held[-3:]]
+        assert [harness.space.receipt(each).id for each in receipts] == receipts
+        assert harness.space.store.verify() == []
+    before = len(harness.journal_bytes())
+    assert put(harness, harness.space.shown(held[0])) == held[:1]  # put again under its id, it is the one that is there
+    assert len(harness.journal_bytes()) == before
+    harness.close()

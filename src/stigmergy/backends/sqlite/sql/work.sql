@@ -13,6 +13,8 @@ CREATE TABLE applied (              -- how far into the journal this index has c
     machine    TEXT    NOT NULL,    -- the start of the machine in which that was said
     ordinal    INTEGER NOT NULL,    -- tuples so far
     receipts   INTEGER NOT NULL,    -- receipts so far
+    sorted_tuples INTEGER NOT NULL,   -- of how many the ids are sorted in
+    sorted_receipts INTEGER NOT NULL,
     links      INTEGER NOT NULL,    -- links so far
     runs       INTEGER NOT NULL,    -- runs with tuples so far
     epoch      INTEGER NOT NULL,
@@ -27,7 +29,7 @@ CREATE TABLE bodies (               -- tuples as they were created; never change
 
 CREATE TABLE tuples (               -- what has become of them
     ordinal    INTEGER PRIMARY KEY,
-    id         BLOB    NOT NULL UNIQUE,
+    id         BLOB    NOT NULL,
     state      TEXT    NOT NULL,
     lane       TEXT    NOT NULL,
     rank       INTEGER NOT NULL,
@@ -56,6 +58,37 @@ CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX by_lane ON tuples (lane, ordinal);
 
+-- Ids are hashes: sorted in one by one, each would change a page of its own. So new ones gather in a small table, and
+-- many are sorted in at once. `head` is an id's first eight bytes as a number; ids that share it lie side by side.
+
+CREATE TABLE tuple_ids (
+    head       INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,
+    PRIMARY KEY (head, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE new_tuple_ids (
+    head       INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,
+    PRIMARY KEY (head, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW all_tuple_ids AS SELECT head, ordinal FROM tuple_ids UNION ALL SELECT head, ordinal FROM new_tuple_ids;
+
+CREATE TABLE receipt_ids (
+    head       INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
+    PRIMARY KEY (head, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE new_receipt_ids (
+    head       INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
+    PRIMARY KEY (head, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW all_receipt_ids AS SELECT head, number FROM receipt_ids UNION ALL SELECT head, number FROM new_receipt_ids;
+
 CREATE TABLE posted (               -- tuples by the fields named in the settings; those taken out are not here
     path       TEXT    NOT NULL,
     value      TEXT    NOT NULL,    -- as JSON
@@ -67,7 +100,7 @@ CREATE TABLE posted (               -- tuples by the fields named in the setting
 
 CREATE TABLE receipts (
     number     INTEGER PRIMARY KEY,
-    id         BLOB    NOT NULL UNIQUE,
+    id         BLOB    NOT NULL,
     run        INTEGER NOT NULL,
     body       BLOB    NOT NULL
 ) STRICT;

@@ -5,15 +5,15 @@ t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
-    boot, counter
+    boot, counter, sorted_tuples, sorted_receipts
 FROM applied;
 
 -- name: begin_applied
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '', 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0);
 
 -- name: move_applied
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
-    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?;
+    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?;
 
 -- name: keep_body
 INSERT INTO bodies VALUES (?, ?);
@@ -21,6 +21,20 @@ INSERT INTO bodies VALUES (?, ?);
 -- name: come_in
 INSERT INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
 VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: name_tuple
+INSERT INTO new_tuple_ids VALUES (?, ?);
+
+-- name: name_receipt
+INSERT INTO new_receipt_ids VALUES (?, ?);
+
+-- name: sort_tuples
+INSERT INTO tuple_ids SELECT head, ordinal FROM new_tuple_ids ORDER BY head, ordinal;
+DELETE FROM new_tuple_ids;
+
+-- name: sort_receipts
+INSERT INTO receipt_ids SELECT head, number FROM new_receipt_ids ORDER BY head, number;
+DELETE FROM new_receipt_ids;
 
 -- name: post
 INSERT INTO posted VALUES (?, ?, ?, ?, ?);
@@ -48,7 +62,7 @@ UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until =
 UPDATE tuples SET alarmed = 1 WHERE ordinal = ?;
 
 -- name: put_again
-UPDATE tuples SET again = ? WHERE id = ?;
+UPDATE tuples SET again = ? WHERE ordinal = ?;
 
 -- name: spend
 UPDATE tuples SET micros = micros + ?, tokens = tokens + ?, held_micros = held_micros + ?,
@@ -56,16 +70,17 @@ UPDATE tuples SET micros = micros + ?, tokens = tokens + ?, held_micros = held_m
 WHERE ordinal = ?;
 
 -- name: parent
-SELECT above.ordinal FROM tuples JOIN tuples AS above ON above.id = tuples.parent WHERE tuples.ordinal = ?;
+SELECT parent FROM tuples WHERE ordinal = ?;
 
 -- name: brief
-SELECT ordinal, state, lane, rank, run FROM tuples WHERE id = ?;
+SELECT t.ordinal, t.state, t.lane, t.rank, t.run FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal)
+WHERE i.head = ? AND t.id = ?;
 
 -- name: keep_receipt
 INSERT INTO receipts VALUES (?, ?, ?, ?);
 
 -- name: receipts_known
-SELECT id FROM receipts WHERE id IN (?);
+SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head IN (?);
 
 -- name: link
 INSERT INTO links VALUES (?, ?, ?, ?);
@@ -74,7 +89,9 @@ INSERT INTO links VALUES (?, ?, ?, ?);
 INSERT INTO results VALUES (?, ?);
 
 -- name: damaged
-DELETE FROM results WHERE number = (SELECT number FROM receipts WHERE id = ?);
+DELETE FROM results WHERE number = (
+    SELECT r.number FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head = ? AND r.id = ?
+);
 
 -- name: purge
 INSERT INTO purged VALUES (?, ?, ?) ON CONFLICT (sha) DO UPDATE SET at = excluded.at, why = excluded.why;
@@ -126,13 +143,15 @@ WHERE number = ?;
 
 -- name: tuple
 SELECT {row}
-FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
-WHERE t.id = ?;
+FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE i.head = ? AND t.id = ?;
 
 -- name: tuples
 SELECT {row}
-FROM tuples AS t JOIN bodies AS b USING (ordinal) JOIN runs AS r ON r.number = t.run
-WHERE t.id IN (?);
+FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE i.head IN (?);
 
 -- name: any_late
 SELECT EXISTS (
@@ -225,14 +244,18 @@ SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lan
 
 -- name: finished
 SELECT step, receipt FROM links
-WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) AND step IS NOT NULL
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+) AND step IS NOT NULL
 ORDER BY number;
 
 -- name: receipts_of
-SELECT receipt FROM links WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) ORDER BY number;
+SELECT receipt FROM links WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+) ORDER BY number;
 
 -- name: receipt
-SELECT body FROM receipts WHERE id = ?;
+SELECT r.body FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head = ? AND r.id = ?;
 
 -- name: receipts
 SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
@@ -255,7 +278,9 @@ SELECT runs, micros, tokens FROM yools WHERE name = ?;
 
 -- name: running
 SELECT micros, tokens, spent_micros, spent_tokens FROM running
-WHERE ordinal = (SELECT ordinal FROM tuples WHERE id = ?) AND step = ?;
+WHERE ordinal = (
+    SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
+) AND step = ?;
 
 -- name: runs
 SELECT run, waiting, claimed, done, dead, cancelled, taken, executed, hits, micros, tokens FROM runs ORDER BY number;

@@ -35,6 +35,8 @@ LAYOUT = 2
 QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
+SORTED_AT_ONCE = 2048
+"""How many new ids gather before they are sorted in with the others."""
 
 encode = msgspec.json.Encoder(order="sorted").encode
 _COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
@@ -58,11 +60,24 @@ class Applied(msgspec.Struct, kw_only=True):
     epoch: int = 0
     boot: str = ""
     counter: int = 0
+    sorted_tuples: int = 0
+    sorted_receipts: int = 0
 
 
 def raw_id(text: str) -> bytes:
     """A digest as it is kept: 32 bytes."""
     return bytes.fromhex(text[7:])
+
+
+def head_of(raw: bytes) -> int:
+    """The number a digest begins with."""
+    return int.from_bytes(raw[:8], "big", signed=True)
+
+
+def sought(text: str) -> tuple[int, bytes]:
+    """What a digest is looked for by: the number it begins with, and itself."""
+    raw = raw_id(text)
+    return head_of(raw), raw
 
 
 def print_id(raw: bytes) -> str:
@@ -132,7 +147,7 @@ class Projection:
                 self._gather("purge", raw_id(fact.sha), at, fact.why)
             case BodyDamaged():
                 self.flush()
-                self._run("damaged", raw_id(fact.receipt))
+                self._run("damaged", *sought(fact.receipt))
 
     def flush(self) -> None:
         """Write everything gathered so far."""
@@ -150,9 +165,20 @@ class Projection:
             self._run("average", yool, runs, micros, tokens)
         self._lanes, self._counts, self._averages = {}, {}, {}
 
+    def finish(self) -> None:
+        """Write everything gathered, and sort new ids in when they are many."""
+        self.flush()
+        applied = self.applied
+        if applied.ordinal - applied.sorted_tuples >= SORTED_AT_ONCE:
+            self._connection.execute(self._sql["sort_tuples"])
+            applied.sorted_tuples = applied.ordinal
+        if applied.receipts - applied.sorted_receipts >= SORTED_AT_ONCE:
+            self._connection.execute(self._sql["sort_receipts"])
+            applied.sorted_receipts = applied.receipts
+
     def save(self) -> None:
         """Write everything gathered, and how far we have come."""
-        self.flush()
+        self.finish()
         save_applied(self._connection, self.applied)
 
     def _came(self, fact: TupleOut) -> None:
@@ -174,6 +200,7 @@ class Projection:
             one.budget_tokens,
             raw_id(one.parent) if one.parent else None,
         )
+        self._gather("name_tuple", head_of(raw), one.ordinal)
         self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
@@ -185,7 +212,7 @@ class Projection:
             accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
             self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
-            self._gather("put_again", raw, raw_id(fact.again))
+            self._gather("put_again", raw, self._find(fact.again)[0])
 
     def _move(self, tuple_id: str, state: str) -> int:
         """Let a tuple be in another state; nothing is set aside for its steps any more."""
@@ -215,7 +242,7 @@ class Projection:
     def _find(self, tuple_id: str) -> Brief:
         found = self.seen.get(tuple_id)
         if found is None:
-            row: Any = self._connection.execute(self._sql["brief"], (raw_id(tuple_id),)).fetchone()
+            row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
             found = self.seen[tuple_id] = row
         return found
 
@@ -243,6 +270,7 @@ class Projection:
         raw = raw_id(receipt.id)
         self.applied.receipts += 1
         self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), encode(receipt))
+        self._gather("name_receipt", head_of(raw), self.applied.receipts)
         self._link(ordinal, raw, step)
         return self.applied.receipts
 
@@ -287,12 +315,12 @@ class Projection:
         if not (micros or tokens or held_micros or held_tokens):
             return
         self.flush()
-        row: Any = (ordinal,)
         for _ in range(MAX_GENERATIONS):
-            if row is None:
+            self._run("spend", micros, tokens, held_micros, held_tokens, ordinal)
+            row: Any = self._connection.execute(self._sql["parent"], (ordinal,)).fetchone()
+            if row[0] is None:
                 return
-            self._run("spend", micros, tokens, held_micros, held_tokens, row[0])
-            row = self._connection.execute(self._sql["parent"], row).fetchone()
+            ordinal = self._find(print_id(row[0]))[0]
 
     def _lane(self, lane: str) -> list[int]:
         return self._lanes.setdefault(lane, [0, 0])
@@ -330,12 +358,14 @@ class Projection:
 _ORDER = (
     "keep_body",
     "come_in",
+    "name_tuple",
     "post",
     "put_again",
     "keep_asked",
     "claim",
     "renew",
     "keep_receipt",
+    "name_receipt",
     "link",
     "result",
     "release",
@@ -365,5 +395,7 @@ def save_applied(connection: apsw.Connection, applied: Applied) -> None:
             applied.epoch,
             applied.boot,
             applied.counter,
+            applied.sorted_tuples,
+            applied.sorted_receipts,
         ),
     )

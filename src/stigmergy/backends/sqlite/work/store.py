@@ -130,6 +130,8 @@ class SqliteWork(Projected[Applied, WorkView]):
             epoch=row[13],
             boot=row[14],
             counter=row[15],
+            sorted_tuples=row[16],
+            sorted_receipts=row[17],
         )
 
     def _replay(self, connection: apsw.Connection, applied: Applied, progress: Progress | None) -> Applied:
@@ -186,7 +188,7 @@ class SqliteWork(Projected[Applied, WorkView]):
                 self._to_ring |= RINGS.get(type(fact), NOBODY)
         applied.place = place
         applied.machine = boot_id()
-        projection.flush()
+        projection.finish()
         return b"".join(lines)
 
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:

@@ -13,6 +13,8 @@ COMPARED = {
     " boot, counter FROM applied",
     "bodies": "SELECT * FROM bodies ORDER BY ordinal",
     "tuples": "SELECT * FROM tuples ORDER BY ordinal",
+    "tuple ids": "SELECT * FROM all_tuple_ids ORDER BY head, ordinal",
+    "receipt ids": "SELECT * FROM all_receipt_ids ORDER BY head, number",
     "posted": "SELECT * FROM posted ORDER BY path, value, live, rank, ordinal",
     "receipts": "SELECT * FROM receipts ORDER BY number",
     "links": "SELECT * FROM links ORDER BY ordinal, number",

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, print_id, raw_id
+from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, head_of, print_id, raw_id, sought
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
@@ -63,23 +63,23 @@ class SqliteWorkView:
         """The tuple of that id."""
         if not is_digest(tuple_id):
             return None
-        row = self._one("tuple", raw_id(tuple_id))
+        row = self._one("tuple", *sought(tuple_id))
         return self._kept(row) if row else None
 
     def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
         """Those of these tuples that are there."""
         found: dict[str, Kept] = {}
         for start in range(0, len(ids), MOST_AT_ONCE):
-            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE] if is_digest(each)]
+            some = [head_of(raw_id(each)) for each in ids[start : start + MOST_AT_ONCE] if is_digest(each)]
             rows = self._connection.execute(self._sql["tuples"].replace("(?)", _places(len(some))), some)
             found |= {one.id: one for one in map(self._kept, rows)}
-        return found
+        return {each: found[each] for each in ids if each in found} if found else found
 
     def known_receipts(self, ids: Sequence[str]) -> set[str]:
         """Those of these ids that receipts have."""
         found: set[str] = set()
         for start in range(0, len(ids), MOST_AT_ONCE):
-            some = [raw_id(each) for each in ids[start : start + MOST_AT_ONCE]]
+            some = [head_of(raw_id(each)) for each in ids[start : start + MOST_AT_ONCE]]
             rows: Any = self._connection.execute(self._sql["receipts_known"].replace("(?)", _places(len(some))), some)
             found |= {print_id(row[0]) for row in rows}
         return found
@@ -143,7 +143,7 @@ class SqliteWorkView:
     def _candidates(self, pattern: Pattern, after: int) -> Iterator[Any]:
         wanted = pattern.equal_to("id")
         if wanted is not ABSENT:
-            row = self._one("tuple", raw_id(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
+            row = self._one("tuple", *sought(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
             return iter([row] if row and row[0] > after and row[2] != "taken" else [])
         for path in self._applied.indexed:
             value = posting(pattern.equal_to(path))
@@ -182,15 +182,15 @@ class SqliteWorkView:
 
     def finished(self, tuple_id: str) -> dict[int, str]:
         """The receipts of a tuple's finished steps."""
-        return {step: print_id(receipt) for step, receipt in self._rows("finished", raw_id(tuple_id))}
+        return {step: print_id(receipt) for step, receipt in self._rows("finished", *sought(tuple_id))}
 
     def receipts_of(self, tuple_id: str) -> list[str]:
         """Every receipt of a tuple."""
-        return [print_id(row[0]) for row in self._rows("receipts_of", raw_id(tuple_id))]
+        return [print_id(row[0]) for row in self._rows("receipts_of", *sought(tuple_id))]
 
     def receipt(self, receipt_id: str) -> Receipt | None:
         """The receipt of that id."""
-        row = self._one("receipt", raw_id(receipt_id)) if is_digest(receipt_id) else None
+        row = self._one("receipt", *sought(receipt_id)) if is_digest(receipt_id) else None
         return _decode_receipt(row[0]) if row else None
 
     def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
@@ -212,7 +212,7 @@ class SqliteWorkView:
         """A step under way."""
         if self._steps_run is None:
             self._steps_run = bool(self._one("any_running")[0])
-        row = self._one("running", raw_id(tuple_id), step) if self._steps_run else None
+        row = self._one("running", *sought(tuple_id), step) if self._steps_run else None
         return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
 
     def runs(self) -> list[RunFigures]:
