@@ -31,7 +31,7 @@ from stigmergy.space.tuples import (
     posted,
 )
 
-LAYOUT = 2
+LAYOUT = 3
 QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
