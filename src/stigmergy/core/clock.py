@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 SECOND = 1_000_000
@@ -29,7 +30,13 @@ class SystemClock:
 
 def print_time(moment: int) -> str:
     """A moment as RFC 3339 with microseconds: `2026-01-08T09:30:00.000000Z`."""
-    return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="microseconds")[:-6] + "Z"
+    second, rest = divmod(moment, SECOND)
+    return f"{_print_second(second)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _print_second(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).isoformat(timespec="seconds")[:-6]
 
 
 def parse_time(text: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import canonical, digest, digest_of
+from stigmergy.core import digest, digest_of
 
 SCHEMA = "yool-receipt/v1"
 MICROS = 1_000_000
@@ -139,7 +139,8 @@ def seal(
         schema=SCHEMA,
         **more,
     )
-    return msgspec.structs.replace(draft, id=receipt_id(draft))
+    msgspec.structs.force_setattr(draft, "id", receipt_id(draft))  # nobody has seen it yet
+    return draft
 
 
 def _with_floats(cost: Cost) -> Cost:
@@ -152,10 +153,14 @@ def _with_floats(cost: Cost) -> Cost:
 def receipt_id(receipt: Receipt) -> str:
     """The id a receipt must have: sha256 of its canonical form without `id`."""
     bare = receipt if not receipt.id else msgspec.structs.replace(receipt, id="")
-    text = _encode(bare)
-    if b"e-" in text or b"e+" in text:  # a float the fast encoder prints otherwise than the definition
-        text = canonical(msgspec.to_builtins(bare))
-    return digest(text)
+    if _has_exponent(bare.cost.usd) or _has_exponent(bare.cost.disk_mb):
+        return digest_of(msgspec.to_builtins(bare))
+    return digest(_encode(bare))
+
+
+def _has_exponent(number: float) -> bool:
+    """Whether a float is printed with an exponent: the fast encoder does that otherwise than the definition."""
+    return number != 0 and not 1e-4 <= abs(number) < 1e16
 
 
 def bodies_of(receipt: Receipt) -> tuple[str, ...]:

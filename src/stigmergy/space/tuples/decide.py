@@ -18,7 +18,7 @@ from stigmergy.errors import (
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.evidence.receipts import Cost, Receipt, seal
+from stigmergy.evidence.receipts import MICROS, Cost, Receipt, seal
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     EpochBegun,
@@ -404,24 +404,37 @@ def whole(
     worker: str | None = None,
 ) -> Receipt:
     """The receipt of a whole tuple: what its own executions took together; hits took nothing."""
-    cost = Cost(
-        usd=sum(each.cost.micros for each in own) / 1_000_000,
-        tokens_in=sum(each.cost.tokens_in for each in own),
-        tokens_out=sum(each.cost.tokens_out for each in own),
-        wall_ms=sum(each.cost.wall_ms for each in own),
-        disk_mb=round(sum(each.cost.disk_mb for each in own), 6),
-    )
     return seal(
         yool=WHOLE,
         tuple_id=tuple_id,
-        started_at=min((each.started_at for each in own), default=at),
-        ended_at=max((each.ended_at for each in own), default=at),
+        started_at=min([each.started_at for each in own], default=at),
+        ended_at=max([each.ended_at for each in own], default=at),
         exit=exit,
-        cost=cost,
+        cost=_together(own),
         receipts=tuple(receipts),
         error=error,
         attempt=attempt,
         worker=worker,
+    )
+
+
+def _together(receipts: Sequence[Receipt]) -> Cost:
+    """What executions used up, added."""
+    micros = tokens_in = tokens_out = wall_ms = 0
+    disk_mb = 0.0
+    for receipt in receipts:
+        cost = receipt.cost
+        micros += cost.micros
+        tokens_in += cost.tokens_in
+        tokens_out += cost.tokens_out
+        wall_ms += cost.wall_ms
+        disk_mb += cost.disk_mb
+    return Cost(
+        usd=micros / MICROS,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        wall_ms=wall_ms,
+        disk_mb=round(disk_mb, 6),
     )
 
 

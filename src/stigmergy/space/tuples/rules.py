@@ -63,6 +63,8 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
     if named is None:
         fields = _completed(fields, authority, now)
     checked = _checked_shape(fields)
+    if named is not None:
+        _printed(checked.created_at)
     body = canonical(fields)
     if len(body) > MAX_TUPLE:
         raise TupleTooLarge(
@@ -195,10 +197,6 @@ def _check(one: Tuple, now: int) -> Limits:
         for name, value in one.flags.items():
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
-    try:
-        parse_time(one.created_at)
-    except (ValueError, OverflowError):
-        raise TimeInvalid("created_at is a time with an offset.", field="created_at") from None
     _check_steps(one)
     limits = read_limits(one.agent_terms, one.schema)
     if limits.deadline is not None and limits.deadline <= now:
@@ -231,6 +229,8 @@ def _check_steps(one: Tuple) -> None:
                     raise StepUnknown(
                         f"Step {at} waits for step {other}.", field=f"payload[{at}].after", limit=len(steps) - 1
                     )
+    if all(step.after is msgspec.UNSET for step in steps):  # then each waits for the one before it
+        return
     waits = dependencies(len(steps), tuple(step.after for step in steps))
     ready: set[int] = set()
     while len(ready) < len(steps):
