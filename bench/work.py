@@ -5,6 +5,7 @@ Everybody syncs what it acknowledges. Each peer runs at its best setting: where 
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import time
@@ -172,6 +173,9 @@ DBOS.destroy()
 
 
 def _dbos_rate(folder: Path, count: int) -> float:
+    connection = sqlite3.connect(folder / "dbos.db")
+    connection.execute("PRAGMA journal_mode = WAL")  # it leaves that alone, and is half as fast again with it
+    connection.close()
     done = subprocess.run(
         [sys.executable, "-c", _DBOS, str(folder / "dbos.db"), str(count)], capture_output=True, text=True, check=True
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -34,7 +35,8 @@ def canonical_reference(value: Any) -> bytes:
 
 
 def _simple(value: Any) -> bool:
-    """Whether a value is made only of what needs no closer look: the most are, and this tells it in a third of the time."""
+    """Whether a value holds only what needs no closer look: most do, and this tells it in a third of the time."""
+    items: Iterable[Any]
     if type(value) is dict:
         for key in value:
             if type(key) is not str or not key.isascii():

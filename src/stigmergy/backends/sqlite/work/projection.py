@@ -34,10 +34,11 @@ LAYOUT = 2
 QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
+MAX_RUNS_KNOWN = 1024
 SORTED_AT_ONCE = 2048
 """How many new ids gather before they are sorted in with the others."""
 
-encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
 _COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
 
 
@@ -61,6 +62,10 @@ class Applied(msgspec.Struct, kw_only=True):
     counter: int = 0
     sorted_tuples: int = 0
     sorted_receipts: int = 0
+    run_numbers: dict[str, int] = {}
+    """The numbers of runs, as far as they were asked for."""
+    steps_run: bool | None = None
+    """Whether any step of any tuple is under way; not known before it is asked."""
 
 
 def raw_id(text: str) -> bytes:
@@ -93,15 +98,12 @@ class Projection:
         self.applied = applied
         self.seen: dict[str, Brief] = {}
         """What was read or written of tuples so far, in short; good until another transaction."""
-        self._runs: dict[str, int] = {}
         self._lanes: dict[str, list[int]] = {}
         self._counts: dict[int, dict[str, int]] = {}
         self._averages: dict[str, list[int]] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
-        self._steps_run: bool | None = None
-        """Whether any step of any tuple is under way; not known before it is asked."""
 
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened."""
@@ -133,7 +135,7 @@ class Projection:
             case StepStarted():
                 ordinal = self._find(fact.id)[0]
                 self._stop(ordinal, fact.step)
-                self._steps_run = True
+                self.applied.steps_run = True
                 self._run("start", ordinal, fact.step, fact.micros, fact.tokens)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
@@ -266,7 +268,7 @@ class Projection:
     def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
         raw = raw_id(receipt.id)
         self.applied.receipts += 1
-        self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), encode(receipt))
+        self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), _encode(receipt))
         self._gather("name_receipt", head_of(raw), self.applied.receipts)
         self._link(ordinal, raw, step)
         return self.applied.receipts
@@ -279,7 +281,7 @@ class Projection:
         ordinal, _, _, _, run = self._find(fact.id)
         row: Any = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
         micros, tokens, spent_micros, spent_tokens = row or (0, 0, 0, 0)
-        self._steps_run = True
+        self.applied.steps_run = True
         less_micros, less_tokens = min(micros, fact.micros), min(tokens, fact.tokens)
         self._run(
             "cost",
@@ -296,15 +298,16 @@ class Projection:
 
     def _stop(self, ordinal: int, step: int | None = None) -> None:
         """Set nothing aside any more for a step, or for every step."""
-        if self._steps_run is None:
+        if self.applied.steps_run is None:
             row: Any = self._connection.execute(self._sql["any_running"]).fetchone()
-            self._steps_run = bool(row[0])
-        if not self._steps_run:
+            self.applied.steps_run = bool(row[0])
+        if not self.applied.steps_run:
             return
         rows: list[Any] = self._connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for each, micros, tokens in rows:
             if step is None or each == step:
                 self._run("stop", ordinal, each)
+                self.applied.steps_run = None
                 self._spend(ordinal, 0, 0, -micros, -tokens)
 
     def _spend(self, ordinal: int, micros: int, tokens: int, held_micros: int, held_tokens: int) -> None:
@@ -327,26 +330,31 @@ class Projection:
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
-        number = self._runs.get(run)
+        number = self.applied.run_numbers.get(run)
         if number is None:
             row: Any = self._connection.execute(self._sql["run_number"], (run,)).fetchone()
             if row is None:
                 self.applied.runs += 1
                 self._run("open_run", self.applied.runs, run)
                 row = (self.applied.runs,)
-            number = self._runs[run] = row[0]
+            if len(self.applied.run_numbers) >= MAX_RUNS_KNOWN:
+                self.applied.run_numbers.clear()
+            number = self.applied.run_numbers[run] = row[0]
         return number
 
     def _change(self, name: str, ordinal: int, *values: object) -> None:
         """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
-        place = _ORDER.index(name)
+        place = _PLACES[name]
         if self._last.get(ordinal, -1) > place:
             self.flush()
         self._last[ordinal] = place
         self._gather(name, *values, ordinal)
 
     def _gather(self, name: str, *values: object) -> None:
-        self._rows.setdefault(name, []).append(values)
+        rows = self._rows.get(name)
+        if rows is None:
+            rows = self._rows[name] = []
+        rows.append(values)
 
     def _run(self, name: str, *values: object) -> None:
         self._connection.execute(self._sql[name], values)
@@ -370,6 +378,7 @@ _ORDER = (
     "alarm",
 )
 """In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
+_PLACES = {name: place for place, name in enumerate(_ORDER)}
 
 
 def save_applied(connection: apsw.Connection, applied: Applied) -> None:

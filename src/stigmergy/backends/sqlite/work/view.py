@@ -47,7 +47,6 @@ class SqliteWorkView:
         self._applied = applied
         self._as_of = as_of
         self._seen = seen
-        self._steps_run: bool | None = None
 
     @property
     def as_of(self) -> int:
@@ -210,9 +209,9 @@ class SqliteWorkView:
 
     def running(self, tuple_id: str, step: int) -> Running | None:
         """A step under way."""
-        if self._steps_run is None:
-            self._steps_run = bool(self._one("any_running")[0])
-        row = self._one("running", *sought(tuple_id), step) if self._steps_run else None
+        if self._applied.steps_run is None:
+            self._applied.steps_run = bool(self._one("any_running")[0])
+        row = self._one("running", *sought(tuple_id), step) if self._applied.steps_run else None
         return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
 
     def runs(self) -> list[RunFigures]:
