@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 from stigmergy.core.canonical import canonical
 
 PREFIX = "sha256:"
 _HEX = frozenset("0123456789abcdef")
+_DIGEST = re.compile(PREFIX + "[0-9a-f]{64}").fullmatch
 
 
 def digest(content: bytes) -> str:
@@ -28,4 +30,4 @@ def is_hex(text: str, *lengths: int) -> bool:
 
 def is_digest(text: str) -> bool:
     """Whether a text is a digest as this project writes them."""
-    return text.startswith(PREFIX) and is_hex(text[len(PREFIX) :], 64)
+    return _DIGEST(text) is not None

@@ -326,7 +326,9 @@ class Projection:
         return self._lanes.setdefault(lane, [0, 0])
 
     def _count(self, run: int, column: str, more: int) -> None:
-        counts = self._counts.setdefault(run, {})
+        counts = self._counts.get(run)
+        if counts is None:
+            counts = self._counts[run] = {}
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
