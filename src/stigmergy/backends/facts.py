@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from stigmergy.errors import FormatUnknown
@@ -66,7 +68,12 @@ Fact = (
     | RequestAnswered
 )
 
-_decoder = msgspec.json.Decoder(list[Fact])
+
+@cache
+def _decoder() -> msgspec.json.Decoder[list[Fact]]:
+    """Made when the first line is read: most commands read none."""
+    return msgspec.json.Decoder(list[Fact])
+
 
 MINUTE = 60_000_000
 """A minute, in microseconds."""
@@ -78,7 +85,7 @@ REMEMBERED_FOR = 86_400_000_000
 def decode_facts(text: bytes) -> list[Fact]:
     """A commit's facts."""
     try:
-        return _decoder.decode(text)
+        return _decoder().decode(text)
     except msgspec.ValidationError as problem:
         raise FormatUnknown(f"The journal holds something this version does not know: {problem}.") from None
 

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,13 +33,17 @@ MESSAGE = "Uncommitted lines, kept by Stigmergy"
 
 _MODULE, _LINK = "160000", "120000"
 _WHO = {"NAME": "Stigmergy", "EMAIL": "snapshot@stigmergy.invalid"}
-# An entry of `ls-files --stage --debug -z`, with what the index remembers of the file's times and size.
-_ENTRY = re.compile(
-    rb"(?P<tag>\S) (?P<mode>\d{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t(?P<path>[^\0]+)\0"
-    rb"  ctime: \d+:\d+\n  mtime: (?P<s>\d+):(?P<ns>\d+)\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
-    rb"  size: (?P<size>\d+)\tflags: [0-9a-f]+\n"
-)
 _COMMITTED = re.compile(rb"^committer .*> (\d+) ", re.MULTILINE)
+
+
+@cache
+def _entry() -> re.Pattern[bytes]:
+    """An entry of `ls-files --stage --debug -z`, with what the index remembers of the file's times and size."""
+    return re.compile(
+        rb"(?P<tag>\S) (?P<mode>\d{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t(?P<path>[^\0]+)\0"
+        rb"  ctime: \d+:\d+\n  mtime: (?P<s>\d+):(?P<ns>\d+)\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
+        rb"  size: (?P<size>\d+)\tflags: [0-9a-f]+\n"
+    )
 
 
 class _Entry(NamedTuple):
@@ -132,7 +137,7 @@ def _look(git: _Git, top: Path, directory: Path, copies: _Copies) -> dict[bytes,
 def _parsed(listing: bytes) -> Iterator[re.Match[bytes]]:
     at = 0
     while at < len(listing):
-        found = _ENTRY.match(listing, at)
+        found = _entry().match(listing, at)
         if found is None:
             raise GitTrouble("Git lists the worktree's files in a way that is not understood.")
         yield found
