@@ -53,6 +53,8 @@ PRINTED = 4096
 """How many printed events are kept for the next stream."""
 PACE_SECONDS = 0.2
 """How long a stream waits, more or less, after it told something: what comes meanwhile is told together."""
+CROWD = 40
+"""With more streams than this, each waits longer: so many times as they are too many."""
 
 PAGE_EVENTS = 100
 MOST_PAGE_EVENTS = 500
@@ -114,11 +116,13 @@ class EventStreams:
             await send({"type": "http.response.body", "body": b""})
             return
         self._open.add(stream)
+        self._shared.streams = len(self._open)
         try:
             await self._shared.in_thread(partial(stream.begin, mark, asyncio.get_running_loop()))
             await stream.run(receive, send, self._heartbeat_seconds)
         finally:
             self._open.discard(stream)
+            self._shared.streams = len(self._open)
             stream.leave()
 
     def _page(self, credential: Credential, types: frozenset[str], mark: Mark | None, limit: int) -> File:
@@ -141,6 +145,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.reading = anyio.Lock()
+        self.streams = 0
         self._threads = anyio.CapacityLimiter(THREADS)
         self._printed: dict[int, tuple[Event, bytes]] = {}
 
@@ -242,7 +247,8 @@ class _Stream:
                 if waiting.cancelled_caught:
                     await self._write(send, b":\nid: %s\n\n" % str(follower.mark).encode())
                 else:
-                    await anyio.sleep(max(0.0, self._told_at + self._pace - time.monotonic()))
+                    pace = self._pace * max(1.0, self._shared.streams / CROWD)
+                    await anyio.sleep(max(0.0, self._told_at + pace - time.monotonic()))
             self._woken.clear()
             self._awake = False
             if self._ended.is_set():
