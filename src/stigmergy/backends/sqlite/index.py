@@ -7,7 +7,6 @@ from pathlib import Path
 
 import apsw
 
-REPLAY_BATCH = 2000
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
 

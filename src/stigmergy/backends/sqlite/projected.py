@@ -15,6 +15,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -24,9 +25,10 @@ from stigmergy.backends.sqlite.index import Progress, connect, remove_index
 from stigmergy.backends.sqlite.tail import Tail
 from stigmergy.core import Clock, parse_time
 from stigmergy.core.boot import boot_id
-from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket, begin_segment
+from stigmergy.core.journal import GroupCommit, Journal, Line, Place, Ticket, begin_segment, encode_facts, print_line
 from stigmergy.errors import DiskPressure, IndexDamaged, StoreReadOnly
 
+REPLAY_BATCH = 2000
 CHECKPOINT_PAGES = 8192
 """How many pages gather before they are written to the index itself, which costs two syncs: 32 MB."""
 
@@ -43,7 +45,24 @@ class Reached(Protocol):
     """The start of the machine in which that was said."""
 
 
+class Projecting(Protocol):
+    """Applies facts to an index inside one transaction; may gather them until it is told to write."""
+
+    def apply(self, fact: Any, at: int) -> None:
+        """Let one fact have happened."""
+        ...
+
+    def flush(self) -> None:
+        """Write what was gathered, so that it can be read."""
+        ...
+
+    def finish(self) -> None:
+        """Write everything there is to write before the transaction ends."""
+        ...
+
+
 A = TypeVar("A", bound=Reached)
+P = TypeVar("P", bound=Projecting)
 V = TypeVar("V")
 T = TypeVar("T")
 
@@ -61,7 +80,7 @@ class _Reading(NamedTuple):
     applied: Any
 
 
-class Projected(ABC, Generic[A, V]):
+class Projected(ABC, Generic[A, P, V]):
     """A store over one journal and its index."""
 
     def __init__(self, journal: Path, index: Path, lock: Path, clock: Clock, progress: Progress | None = None) -> None:
@@ -96,16 +115,27 @@ class Projected(ABC, Generic[A, V]):
         """How far an index has come; none when it is another version's or another project's."""
 
     @abstractmethod
-    def _replay(self, connection: apsw.Connection, applied: A, progress: Progress | None) -> A:
-        """Apply the sound lines the index has not seen, in transactions of its own."""
+    def _projection(self, connection: apsw.Connection, applied: A) -> P:
+        """What applies facts to the index and moves `applied` on."""
+
+    @abstractmethod
+    def _facts(self, text: bytes) -> Sequence[Any]:
+        """The facts of a line."""
+
+    @abstractmethod
+    def _deciding(self, writer: apsw.Connection, applied: A, at: int, projection: P) -> V:
+        """Everything, for a change that is being decided on."""
+
+    def _happened(self, fact: Any) -> None:  # most have nothing more to do
+        """Take note of a fact of this process."""
+
+    def _end(self, projection: P, at: int) -> None:
+        """End what a batch wrote."""
+        projection.finish()
 
     @abstractmethod
     def _view(self, connection: apsw.Connection, applied: A, as_of: int, file: tuple[int, int]) -> V:
         """Everything, as of a moment; `file` tells one index from another that was put in its place."""
-
-    @abstractmethod
-    def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> bytes:
-        """Let every change of the batch decide and change the index; gives the lines to append."""
 
     def _seen(self, view: V) -> None:  # most have nothing more to do
         """Look after what a read came across."""
@@ -226,6 +256,37 @@ class Projected(ABC, Generic[A, V]):
         else:
             self._known = applied
 
+    def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> bytes:
+        """Let every change of the batch decide and change the index; gives the lines to append."""
+        place, mark = applied.place, applied.synced
+        projection = self._projection(writer, applied)
+        lines: list[bytes] = []
+        for ticket in batch:
+            at = max(self._clock.now(), place.at)
+            projection.flush()
+            ticket.error = None
+            try:
+                facts, ticket.result = ticket.work.decide(self._deciding(writer, applied, at, projection))
+                text = encode_facts([*facts])
+            except apsw.Error:
+                raise
+            except Exception as refusal:
+                ticket.error = refusal
+                continue
+            if not facts:
+                continue
+            line, checksum = print_line(place.sum, at=at, facts=text, mark=mark, seq=place.seq + 1)
+            lines.append(line)
+            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
+            for fact in facts:
+                projection.apply(fact, at)
+                self._happened(fact)
+        if lines:
+            self._end(projection, place.at)
+            applied.place = place
+            applied.machine = boot_id()
+        return b"".join(lines)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock, alone in this process and among processes."""
@@ -316,6 +377,27 @@ class Projected(ABC, Generic[A, V]):
             connection.close()
         remove_index(path)
         draft.rename(path)
+
+    def _replay(self, connection: apsw.Connection, applied: A, progress: Progress | None) -> A:
+        """Apply the sound lines the index has not seen, in transactions of its own."""
+        total = self._journal.size()
+        lines = self._journal.read(applied.place)
+        while True:
+            with transaction(connection):
+                projection = self._projection(connection, applied)
+                count = 0
+                for line, behind in islice(lines, REPLAY_BATCH):
+                    for fact in self._facts(line.facts):
+                        projection.apply(fact, line.at)
+                    applied.place = behind
+                    count += 1
+                applied.place = self._journal.into_segment(applied.place)
+                projection.finish()
+                self._save(connection, applied)
+            if progress is not None:
+                progress(applied.place.offset, total)
+            if count < REPLAY_BATCH:
+                return applied
 
     def _known_synced(self) -> int:
         try:
@@ -413,6 +495,18 @@ class Projected(ABC, Generic[A, V]):
 def _outlived(applied: Reached) -> bool:
     """Whether the index speaks of lines that were never synced and that a start of the machine may have taken."""
     return applied.synced < applied.place.offset and applied.machine != boot_id()
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Everything inside happens, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
 
 
 def _roll_back(connection: apsw.Connection) -> None:

@@ -202,7 +202,7 @@ class Projection:
             self._drop(ordinal)
         return len(overdue)
 
-    def write(self) -> None:
+    def finish(self) -> None:
         """Write everything gathered."""
         self.flush()
         self._tallying.write()

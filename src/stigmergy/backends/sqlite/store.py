@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
 from stigmergy.backends.facts import decode_facts
-from stigmergy.backends.sqlite.index import REPLAY_BATCH, Progress
-from stigmergy.backends.sqlite.projected import Change, Projected
+from stigmergy.backends.sqlite.index import Progress
+from stigmergy.backends.sqlite.projected import Projected, transaction
 from stigmergy.backends.sqlite.projection import LAYOUT, Applied, Projection, save_applied
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.verify import verify_store
 from stigmergy.backends.sqlite.view import Kept, SqliteView
 from stigmergy.core import SECOND, Clock
 from stigmergy.core.boot import boot_id
-from stigmergy.core.journal import Place, Ticket, create_journal, encode_facts, print_line
+from stigmergy.core.journal import Place, create_journal, encode_facts, print_line
 from stigmergy.operations.ports import Decide, Finding, View
 
 T = TypeVar("T")
@@ -35,7 +33,7 @@ def create_store(folder: Path, *, project: str, at: int) -> None:
     create_journal(folder / JOURNAL, kind="memory", project=project, at=at)
 
 
-class SqliteStore(Projected[Applied, View]):
+class SqliteStore(Projected[Applied, Projection, View]):
     """The store in one `.catalog` folder."""
 
     def __init__(self, folder: Path, clock: Clock, progress: Progress | None = None) -> None:
@@ -71,24 +69,20 @@ class SqliteStore(Projected[Applied, View]):
         _, _, position, seq, checksum, at, *counts = row
         return _applied(Place(offset=position, seq=seq, sum=checksum, at=at), *counts)
 
-    def _replay(self, connection: apsw.Connection, applied: Applied, progress: Progress | None) -> Applied:
-        total = self._journal.size()
-        lines = self._journal.read(applied.place)
-        while True:
-            with _transaction(connection):
-                projection = Projection(connection, applied)
-                count = 0
-                for line, behind in islice(lines, REPLAY_BATCH):
-                    for fact in decode_facts(line.facts):
-                        projection.apply(fact, line.at)
-                    applied.place = behind
-                    count += 1
-                projection.write()
-                save_applied(connection, applied)
-            if progress is not None:
-                progress(applied.place.offset, total)
-            if count < REPLAY_BATCH:
-                return applied
+    def _projection(self, connection: apsw.Connection, applied: Applied) -> Projection:
+        return Projection(connection, applied)
+
+    def _facts(self, text: bytes) -> Sequence[Any]:
+        return decode_facts(text)
+
+    def _deciding(self, writer: apsw.Connection, applied: Applied, at: int, projection: Projection) -> View:
+        return SqliteView(writer, applied, at)
+
+    def _end(self, projection: Projection, at: int) -> None:
+        if at >= self._sweep_at:
+            self._sweep_at = at + SWEEP_EVERY
+            projection.sweep(at)
+        projection.finish()
 
     def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: tuple[int, int]) -> View:
         return SqliteView(connection, applied, as_of, self._kept_of(file))
@@ -102,37 +96,6 @@ class SqliteStore(Projected[Applied, View]):
     def _seen(self, view: View) -> None:
         if isinstance(view, SqliteView) and view.saw_many_overdue:
             self._tend(self._sweep)
-
-    def _decide_all(self, writer: apsw.Connection, applied: Applied, batch: list[Ticket[Change, Any]]) -> bytes:
-        place, mark = applied.place, applied.place.offset
-        projection = Projection(writer, applied)
-        lines: list[bytes] = []
-        for ticket in batch:
-            at = max(self._clock.now(), place.at)
-            projection.flush()
-            ticket.error = None
-            try:
-                facts, ticket.result = ticket.work.decide(SqliteView(writer, applied, at))
-                text = encode_facts([*facts])
-            except apsw.Error:
-                raise
-            except Exception as refusal:
-                ticket.error = refusal
-                continue
-            if not facts:
-                continue
-            line, checksum = print_line(place.sum, at=at, facts=text, mark=mark, seq=place.seq + 1)
-            lines.append(line)
-            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
-            for fact in facts:
-                projection.apply(fact, at)
-        if lines:
-            if place.at >= self._sweep_at:
-                self._sweep_at = place.at + SWEEP_EVERY
-                projection.sweep(place.at)
-            projection.write()
-        applied.place = place
-        return b"".join(lines)
 
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:
         save_applied(writer, applied)
@@ -148,10 +111,10 @@ class SqliteStore(Projected[Applied, View]):
             place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=now)
         swept = True
         while swept:
-            with _transaction(writer):
+            with transaction(writer):
                 projection = Projection(writer, applied)
                 swept = projection.sweep(place.at) > 0
-                projection.write()
+                projection.finish()
                 applied.place = place
                 save_applied(writer, applied)
 
@@ -166,15 +129,3 @@ def _applied(place: Place, ordinal: int, runs: int, pending: int, identity: int)
         pending=pending,
         identity=identity,
     )
-
-
-@contextmanager
-def _transaction(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite may have rolled back by itself
-            connection.execute("ROLLBACK")
-        raise

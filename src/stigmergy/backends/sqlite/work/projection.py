@@ -178,11 +178,6 @@ class Projection:
             self._connection.execute(self._sql["sort_receipts"])
             applied.sorted_receipts = applied.receipts
 
-    def save(self) -> None:
-        """Write everything gathered, and how far we have come."""
-        self.finish()
-        save_applied(self._connection, self.applied)
-
     def _came(self, fact: TupleOut) -> None:
         self.applied.ordinal += 1
         one = kept_of(fact, self.applied.ordinal)

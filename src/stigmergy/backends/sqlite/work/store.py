@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
-from stigmergy.backends.sqlite.index import REPLAY_BATCH, Progress
-from stigmergy.backends.sqlite.projected import Change, Projected
+from stigmergy.backends.sqlite.index import Progress
+from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.work.bells import Bells
 from stigmergy.backends.sqlite.work.projection import LAYOUT, QUERIES, Applied, Projection, save_applied
@@ -21,7 +20,7 @@ from stigmergy.backends.sqlite.work.view import SqliteWorkView
 from stigmergy.backends.work_facts import decode_work
 from stigmergy.core import Clock
 from stigmergy.core.boot import boot_id
-from stigmergy.core.journal import Place, Ticket, create_journal, encode_facts, print_line
+from stigmergy.core.journal import Place, create_journal
 from stigmergy.operations.ports import Finding
 from stigmergy.space.tuples import (
     Bell,
@@ -58,7 +57,7 @@ def create_work(folder: Path, *, project: str, at: int) -> None:
     create_journal(folder / WORK_JOURNAL, kind="tuples", project=project, at=at)
 
 
-class SqliteWork(Projected[Applied, WorkView]):
+class SqliteWork(Projected[Applied, Projection, WorkView]):
     """The work in one `.catalog` folder."""
 
     def __init__(
@@ -134,62 +133,20 @@ class SqliteWork(Projected[Applied, WorkView]):
             sorted_receipts=row[17],
         )
 
-    def _replay(self, connection: apsw.Connection, applied: Applied, progress: Progress | None) -> Applied:
-        total = self._journal.size()
-        lines = self._journal.read(applied.place)
-        while True:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                projection = Projection(connection, applied)
-                count = 0
-                for line, behind in islice(lines, REPLAY_BATCH):
-                    for fact in decode_work(line.facts):
-                        projection.apply(fact, line.at)
-                    applied.place = behind
-                    count += 1
-                applied.place = self._journal.into_segment(applied.place)
-                projection.save()
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            if progress is not None:
-                progress(applied.place.offset, total)
-            if count < REPLAY_BATCH:
-                return applied
+    def _projection(self, connection: apsw.Connection, applied: Applied) -> Projection:
+        return Projection(connection, applied)
+
+    def _facts(self, text: bytes) -> Sequence[Any]:
+        return decode_work(text)
+
+    def _deciding(self, writer: apsw.Connection, applied: Applied, at: int, projection: Projection) -> WorkView:
+        return SqliteWorkView(writer, applied, at, projection.seen)
+
+    def _happened(self, fact: Any) -> None:
+        self._to_ring |= RINGS.get(type(fact), NOBODY)
 
     def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: tuple[int, int]) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)
-
-    def _decide_all(self, writer: apsw.Connection, applied: Applied, batch: list[Ticket[Change, Any]]) -> bytes:
-        projection = Projection(writer, applied)
-        place, mark = applied.place, applied.synced
-        lines: list[bytes] = []
-        for ticket in batch:
-            at = max(self._clock.now(), place.at)
-            projection.flush()
-            ticket.error = None
-            try:
-                facts, ticket.result = ticket.work.decide(SqliteWorkView(writer, applied, at, projection.seen))
-                text = encode_facts([*facts])
-            except apsw.Error:
-                raise
-            except Exception as refusal:
-                ticket.error = refusal
-                continue
-            if not facts:
-                continue
-            line, checksum = print_line(place.sum, at=at, facts=text, mark=mark, seq=place.seq + 1)
-            lines.append(line)
-            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
-            for fact in facts:
-                projection.apply(fact, at)
-                self._to_ring |= RINGS.get(type(fact), NOBODY)
-        applied.place = place
-        applied.machine = boot_id()
-        projection.finish()
-        return b"".join(lines)
 
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:
         save_applied(writer, applied)
