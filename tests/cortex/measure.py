@@ -15,7 +15,8 @@ class Pair(NamedTuple):
     """Two statements and what a person says of them."""
 
     half: str
-    """`tuned`: the detector was made looking at it; `held`: it was not; `later`: written once it stood."""
+    """`tuned`: the detector was made looking at it; `held`: it was not; `later` and `unseen`: written once it
+    stood, before a rule was looked at again."""
     label: str
     one: str
     other: str
