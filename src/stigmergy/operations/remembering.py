@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -93,8 +92,6 @@ def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
     check_kind(request.kind)
     if request.slug is not None and not is_slug(request.slug):
         raise FieldValue("A slug is lower-case words with dashes.", field="slug", used=request.slug, limit=MAX_SLUG)
-    if not math.isfinite(request.importance):
-        raise FieldValue("An importance is a number from 0 to 1.", field="importance")
     lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
     pointers = stamped(context, request.pointers, request.at)
 

@@ -11,8 +11,8 @@ from stigmergy.edges.cli.screen import dim, pairs, safe, table, width, wrap
 
 if TYPE_CHECKING:
     from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot
-    from stigmergy.operations.contributing import ContributionsAnswer
     from stigmergy.operations.remembering import EpisodeAnswer
+    from stigmergy.operations.reviewing import ContributionsAnswer
 
 STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "duplicate": "yellow"}
 INDENT = 4
