@@ -49,11 +49,11 @@ def test_every_step_leaves_its_line(team: Team) -> None:
 
 
 def test_no_text_anyone_wrote_gets_into_the_log(team: Team) -> None:
-    sent = team.contribute(HOSTILE, thread_id="a\nb", proposed_categories=["c\nd"])
+    sent = team.contribute(HOSTILE, thread_id="token=x", proposed_categories=["y=forged"])
     team.hand.call("reject_contribution", team.lead, id=sent.contribution_id, reason=HOSTILE)
     other = team.contribute("The parser trusts its input.", evidence=[{"kind": "note", "value": HOSTILE}])
     team.hand.call("accept_contribution", team.lead, id=other.contribution_id)
-    team.hand.call("inherit", team.coder, scope={"categories": [HOSTILE]})
+    team.hand.call("inherit", team.coder, scope={"categories": [HOSTILE[:60]]})
     assert events(team).count("CONTRIBUTION_ACCEPT") == 1
     text = "\n".join(team.log())
     for word in ("forged", "token", "Fine"):

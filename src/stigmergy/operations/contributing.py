@@ -14,6 +14,8 @@ from stigmergy.knowledge.cortex import (
     MAX_CATEGORIES,
     MAX_CONTENT,
     MAX_EVIDENCE,
+    MAX_INPUT,
+    MAX_LABEL,
     MAX_VALUE,
     WINDOW,
     ConflictCheck,
@@ -24,6 +26,8 @@ from stigmergy.knowledge.cortex import (
     EvidenceKind,
     Security,
     Status,
+    check_label,
+    check_plain,
     content_hash,
     find_conflicts,
     signature,
@@ -32,11 +36,10 @@ from stigmergy.knowledge.cortex import (
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.operations.remembering import check_plain, telling
+from stigmergy.operations.remembering import Label, telling
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy.secrets import redact
 
-MAX_THREAD = 64
 MAX_PINS = 1000
 
 
@@ -52,13 +55,18 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     content: Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT, description="What was learned")]
     confidence: Annotated[float, Meta(ge=0, le=1, description="How sure, 0 to 1")] = 0.7
-    thread_id: Annotated[str, Meta(max_length=MAX_THREAD, description="The task it belongs to")] = "default"
-    proposed_categories: Annotated[list[str], Meta(max_length=MAX_CATEGORIES, description="What to file it under")] = []
+    thread_id: Annotated[str, Meta(max_length=MAX_LABEL, description="The task it belongs to")] = "default"
+    proposed_categories: Annotated[
+        list[Label], Meta(max_length=MAX_CATEGORIES, description="What to file it under")
+    ] = []
     evidence: Annotated[
         list[EvidenceGiven],
         Meta(max_length=MAX_EVIDENCE, description="path, url, command_output or note, with a value"),
     ] = []
-    inputs_used: Annotated[list[str], Meta(max_length=32, description="Snapshots it was made from")] = []
+    inputs_used: Annotated[
+        list[Annotated[str, Meta(max_length=MAX_INPUT)]],
+        Meta(max_length=32, description="Snapshots it was made from"),
+    ] = []
 
 
 @operation(
@@ -73,7 +81,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
     """Hand a learning to your parent, who decides whether the team remembers it."""
     caller = context.caller
     with telling(context, "CONTRIBUTION_FAIL"):
-        check_plain(request.content, "content")
+        _check(request)
         clean = _redacted(context, request)
         evidence = tuple(_anchored(context, item) for item in clean.evidence)
         hashed, fuzzy = content_hash(clean.content), similarity_key(clean.content)
@@ -126,6 +134,18 @@ def contribute(context: Context, request: Contribute) -> Contribution:
             )
         )
     return contribution
+
+
+def _check(request: Contribute) -> None:
+    """Refuse a contribution that holds anything but text."""
+    check_plain(request.content, "content")
+    check_label(request.thread_id, "thread_id")
+    for number, category in enumerate(request.proposed_categories):
+        check_label(category, f"proposed_categories[{number}]")
+    for number, item in enumerate(request.evidence):
+        check_plain(item.value, f"evidence[{number}].value")
+    for number, each in enumerate(request.inputs_used):
+        check_label(each, f"inputs_used[{number}]")
 
 
 class _Clean(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ from stigmergy.knowledge.cortex import (
     MAX_BYTES,
     MAX_CATEGORIES,
     MAX_ITEMS,
+    MAX_KIND,
+    MAX_LABEL,
     MAX_SLUG,
     MAX_TEXT,
     Episode,
@@ -23,6 +25,9 @@ from stigmergy.knowledge.cortex import (
     SharedContextSnapshot,
     SnapshotScope,
     SnapshotTaken,
+    check_kind,
+    check_label,
+    check_plain,
     is_slug,
     items_of,
     signature,
@@ -45,11 +50,11 @@ from stigmergy.policy import (
     visible_spaces,
 )
 
-MAX_KIND = 32
 DEFAULT_KIND = "fact"
 DEFAULT_IMPORTANCE = 0.5
 MAX_ATOMS = 100
 
+Label = Annotated[str, Meta(max_length=MAX_LABEL)]
 Importance = Annotated[float, Meta(ge=0, le=1, description="How much it matters, 0 to 1")]
 
 
@@ -61,7 +66,7 @@ class KeepEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     slug: (
         Annotated[str, Meta(max_length=MAX_SLUG, description="Its name; one that exists gets a new version")] | None
     ) = None
-    categories: Annotated[list[str], Meta(max_length=MAX_CATEGORIES, description="What it is filed under")] = []
+    categories: Annotated[list[Label], Meta(max_length=MAX_CATEGORIES, description="What it is filed under")] = []
     importance: Importance = DEFAULT_IMPORTANCE
     pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
     ttl: Annotated[str, Meta(max_length=32, description="How long it holds: P30D; for ever unless said")] | None = None
@@ -90,6 +95,8 @@ def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
     """Remember something for the team: a decision, a preference, how work stands."""
     check_plain(request.text, "text")
     check_kind(request.kind)
+    for number, category in enumerate(request.categories):
+        check_label(category, f"categories[{number}]")
     if request.slug is not None and not is_slug(request.slug):
         raise FieldValue("A slug is lower-case words with dashes.", field="slug", used=request.slug, limit=MAX_SLUG)
     lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
@@ -265,21 +272,6 @@ def stamped(context: Context, pointers: list[Pointer], places: list[str]) -> tup
     checked = [check(pointer, f"pointers[{number}]") for number, pointer in enumerate(all_of_them)]
     context.workplace.keep(tuple(address for _, address in checked))
     return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
-
-
-def check_plain(text: str, field: str) -> None:
-    """Refuse a text that holds characters which are no text."""
-    for each in text:
-        if (each < " " and each not in "\n\t") or each == "\x7f":
-            raise FieldValue("The text holds a control character.", field=field, used=f"U+{ord(each):04X}")
-    if not text.strip():
-        raise FieldValue("The text says nothing.", field=field)
-
-
-def check_kind(kind: str, field: str = "kind") -> None:
-    """Refuse a kind that could not stand in a pointer."""
-    if not is_slug(kind) or len(kind) > MAX_KIND:
-        raise FieldValue("A kind is a lower-case word.", field=field, used=kind[:MAX_KIND], limit=MAX_KIND)
 
 
 def _answer(episode: Episode) -> EpisodeAnswer:

@@ -11,24 +11,27 @@ from stigmergy.core import parse_duration, print_time
 from stigmergy.errors import ContributionDecided, ContributionNotFound, CortexOff, NotYourDescendant, RoleForbidden
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.cortex import (
+    MAX_KIND,
+    MAX_LABEL,
     OPEN,
     Accepted,
     Contribution,
     ContributionMoved,
     Episode,
     Status,
+    check_kind,
+    check_plain,
     moved,
     signature,
     slug_of,
 )
 from stigmergy.knowledge.engrams import count_sentences, validate
-from stigmergy.operations.contributing import MAX_THREAD
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import Prepared, prepare_checked, put_or_confirm
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.operations.remembering import Importance, check_kind, check_plain, kept, telling
+from stigmergy.operations.remembering import Importance, kept, telling
 from stigmergy.policy import ADMIN, Caller, check_descends
 
 MAX_REASON = 500
@@ -44,7 +47,7 @@ class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which contributions to show."""
 
     status: Annotated[Status | None, Meta(description="Only those that stand so; all that wait unless said")] = None
-    thread_id: Annotated[str, Meta(max_length=MAX_THREAD, description="Only this task's")] | None = None
+    thread_id: Annotated[str, Meta(max_length=MAX_LABEL, description="Only this task's")] | None = None
     k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 20
     cursor: Annotated[str, Meta(max_length=26, description="Where the last page ended")] | None = None
     max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
@@ -108,7 +111,9 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How a contribution is to be remembered."""
 
     id: ContributionId
-    kind: Annotated[str, Meta(max_length=32, description="decision, preference, workflow, learning, …")] = "learning"
+    kind: Annotated[str, Meta(max_length=MAX_KIND, description="decision, preference, workflow, learning, …")] = (
+        "learning"
+    )
     importance: Annotated[Importance | None, Meta(description="Its confidence unless said")] = None
     pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
     ttl: Annotated[str, Meta(max_length=32, description="How long it holds: P30D; for ever unless said")] | None = None

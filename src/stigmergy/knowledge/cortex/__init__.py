@@ -29,13 +29,17 @@ from stigmergy.knowledge.cortex.snapshots import (
     items_of,
     take_snapshot,
 )
+from stigmergy.knowledge.cortex.texts import MAX_INPUT, MAX_KIND, MAX_LABEL, check_kind, check_label, check_plain
 
 __all__ = [
     "MAX_BYTES",
     "MAX_CATEGORIES",
     "MAX_CONTENT",
     "MAX_EVIDENCE",
+    "MAX_INPUT",
     "MAX_ITEMS",
+    "MAX_KIND",
+    "MAX_LABEL",
     "MAX_SLUG",
     "MAX_TEXT",
     "MAX_VALUE",
@@ -57,6 +61,9 @@ __all__ = [
     "SnapshotScope",
     "SnapshotTaken",
     "Status",
+    "check_kind",
+    "check_label",
+    "check_plain",
     "content_hash",
     "contradicts",
     "find_conflicts",

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from stigmergy.core import canonical, print_time
 from stigmergy.knowledge.cortex.episodes import Episode
+from stigmergy.knowledge.cortex.texts import MAX_LABEL
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.policy import Scope
 from stigmergy.policy.secrets import redact
@@ -25,7 +26,8 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is to be inherited."""
 
     categories: Annotated[
-        list[str], Meta(max_length=32, description="Only these categories; pins come all the same")
+        list[Annotated[str, Meta(max_length=MAX_LABEL)]],
+        Meta(max_length=32, description="Only these categories; pins come all the same"),
     ] = []
     min_importance: Annotated[float, Meta(ge=0, le=1, description="From here on a memory is important")] = 0.7
     recency_window: Annotated[str, Meta(max_length=32, description="How far back is recent: P7D")] = "P7D"

@@ -12,6 +12,21 @@ from stigmergy.testing.harness import Harness
 
 DAY = 86_400
 
+NOT_TEXT: tuple[dict[str, Any], ...] = (
+    {"content": "an escape \x9b31m"},
+    {"content": "over\rwritten"},
+    {"thread_id": ""},
+    {"thread_id": "two\nlines"},
+    {"thread_id": "\x1b[2J"},
+    {"proposed_categories": [" "]},
+    {"proposed_categories": ["a\x00"]},
+    {"proposed_categories": ["x" * 10_000_000]},
+    {"inputs_used": ["x" * 10_000_000]},
+    {"inputs_used": ["\u2028"]},
+    {"evidence": [{"kind": "note", "value": ""}]},
+    {"evidence": [{"kind": "command_output", "value": "\x1b[31mFAILED\x1b[0m"}]},
+)
+
 
 def team(harness: Harness) -> tuple[Hand, Credential, Credential, Credential]:
     """A manager with a programmer below it, and a programmer of nobody's."""
@@ -245,6 +260,7 @@ class Cortex:
             ("FIELD_VALUE", "contribute", coder, {"content": "bell \x07"}),
             ("FIELD_VALUE", "contribute", coder, {"content": " \n "}),
             ("FIELD_VALUE", "contribute", coder, {"content": "x" * 4001}),
+            *(("FIELD_VALUE", "contribute", coder, {"content": "x", **more}) for more in NOT_TEXT),
             ("FIELD_VALUE", "contribute", coder, {"content": "x", "confidence": 1.5}),
             ("FIELD_VALUE", "contribute", coder, {"content": "x", "confidence": float("nan")}),
             ("FIELD_TYPE", "contribute", coder, {"content": "x", "confidence": "0.5"}),
@@ -252,6 +268,9 @@ class Cortex:
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "importance": float("nan")}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "importance": -0.1}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "slug": "Not a slug"}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": [""]}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": ["two\nlines"]}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": ["x" * 65]}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "kind": "../up"}),
             ("TTL_INVALID", "keep_episode", LOCAL_ADMIN, {"text": "x", "ttl": "P1M"}),
             ("ROLE_FORBIDDEN", "keep_episode", coder, {"text": "x"}),
