@@ -23,7 +23,9 @@ def test_the_labelled_set_is_large_and_every_pair_stands_once() -> None:
     assert min(map(labels.count, ("contradiction", "agreement", "unrelated"))) >= 40
 
 
-@pytest.mark.parametrize(("half", "recall"), [("tuned", 0.9), ("held", 0.9), ("later", 0.55), ("unseen", 0.35), (None, 0.75)])
+@pytest.mark.parametrize(
+    ("half", "recall"), [("tuned", 0.9), ("held", 0.9), ("later", 0.55), ("unseen", 0.35), (None, 0.75)]
+)
 def test_a_warning_is_nearly_always_right(half: str | None, recall: float) -> None:
     told = measure(half)
     assert told.precision >= 0.9

@@ -22,6 +22,7 @@ from stigmergy.knowledge.cortex import (
     MAX_TEXT,
     Episode,
     EpisodeKept,
+    Limits,
     SharedContextSnapshot,
     SnapshotScope,
     SnapshotTaken,
@@ -177,9 +178,10 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
         context.note(signature("INHERIT_START", snapshot_id="new", scope=_told(scope)))
 
         def decide(view: View) -> tuple[list[Any], SharedContextSnapshot]:
-            heir = caller.name
+            heir, agent = caller.name, view.agent(caller.run.run_id, caller.name)
             if request.for_agent not in (None, caller.name):
-                heir = check_descends(view, caller, request.for_agent or "", "for_agent").name
+                agent = check_descends(view, caller, request.for_agent or "", "for_agent")
+                heir = agent.name
             turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
             most, budget = request.max_bytes, deref_budget(context, view)
             if caller.role != ADMIN:
@@ -187,18 +189,18 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 most = min(most, tokens_left(turn, budget) * BYTES_PER_TOKEN)
             items = items_of(
                 view.pins(limit=request.max_items),
-                view.important(scope.min_importance, limit=2 * request.max_items),
-                view.recent(view.as_of - window, limit=2 * request.max_items),
+                view.important(scope.min_importance, about=scope.about, limit=2 * request.max_items),
+                view.recent(view.as_of - window, about=scope.about, limit=2 * request.max_items),
                 _atoms(context, view, scope),
                 scope,
             )
             snapshot = take_snapshot(
                 items,
                 scope,
-                source_session=f"{caller.run.run_id}/{caller.name}",
+                source_session=f"{caller.run.run_id}/{(agent.parent if agent else None) or ADMIN}",
                 now=view.as_of,
-                max_bytes=most,
-                max_items=request.max_items,
+                limits=Limits(max_chars=request.max_bytes, max_items=request.max_items),
+                room=most,
             )
             size = len(msgspec.json.encode(snapshot))
             if size > most:

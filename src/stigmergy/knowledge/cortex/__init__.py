@@ -24,6 +24,7 @@ from stigmergy.knowledge.cortex.ports import CortexReads
 from stigmergy.knowledge.cortex.snapshots import (
     MAX_BYTES,
     MAX_ITEMS,
+    Limits,
     SharedContextSnapshot,
     SnapshotScope,
     items_of,
@@ -56,6 +57,7 @@ __all__ = [
     "EpisodeKept",
     "EvidenceItem",
     "EvidenceKind",
+    "Limits",
     "Security",
     "SharedContextSnapshot",
     "SnapshotScope",

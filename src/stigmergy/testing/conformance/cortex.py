@@ -84,6 +84,29 @@ class Cortex:
         with refused("SCOPE_FORBIDDEN"):
             hand.call("inherit", scope={"include_atoms": True, "visibility": ["org"]})
 
+    def test_what_is_asked_for_is_found_behind_any_number_of_other_memories(self, harness: Harness) -> None:
+        hand = Hand(harness)
+        hand.call("keep_episode", text="About billing", categories=["Billing"], importance=0.7)
+        for number in range(9):
+            hand.call("keep_episode", text=f"About search {number}", categories=["search"], importance=0.9)
+            hand.call("keep_episode", text=f"A pin {number}", importance=1.0, pinned=True)
+        billing = {"categories": ["BILLING"], "include_working_memory": False}
+        assert contents(hand.call("inherit", scope=billing, max_items=2)) == ["About billing"]
+        unpinned = hand.call("inherit", scope={"include_working_memory": False}, max_items=2)
+        assert contents(unpinned) == ["About search 8", "About search 7"]
+        assert unpinned.left_out >= 2
+
+    def test_whoever_takes_it_and_whatever_the_turn_has_left_the_same_snapshot_has_the_same_id(
+        self, harness: Harness
+    ) -> None:
+        hand, lead, coder, _ = team(harness)  # SC-01
+        hand.call("keep_episode", text="Refunds need two approvals", importance=0.9)
+        taken = [hand.call("inherit", who, for_agent="coder") for who in (LOCAL_ADMIN, lead, coder, coder)]
+        assert len({each.snapshot_id for each in taken}) == 1
+        assert taken[0].source_session.endswith("/lead")
+        assert taken[0].limits.max_chars == 50_000
+        assert hand.call("inherit", lead).source_session.endswith("/admin")
+
     def test_a_snapshot_is_never_larger_than_asked(self, harness: Harness) -> None:
         hand = Hand(harness)
         for number in range(60):
