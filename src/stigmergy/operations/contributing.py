@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import new_ulid, print_time
-from stigmergy.errors import StigmergyError
+from stigmergy.core import new_ulid, parse_duration, print_time
+from stigmergy.errors import NotYourDescendant, StigmergyError
 from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.knowledge.cortex import (
     MAX_CATEGORIES,
@@ -17,7 +17,6 @@ from stigmergy.knowledge.cortex import (
     MAX_INPUT,
     MAX_LABEL,
     MAX_VALUE,
-    WINDOW,
     ConflictCheck,
     Contribution,
     ContributionSubmitted,
@@ -38,6 +37,7 @@ from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.operations.remembering import Label, telling
 from stigmergy.operations.workplace import Workplace
+from stigmergy.policy import ADMIN, Caller, check_descends
 from stigmergy.policy.secrets import redact
 
 MAX_PINS = 1000
@@ -85,9 +85,10 @@ def contribute(context: Context, request: Contribute) -> Contribution:
         clean = _redacted(context, request)
         evidence = tuple(_anchored(context, item) for item in clean.evidence)
         hashed, fuzzy = content_hash(clean.content), similarity_key(clean.content)
+        window = parse_duration(context.policy.cortex.dedupe_window)
 
         def decide(view: View) -> tuple[list[ContributionSubmitted], Contribution]:
-            before = view.contributed(caller.full_name, hashed, view.as_of - WINDOW)
+            before = view.contributed(caller.full_name, hashed, view.as_of - window)
             verdict, against = find_conflicts(
                 clean.content, ((pin.memory_id, pin.text) for pin in view.pins(limit=MAX_PINS))
             )
@@ -113,7 +114,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
                 status=status,
             )
             fact = ContributionSubmitted(run=caller.run.run_id, agent=caller.name, contribution=contribution)
-            return [fact], contribution
+            return [fact], shown_to(caller, contribution, view)
 
         contribution = context.commit(decide, Contribution)
     context.note(
@@ -213,3 +214,24 @@ def _place(workplace: Workplace, given: EvidenceGiven) -> Pointer | None:
     if pasted:
         return max(pasted, key=lambda each: each.end - each.start).pointer
     return workplace.anchors.find(given.value, revision=head).pointer
+
+
+def may_see(caller: Caller, it: Contribution, view: View) -> bool:
+    """Whether it is the caller's own or a descendant's; the admin sees all."""
+    if caller.role == ADMIN:
+        return True
+    run, _, name = it.from_session.rpartition("/")
+    if run != caller.run.run_id or name == ADMIN:
+        return False
+    try:
+        check_descends(view, caller, name, "id")
+    except NotYourDescendant:
+        return False
+    return True
+
+
+def shown_to(caller: Caller, it: Contribution, view: View) -> Contribution:
+    """A contribution as the caller may see it: of those alike, the ones it could look at."""
+    alike = [each for name in it.dedupe.similar_to if (each := view.contribution(name)) is not None]
+    seen = tuple(each.contribution_id for each in alike if may_see(caller, each, view))
+    return msgspec.structs.replace(it, dedupe=msgspec.structs.replace(it.dedupe, similar_to=seen))

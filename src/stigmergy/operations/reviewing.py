@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import parse_duration, print_time
-from stigmergy.errors import ContributionDecided, ContributionNotFound, CortexOff, NotYourDescendant, RoleForbidden
+from stigmergy.errors import ContributionDecided, ContributionNotFound, CortexOff, RoleForbidden
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.cortex import (
     MAX_KIND,
@@ -26,13 +26,14 @@ from stigmergy.knowledge.cortex import (
     slug_of,
 )
 from stigmergy.knowledge.engrams import count_sentences, validate
+from stigmergy.operations.contributing import may_see, shown_to
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import Prepared, prepare_checked, put_or_confirm
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.operations.remembering import Importance, kept, telling
-from stigmergy.policy import ADMIN, Caller, check_descends
+from stigmergy.policy import ADMIN, Caller
 
 MAX_REASON = 500
 MAX_LISTED = 100
@@ -77,12 +78,13 @@ def list_contributions(context: Context, request: ListContributions) -> Contribu
         shown += (
             each
             for each in page
-            if (request.status is not None or each.status in OPEN[:2]) and _may_see(context.view, context.caller, each)
+            if (request.status is not None or each.status in OPEN[:2]) and may_see(context.caller, each, context.view)
         )
-    answer = ContributionsAnswer(contributions=shown[: request.k], as_of=print_time(context.view.as_of))
+    listed = [shown_to(context.caller, each, context.view) for each in shown[: request.k]]
+    answer = ContributionsAnswer(contributions=listed, as_of=print_time(context.view.as_of))
     if request.max_tokens is not None:
         room = msgspec.structs.replace(answer, contributions=[], cursor="0" * 26)
-        fitting = those_that_fit(room, answer.contributions, request.max_tokens)
+        fitting = those_that_fit(room, listed, request.max_tokens, at_least=min(1, len(listed)))
         answer = msgspec.structs.replace(answer, contributions=fitting)
     if len(answer.contributions) < len(shown) and answer.contributions:
         answer = msgspec.structs.replace(answer, cursor=answer.contributions[-1].contribution_id)
@@ -101,10 +103,7 @@ class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 )
 def show_contribution(context: Context, request: ShowContribution) -> Contribution:
     """Show one contribution, with what was found out about it."""
-    found = context.view.contribution(request.id)
-    if found is None or not _may_see(context.view, context.caller, found):
-        raise ContributionNotFound(field="id")
-    return found
+    return shown_to(context.caller, _find(context.view, context.caller, request.id), context.view)
 
 
 class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,10 +135,9 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
         check_kind(request.kind)
         lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
         with context.store.read() as now:
-            waiting = now.contribution(request.id)
-        evidence = waiting.evidence if waiting else ()
-        pointers = tuple(dict.fromkeys(item.pointer for item in evidence if item.pointer is not None))
-        prepared = _engram(context, waiting, pointers) if waiting and pointers else None
+            waiting = _find(now, caller, request.id)
+        pointers = tuple(dict.fromkeys(item.pointer for item in waiting.evidence if item.pointer is not None))
+        prepared = _engram(context, waiting, pointers) if pointers else None
 
         def decide(view: View) -> tuple[list[Any], Contribution]:
             found = _to_decide(view, caller, request.id)
@@ -170,7 +168,7 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
             if prepared is not None:
                 put, _ = put_or_confirm(context, view, prepared, "sam")
                 facts += [put] if put else []
-            return facts, moved(found, accepted, view.as_of)
+            return facts, shown_to(caller, moved(found, accepted, view.as_of), view)
 
         accepted = context.commit(decide, Contribution)
     context.write_episodes()
@@ -227,7 +225,7 @@ def _move(context: Context, contribution_id: str, status: Status, reason: str) -
         else:
             found = _to_decide(view, context.caller, contribution_id)
         fact = _moved(context.caller, found, status, reason=reason)
-        return [fact], moved(found, fact, view.as_of)
+        return [fact], shown_to(context.caller, moved(found, fact, view.as_of), view)
 
     with telling(context, "CONTRIBUTION_FAIL", contribution_id=contribution_id):
         return context.commit(decide, Contribution)
@@ -239,11 +237,17 @@ def _moved(caller: Caller, found: Contribution, status: Status, **more: Any) -> 
     )
 
 
+def _find(view: View, caller: Caller, contribution_id: str) -> Contribution:
+    """A contribution the caller may see; one that it may not is not there."""
+    found = view.contribution(contribution_id)
+    if found is None or not may_see(caller, found, view):
+        raise ContributionNotFound(field="id")
+    return found
+
+
 def _to_decide(view: View, caller: Caller, contribution_id: str) -> Contribution:
     """A contribution the caller may decide on and nobody has."""
-    found = view.contribution(contribution_id)
-    if found is None or not _may_see(view, caller, found):
-        raise ContributionNotFound(field="id")
+    found = _find(view, caller, contribution_id)
     if found.from_session == caller.full_name and caller.role != ADMIN:
         raise RoleForbidden("Only a parent of its author decides on a contribution.", field="id")
     _check_open(found)
@@ -255,26 +259,12 @@ def _check_open(found: Contribution) -> None:
         raise ContributionDecided(f"The contribution is already {found.status}.", field="id", used=found.status)
 
 
-def _may_see(view: View, caller: Caller, it: Contribution) -> bool:
-    """Its author, the author's parents and the admin."""
-    if caller.role == ADMIN:
-        return True
-    run, _, name = it.from_session.rpartition("/")
-    if run != caller.run.run_id or name == ADMIN:
-        return False
-    try:
-        check_descends(view, caller, name, "id")
-    except NotYourDescendant:
-        return False
-    return True
-
-
 def _free_slug(view: View, kind: str, slug: str) -> str:
     """A name nothing is remembered under yet: what is accepted never takes another memory's place."""
     number, free = 1, slug
     while view.episode(kind, free) is not None:
         number += 1
-        free = f"{slug[:58]}-{number}"
+        free = f"{slug[:58].rstrip('-')}-{number}"
     return free
 
 

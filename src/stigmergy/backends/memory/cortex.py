@@ -86,7 +86,7 @@ class MemoryCortex:
         """The first contribution of these words from a session since a moment."""
         for name, each in sorted(self._cortex.contributions.items()):
             same = each.from_session == session and each.dedupe.content_hash == content_hash
-            if same and parse_time(each.submitted_at) >= since:
+            if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since:
                 return name
         return None
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from stigmergy.core import SECOND
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import query_keys
 from stigmergy.knowledge.memory import normalise
@@ -16,8 +15,6 @@ MAX_CONTENT = 4_000
 MAX_EVIDENCE = 12
 """As many as an engram may have pointers."""
 MAX_VALUE = 2_000
-WINDOW = 24 * 3600 * SECOND
-"""How long the same words from the same session count as said before."""
 SIMILAR = 8
 """How many keys the fuzzy key is made of."""
 

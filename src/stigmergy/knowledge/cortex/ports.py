@@ -46,7 +46,7 @@ class CortexReads(Protocol):
         ...
 
     def contributed(self, session: str, content_hash: str, since: int) -> str | None:
-        """The first contribution of these words from a session since a moment."""
+        """The first contribution of these words from a session since a moment that was not withdrawn."""
         ...
 
     def contributed_alike(self, similarity_key: str, *, limit: int) -> Sequence[str]:

@@ -226,13 +226,51 @@ class Cortex:
         first = hand.call("contribute", coder, content="Retries are idempotent.")
         again = hand.call("contribute", coder, content="  retries ARE\tidempotent. ")
         assert (again.status, again.dedupe.duplicate_of) == ("duplicate", first.contribution_id)
-        assert hand.call("contribute", stranger, content="Retries are idempotent.").status == "submitted"
+        other = hand.call("contribute", stranger, content="Retries are idempotent.")
+        assert (other.status, other.dedupe.similar_to) == ("submitted", ())  # it may not know what others have said
+        shown = hand.call("show_contribution", LOCAL_ADMIN, id=other.contribution_id)
+        assert set(shown.dedupe.similar_to) == {first.contribution_id, again.contribution_id}
         assert len(hand.call("list_contributions", lead).contributions) == 1
         assert len(hand.call("list_contributions", lead, status="duplicate").contributions) == 1
         harness.clock.turn(seconds=DAY + 1)
         later = hand.call("contribute", coder, content="Retries are idempotent.")
         assert later.status == "submitted"
         assert first.contribution_id in later.dedupe.similar_to
+
+    def test_what_was_withdrawn_may_be_said_again(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)  # SC-04
+        first = hand.call("contribute", coder, content="Retries are idempotent.")
+        hand.call("withdraw_contribution", coder, id=first.contribution_id)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
+        assert len(hand.call("list_contributions", lead).contributions) == 1
+
+    def test_how_long_words_count_as_said_before_is_the_projects_choice(self, harness: Harness) -> None:
+        hand, _, coder, _ = team(harness)  # SC-04
+        hand.call("apply_policy", policy={"cortex": {"dedupe_window": "PT1H"}})
+        hand.call("contribute", coder, content="Retries are idempotent.")
+        harness.clock.turn(seconds=3599)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "duplicate"
+        harness.clock.turn(seconds=3602)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
+        with refused("POLICY_INVALID"):
+            hand.call("apply_policy", policy={"cortex": {"dedupe_window": "a while"}})
+
+    def test_an_answer_that_would_show_nothing_of_the_queue_is_refused(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)
+        hand.call("contribute", coder, content="Retries are idempotent.")
+        with refused("BUDGET_TOO_SMALL"):
+            hand.call("list_contributions", lead, max_tokens=40)
+        assert hand.call("list_contributions", lead, max_tokens=40, thread_id="none").contributions == []
+
+    def test_a_name_that_is_taken_gets_a_number_and_stays_a_name(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)
+        content = "x" * 57 + " and more words"
+        for number in range(2):
+            sent = hand.call("contribute", coder, content=content + "." * number)
+            accepted = hand.call("accept_contribution", lead, id=sent.contribution_id)
+        slug = str(accepted.memory_id).partition(":")[2].partition("@")[0]
+        assert slug == "x" * 57 + "-2"
+        assert hand.call("pin_episode", lead, id=f"learning:{slug}").pinned
 
     def test_what_contradicts_a_pin_is_flagged_and_never_takes_its_place(self, harness: Harness) -> None:
         hand, lead, coder, _ = team(harness)  # SC-05

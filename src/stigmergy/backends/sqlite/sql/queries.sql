@@ -275,7 +275,8 @@ SELECT body FROM contributions
 WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
 
 -- name: contributed
-SELECT id FROM contributions WHERE session = ? AND content_hash = ? AND at >= ? ORDER BY id LIMIT 1;
+SELECT id FROM contributions
+WHERE session = ? AND content_hash = ? AND at >= ? AND status <> 'withdrawn' ORDER BY id LIMIT 1;
 
 -- name: contributed_alike
 SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
