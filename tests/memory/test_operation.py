@@ -52,6 +52,17 @@ def test_a_budget_of_nothing_is_refused_as_such(desk: Desk) -> None:  # MC-01
     assert (said.problem["code"], said.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
 
 
+def test_an_option_that_is_missing_is_named(desk: Desk) -> None:  # MC-01
+    words = ("--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "9")
+    for given, field in (
+        (words[:4], "budget.max_excerpt_tokens"),
+        (words[:2] + words[4:], "store_paths"),
+        (words[2:], "query"),
+    ):
+        said = desk.run("memory", "read", *given, "--json")
+        assert (said.problem["code"], said.problem["field"]) == ("FIELD_MISSING", field)
+
+
 def test_people_see_excerpts_and_what_became_of_the_rest(desk: Desk) -> None:
     out = desk.ok("memory", "read", *ASKED, "--max-items", "2").out
     assert "Gateway reserves the budget before the vendor call" in out

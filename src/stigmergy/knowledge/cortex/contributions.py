@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.cortex.conflicts import Verdict
 from stigmergy.knowledge.engrams import query_keys
 from stigmergy.knowledge.memory import normalise
 
@@ -19,12 +20,10 @@ SIMILAR = 8
 """How many keys the fuzzy key is made of."""
 
 Status = Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"]
-STATUSES: tuple[Status, ...] = ("submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn")
 OPEN: tuple[Status, ...] = ("submitted", "flagged", "duplicate")
 """Statuses that still wait for a decision; what was a duplicate is suppressed, and may be decided on all the same."""
 
 EvidenceKind = Literal["path", "url", "command_output", "note"]
-ConflictStatus = Literal["clean", "potential_conflict", "conflict"]
 
 
 class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,7 +36,7 @@ class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ConflictCheck(msgspec.Struct, frozen=True, kw_only=True):
-    status: ConflictStatus = "clean"
+    status: Verdict = "clean"
     against: tuple[str, ...] = ()
     """The pinned memories it contradicts."""
 
