@@ -57,7 +57,10 @@ def test_the_worst_verdict_counts_and_every_conflict_is_named() -> None:
     assert find_conflicts("The parser trusts its input.", held) == ("clean", ())
 
 
-@pytest.mark.parametrize("piece", ["/-", "1-", "a.", "not ", "the 3 ", "faster than, ", "1" * 40 + "x_", "a, "])
+NEW = ("is by x, not by y, ", "not by a, ", "only b", "Xa ", "unaed", "every day ", "is held in A ")
+
+
+@pytest.mark.parametrize("piece", ["/-", "1-", "a.", "not ", "the 3 ", "faster than, ", "1" * 40 + "x_", "a, ", *NEW])
 def test_hostile_statements_take_no_longer_than_others(piece: str) -> None:
     """Were the time to grow with the square of the length, these would not end."""
     assert contradicts(piece * 50_000, piece * 49_999) == "clean"
