@@ -18,6 +18,10 @@ from stigmergy.knowledge.cortex.wording import COMPARED, KINDS_OF_ONE, WHETHER_A
 Verdict = Literal["clean", "potential_conflict", "conflict"]
 _SEVERITY: tuple[Verdict, ...] = ("clean", "potential_conflict", "conflict")
 
+TOLD_BY = 2
+"""Words two clauses share at the least for the one to be what the other switches off."""
+ASIDE = 1
+"""How many more words than they share one of two clauses may have beside what the other says."""
 LOOKED_UP = 8
 """Clauses looked at for one word: the time taken grows with the length of a statement and no faster."""
 
@@ -65,9 +69,13 @@ def _compare(one: Clause, other: Clause) -> Verdict:
     denied = sum(
         clause.signs[word] < 0 for clause, more in ((one, left), (other, right)) for word in more & WHETHER_AT_ALL
     )
+    if denied and len(shared) < TOLD_BY:
+        return "clean"  # what is off for the gateway is not the gateway
     turned = (len(opposed) + denied) % 2 and shared - opposed
     if not differing and not turned:
         return "clean"
+    if len(left | right) > len(shared) + ASIDE:
+        return "clean"  # they are about different things
     return "potential_conflict" if len(left | right) > 1 else "conflict"
 
 

@@ -53,7 +53,7 @@ def _stand_together(clause: Clause, value: set[str]) -> bool:
     if not places or not all(after - at == 1 for at, after in pairwise(places)):
         return False
     where = _where(clause, value)
-    return bool(where) and PARTING.isdisjoint(clause.pieces[where[0] : where[-1]])
+    return bool(where) and (PARTING | PLACING).isdisjoint(clause.pieces[where[0] : where[-1]])
 
 
 def _other_value(one: Clause, other: Clause, left: set[str], right: set[str], shared: set[str]) -> bool:

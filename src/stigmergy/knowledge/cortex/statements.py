@@ -92,8 +92,20 @@ def read_statement(text: str) -> tuple[Clause, ...]:
     said = _POSSESSIVE.sub("", text).replace("'", "").replace("\u2019", "")
     names = frozenset(stem(name.lower()) for name in _NAME.findall(said))
     pieces = _TOKEN.findall(_PHRASE.sub(lambda found: PHRASES[found.group()], said.lower()))
-    parts = [part for part in _parts(pieces) if part]
+    parts = [_timed(part) for part in _parts(pieces) if part]
     return tuple(_clause(part, names) for part in _filled(parts))
+
+
+def _timed(part: list[str]) -> list[str]:
+    """A part that says how often as one that says how long after the last time: four times a day is every six hours."""
+    for place, piece in enumerate(part):
+        times = 1 if piece in ("once", "twice") else 2 if part[place + 1 : place + 2] == ["times"] else 0
+        unit = part[place + times : place + times + 2]
+        number = _number(piece, "") if times and len(unit) == 2 and unit[0] in _ONE else None
+        what, seconds = UNITS.get(unit[1], ("", 0.0)) if number else ("", 0.0)
+        if number and what == "time":
+            return [*part[:place], "every", f"{seconds / number:.6f}", "s", *part[place + times + 2 :]]
+    return part
 
 
 def _filled(parts: list[list[str]]) -> Iterator[list[str]]:

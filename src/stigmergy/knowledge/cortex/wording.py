@@ -33,7 +33,7 @@ COPULAS = frozenset({"is", "are", "was", "were", "="})
 PARTING = COPULAS | {"can", "may", "must", "could", "should", "will", "cannot", "might", "do", "does"}
 """Words between what is spoken of and what is said of it."""
 
-ARTICLES = frozenset({"a", "an", "the", "our", "its", "their"})
+ARTICLES = frozenset({"a", "an", "the", "our", "its", "their", "own"})
 
 PLACING = frozenset({
     "in", "by", "with", "as", "on", "to", "at", "from", "through", "via", "over", "using", "into", "under", "per",
@@ -126,7 +126,10 @@ KINDS_OF_ONE = frozenset({"minimum", "first", "hard", "left", "internal", "local
 """Opposites that mostly choose between two things: the soft limit is another limit than the hard one."""
 
 LETS_PASS = frozenset({("skip", 1), ("ignor", 1)})
-STOPS_AT = frozenset({("pass", -1), ("allow", -1), ("abort", 1), ("stop", 1), ("crash", 1), ("halt", 1), ("rais", 1)})
+STOPS_AT = frozenset({
+    ("pass", -1), ("allow", -1), ("abort", 1), ("stop", 1), ("crash", 1), ("halt", 1), ("rais", 1), ("throw", 1),
+    ("error", 1), ("exception", 1),
+})
 """What can be done about something wrong, as stems and opposites with their signs: pass it over, or make an end."""
 
 _VOWELS = frozenset("aeiouy")
@@ -143,6 +146,8 @@ def stem(word: str) -> str:
         cut = word[: -3 if word.endswith("ing") else -2]
         if len(cut) >= MIN_STEM and not _VOWELS.isdisjoint(cut):
             word = cut[:-1] if cut[-1] == cut[-2] and cut[-1] not in "ls" else cut
+    elif word.endswith(("able", "ible")) and len(word) > MIN_STEM + 4:
+        word = word[:-4]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > MIN_STEM:
         word = word[:-1]
     word = SAME.get(word, word)
@@ -186,8 +191,8 @@ PHRASES = {
     "times out": "timeout", "time out": "timeout", "by hand": "manually", "in the background": "asynchronously",
     "a background job": "asynchronously", "a background task": "asynchronously",
     "a background worker": "asynchronously", "read only": "read-only", "case sensitive": "case-sensitive",
-    "case insensitive": "case-insensitive", "for ever": "forever", "exactly once": "exactly-once", "at least once": "at-least-once",
-    "at most once": "at-most-once", "opt in": "opt-in", "opt out": "opt-out",
+    "case insensitive": "case-insensitive", "for ever": "forever", "exactly once": "exactly-once",
+    "at least once": "at-least-once", "at most once": "at-most-once", "opt in": "opt-in", "opt out": "opt-out",
 }
 """Several words that say what one does."""
 
