@@ -145,6 +145,8 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
         before = view.episode(kind, slug)
         if before is None:
             raise EpisodeNotFound(field="id", hint="stig memory read, or stig inherit, shows what is remembered.")
+        if before.expires_at is not None and before.expires_at <= view.as_of:
+            raise EpisodeNotFound("What was remembered under this name has expired.", field="id", hint="Keep it anew.")
         if before.pinned != request.unpin:
             return [], _answer(before)
         episode = msgspec.structs.replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -41,13 +41,14 @@ MAX_CLAIM = 500
 MAX_SENTENCES = 3
 UNVERIFIED = "conflict/unverified"
 
+Listed = Literal[Status, "all"]
 ContributionId = Annotated[str, Meta(max_length=26, description="The contribution's id")]
 
 
 class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which contributions to show."""
 
-    status: Annotated[Status | None, Meta(description="Only those that stand so; all that wait unless said")] = None
+    status: Annotated[Listed | None, Meta(description="Only those that stand so; all that wait unless said")] = None
     thread_id: Annotated[str, Meta(max_length=MAX_LABEL, description="Only this task's")] | None = None
     k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 20
     cursor: Annotated[str, Meta(max_length=26, description="Where the last page ended")] | None = None
@@ -70,9 +71,10 @@ class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
 def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
     """Contributions that wait for a decision, yours and those of your descendants."""
     shown: list[Contribution] = []
+    wanted = None if request.status == "all" else request.status
     before, more = request.cursor, True
     while more and len(shown) <= request.k:
-        page = context.view.contributions(request.status, thread=request.thread_id, limit=MAX_LISTED, before=before)
+        page = context.view.contributions(wanted, thread=request.thread_id, limit=MAX_LISTED, before=before)
         more = len(page) == MAX_LISTED
         before = page[-1].contribution_id if page else before
         shown += (

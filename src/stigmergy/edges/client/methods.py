@@ -1025,7 +1025,7 @@ class Methods(ABC):
     def list_contributions(
         self,
         *,
-        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"] | None = None,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn", "all"] | None = None,
         thread_id: str | None = None,
         k: int = 20,
         cursor: str | None = None,

@@ -155,6 +155,10 @@ class Cortex:
         assert contents(hand.call("inherit")) == ["For a day"]
         harness.clock.turn(seconds=DAY + 1)
         assert contents(hand.call("inherit")) == []
+        with refused("EPISODE_NOT_FOUND"):
+            hand.call("pin_episode", id="fact:for-a-day")
+        assert hand.call("keep_episode", text="For a day", pinned=True).version == 2
+        assert contents(hand.call("inherit")) == ["For a day"]
 
     def test_a_learning_is_submitted_decided_on_once_and_remembered(self, harness: Harness) -> None:
         hand, lead, coder, stranger = team(harness)  # SC-02, SC-03
@@ -254,6 +258,19 @@ class Cortex:
         assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
         with refused("POLICY_INVALID"):
             hand.call("apply_policy", policy={"cortex": {"dedupe_window": "a while"}})
+
+    def test_a_thread_can_be_read_whole(self, harness: Harness) -> None:
+        hand, lead, coder, stranger = team(harness)  # SC-03
+        sent = []
+        for content in ("Tests are slow.", "tests are SLOW.", "Tests are many.", "Tests are few."):
+            sent.append(hand.call("contribute", coder, content=content, thread_id="tests").contribution_id)
+            harness.clock.turn(seconds=1)
+        hand.call("contribute", stranger, content="Tests are nice.", thread_id="tests")
+        hand.call("reject_contribution", lead, id=sent[0], reason="Measured once.")
+        hand.call("withdraw_contribution", coder, id=sent[2])
+        told = hand.call("list_contributions", lead, thread_id="tests", status="all").contributions
+        assert [each.contribution_id for each in reversed(told)] == sent
+        assert [each.status for each in reversed(told)] == ["rejected", "duplicate", "withdrawn", "submitted"]
 
     def test_an_answer_that_would_show_nothing_of_the_queue_is_refused(self, harness: Harness) -> None:
         hand, lead, coder, _ = team(harness)
