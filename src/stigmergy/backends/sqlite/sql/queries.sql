@@ -258,7 +258,7 @@ ORDER BY importance DESC, ordinal DESC;
 -- name: recent_episodes
 SELECT body FROM episodes
 WHERE last = 1 AND pinned = 0 AND at >= ? AND (expires_at IS NULL OR expires_at > ?)
-ORDER BY ordinal DESC;
+ORDER BY at DESC, ordinal DESC;
 
 -- name: episodes_after
 SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
