@@ -25,6 +25,7 @@ from stigmergy.knowledge.cortex import (
     EvidenceKind,
     Security,
     Status,
+    Verdict,
     check_label,
     check_plain,
     content_hash,
@@ -87,11 +88,12 @@ def contribute(context: Context, request: Contribute) -> Contribution:
         hashed, fuzzy = content_hash(clean.content), similarity_key(clean.content)
         window = parse_duration(context.policy.cortex.dedupe_window)
 
+        with context.store.read() as now:  # pins are taken apart, and remembered so, before anyone has to wait for it
+            _held_against_pins(clean.content, now)
+
         def decide(view: View) -> tuple[list[ContributionSubmitted], Contribution]:
             before = view.contributed(caller.full_name, hashed, view.as_of - window)
-            verdict, against = find_conflicts(
-                clean.content, ((pin.memory_id, pin.text) for pin in view.pins(limit=MAX_PINS))
-            )
+            verdict, against = _held_against_pins(clean.content, view)
             status: Status = "duplicate" if before else "flagged" if verdict != "clean" else "submitted"
             contribution = Contribution(
                 contribution_id=new_ulid(view.as_of, context.randomness),
@@ -147,6 +149,11 @@ def _check(request: Contribute) -> None:
         check_plain(item.value, f"evidence[{number}].value")
     for number, each in enumerate(request.inputs_used):
         check_label(each, f"inputs_used[{number}]")
+
+
+def _held_against_pins(content: str, view: View) -> tuple[Verdict, tuple[str, ...]]:
+    """Whether a content contradicts what is pinned, and which of it."""
+    return find_conflicts(content, ((pin.memory_id, pin.text) for pin in view.pins(limit=MAX_PINS)))
 
 
 class _Clean(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The shared cortex: what a team remembers, what sub-agents inherit of it and what they contribute to it."""
 
-from stigmergy.knowledge.cortex.conflicts import contradicts, find_conflicts
+from stigmergy.knowledge.cortex.conflicts import Verdict, contradicts, find_conflicts
 from stigmergy.knowledge.cortex.contributions import (
     MAX_CONTENT,
     MAX_EVIDENCE,
@@ -61,6 +61,7 @@ __all__ = [
     "SnapshotScope",
     "SnapshotTaken",
     "Status",
+    "Verdict",
     "check_kind",
     "check_label",
     "check_plain",
