@@ -75,7 +75,7 @@ anything = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
 )
 refs = st.lists(
-    st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2
+    st.dictionaries(texts, st.one_of(st.integers(-(2**54), 2**54), st.none(), texts), max_size=2), max_size=2
 )
 records = st.fixed_dictionaries(
     {
