@@ -117,6 +117,8 @@ def test_people_see_what_was_found_out_about_contributions(
     desk.ok("contribute", "Idempotent are retries.")
     shown = desk.ok("review", "list", "--json").json["contributions"]
     assert f"similar to  {shown[1]['contribution_id']}" in desk.ok("review", "show", shown[0]["contribution_id"]).out
+    lines = desk.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()
+    assert lines[1:3] == ["    One line.", "        Another, indented."]
     refused = desk.run("inherit", "--atoms", "--visibility", "org", "--json")
     assert (refused.problem["code"], refused.problem["field"]) == ("SCOPE_FORBIDDEN", "scope.visibility")
     assert desk.ok("inherit", "--atoms", "--visibility", "project", "--json").json["scope"]["visibility"] == ["project"]

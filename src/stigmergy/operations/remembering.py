@@ -51,6 +51,7 @@ from stigmergy.policy import (
     visible_spaces,
 )
 
+SWITCHED_ON = "An admin switches it on in .catalog/policy.yaml and runs `stig policy apply`."
 DEFAULT_KIND = "fact"
 DEFAULT_IMPORTANCE = 0.5
 MAX_ATOMS = 100
@@ -173,7 +174,7 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     scope = request.scope or SnapshotScope()
     with telling(context, "INHERIT_FAIL"):
         if not context.policy.cortex.inherit:
-            raise CortexOff("Inheriting is switched off in this project.", field="cortex.inherit")
+            raise CortexOff("Inheriting is switched off in this project.", field="cortex.inherit", hint=SWITCHED_ON)
         for each in scope.visibility:
             check_may_promote(context.policy, each, "scope.visibility")
         window = parse_duration(scope.recency_window, "scope.recency_window")

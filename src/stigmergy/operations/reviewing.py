@@ -32,7 +32,7 @@ from stigmergy.operations.engrams import Prepared, prepare_checked, put_or_confi
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.operations.remembering import Importance, kept, telling
+from stigmergy.operations.remembering import SWITCHED_ON, Importance, kept, telling
 from stigmergy.policy import ADMIN, Caller
 
 MAX_REASON = 500
@@ -133,7 +133,9 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
     caller = context.caller
     with telling(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
         if not context.policy.cortex.ingest:
-            raise CortexOff("Taking in contributions is switched off in this project.", field="cortex.ingest")
+            raise CortexOff(
+                "Taking in contributions is switched off in this project.", field="cortex.ingest", hint=SWITCHED_ON
+            )
         check_kind(request.kind)
         lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
         with context.store.read() as now:

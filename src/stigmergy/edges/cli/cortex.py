@@ -51,7 +51,7 @@ def show_contribution(it: Contribution) -> Iterator[str]:
     yield f"{status}  {safe(it.contribution_id)}"
     columns = width()
     for line in it.content.splitlines():
-        for part in wrap(safe(line), columns - INDENT if columns else None):
+        for part in wrap(safe(line.expandtabs(INDENT)), columns - INDENT if columns else None):
             yield " " * INDENT + part
     rows = [
         ("from", it.from_session.rpartition("/")[2]),
