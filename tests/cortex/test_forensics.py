@@ -43,7 +43,7 @@ def test_every_step_leaves_its_line(team: Team) -> None:
     lines = team.log()
     assert f"snapshot_id={snapshot.snapshot_id} items=1 chars=" in lines[1]
     assert f"contribution_id={clean.contribution_id} hash={clean.dedupe.content_hash} confidence=0.8" in lines[2]
-    assert f"contribution_id={against.contribution_id} against=decision:timeout@1" in lines[4]
+    assert f"contribution_id={against.contribution_id} pins=1 against=decision:timeout@1" in lines[4]
     assert f"contribution_id={clean.contribution_id} stm_id={accepted.memory_id}" in lines[5]
     assert f"contribution_id={against.contribution_id} reason=17_characters" in lines[6]
 

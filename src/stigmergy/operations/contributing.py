@@ -133,6 +133,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
             signature(
                 "CONFLICT_DETECTED",
                 contribution_id=contribution.contribution_id,
+                pins=len(contribution.conflict_check.against),
                 against=",".join(contribution.conflict_check.against[:8]),
             )
         )
