@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ from stigmergy.knowledge.cortex import (
     slug_of,
     take_snapshot,
 )
+from stigmergy.knowledge.engrams import Engram, EngramReads
 from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
@@ -55,6 +56,7 @@ SWITCHED_ON = "An admin switches it on in .catalog/policy.yaml and runs `stig po
 DEFAULT_KIND = "fact"
 DEFAULT_IMPORTANCE = 0.5
 MAX_ATOMS = 100
+MAX_PAGES = 20
 
 Label = Annotated[str, Meta(max_length=MAX_LABEL)]
 Importance = Annotated[float, Meta(ge=0, le=1, description="How much it matters, 0 to 1")]
@@ -228,17 +230,30 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     return snapshot
 
 
-def _atoms(context: Context, view: View, scope: SnapshotScope) -> list[Any]:
+def _atoms(context: Context, view: View, scope: SnapshotScope) -> list[Engram]:
     if not scope.include_atoms:
         return []
     wanted = scope.visibility or ["run", "project"]
     spaces = tuple(space for each in wanted for space in visible_spaces(context.caller, each))
-    atoms = view.engrams(view.newest(spaces, kind=None, limit=MAX_ATOMS, before=None)) if spaces else []
+    atoms = _newest(view, spaces, scope) if spaces else []
     beyond = tuple(each for each in shared_scopes(context.policy) if each in wanted)
     with context.shared.sights(beyond) as sights:
         for reads, there in sights:
-            atoms += reads.engrams(reads.newest(there, kind=None, limit=MAX_ATOMS, before=None))
+            atoms += _newest(reads, there, scope)
     return atoms
+
+
+def _newest(reads: EngramReads, spaces: Sequence[str], scope: SnapshotScope) -> list[Engram]:
+    """The newest engrams that the scope covers, among the last so many."""
+    found: list[Engram] = []
+    before: int | None = None
+    for _ in range(MAX_PAGES):
+        page = reads.newest(spaces, kind=None, limit=MAX_ATOMS, before=before)
+        found += filter(scope.covers, reads.engrams(page))
+        if len(found) >= MAX_ATOMS or len(page) < MAX_ATOMS:
+            break
+        before = page[-1]
+    return found[:MAX_ATOMS]
 
 
 def _told(scope: SnapshotScope) -> str:

@@ -40,6 +40,10 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """The categories in lower case."""
         return frozenset(each.lower() for each in self.categories)
 
+    def covers(self, engram: Engram) -> bool:
+        """Whether an engram is of one of the categories, by its kind or a tag."""
+        return not self.about or not self.about.isdisjoint(each.lower() for each in (engram.kind, *engram.tags))
+
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin
@@ -92,7 +96,7 @@ def items_of(
     atoms: Iterable[Engram],
     scope: SnapshotScope,
 ) -> list[Item]:
-    """Everything the scope covers, by precedence, each once; of the unpinned, those the scope is about are given."""
+    """What was found of what the scope covers, by precedence, each once."""
     chosen: dict[str, Item] = {}
     if scope.include_working_memory:
         for episode in pins:
@@ -100,8 +104,7 @@ def items_of(
     for episode in (*important, *recent):
         chosen.setdefault(episode.memory_id, _item(episode, "stm"))
     for engram in atoms:
-        if not scope.about or scope.about & {engram.kind, *engram.tags}:
-            chosen.setdefault(engram.id, _atom(engram))
+        chosen.setdefault(engram.id, _atom(engram))
     return list(chosen.values())
 
 

@@ -95,6 +95,13 @@ class Cortex:
         unpinned = hand.call("inherit", scope={"include_working_memory": False}, max_items=2)
         assert contents(unpinned) == ["About search 8", "About search 7"]
         assert unpinned.left_out >= 2
+        hand.put("The ledger may lose a lease", kind="risk", tags=["Ledger"])
+        for number in range(105):
+            hand.put(f"Queue {number} is drained by worker {number}")
+            harness.clock.turn(seconds=1)
+        for category in ("risk", "ledger"):
+            asked = {"categories": [category], "include_atoms": True, "include_working_memory": False}
+            assert contents(hand.call("inherit", scope=asked)) == ["The ledger may lose a lease"]
 
     def test_whoever_takes_it_and_whatever_the_turn_has_left_the_same_snapshot_has_the_same_id(
         self, harness: Harness
