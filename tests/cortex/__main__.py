@@ -10,7 +10,7 @@ from tests.cortex.measure import measure, pairs
 def main() -> None:
     """Print precision and recall of each half, and the mistakes in the tuned one."""
     print("pairs:", ", ".join(f"{count} {label}" for label, count in Counter(each.label for each in pairs()).items()))
-    for half in ("tuned", "held", "later", None):
+    for half in ("tuned", "held", "later", "unseen", "last", None):
         told = measure(half)
         print(f"{half or 'all':6} precision {told.precision:.3f}  recall {told.recall:.3f}  {told}")
     for pair in pairs("tuned"):

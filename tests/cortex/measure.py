@@ -15,7 +15,12 @@ class Pair(NamedTuple):
     """Two statements and what a person says of them."""
 
     half: str
-    """`tuned`: the detector was made looking at it; `held`: it was not; `later`: written once it stood."""
+    """Which pairs the rules were made looking at, and which not.
+
+    `tuned` and `later`: their mistakes were looked at. `held`: not, but they are of the same hand and time as `tuned`.
+    `unseen`: written before the rules were last changed. `last`: written when they were done. Of these two no mistake
+    was looked at: they say what to expect.
+    """
     label: str
     one: str
     other: str

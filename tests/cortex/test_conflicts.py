@@ -11,6 +11,8 @@ from tests.cortex.measure import measure, pairs
 
 SUBJECTS = ("the", "cache", "gateway", "port", "and", ",", ".")
 PREDICATES = ("is", "not", "no", "enabled", "disabled", "before", "after", "than", "faster", "=")
+EXPECTED = {"tuned": 0.95, "held": 0.95, "later": 0.65, "unseen": 0.6, "last": 0.5, None: 0.8}
+"""The least recall of each part of the labelled pairs; a warning is right in nine of ten cases at the least."""
 words = st.sampled_from([*SUBJECTS, *PREDICATES, "30", "seconds", "2.0", "80%"])
 statements = st.lists(words, max_size=30).map(" ".join) | st.text(max_size=60)
 
@@ -23,7 +25,7 @@ def test_the_labelled_set_is_large_and_every_pair_stands_once() -> None:
     assert min(map(labels.count, ("contradiction", "agreement", "unrelated"))) >= 40
 
 
-@pytest.mark.parametrize(("half", "recall"), [("tuned", 0.9), ("held", 0.9), ("later", 0.55), (None, 0.85)])
+@pytest.mark.parametrize(("half", "recall"), EXPECTED.items())
 def test_a_warning_is_nearly_always_right(half: str | None, recall: float) -> None:
     told = measure(half)
     assert told.precision >= 0.9
@@ -55,7 +57,10 @@ def test_the_worst_verdict_counts_and_every_conflict_is_named() -> None:
     assert find_conflicts("The parser trusts its input.", held) == ("clean", ())
 
 
-@pytest.mark.parametrize("piece", ["/-", "1-", "a.", "not ", "the 3 ", "faster than, ", "1" * 40 + "x_", "a, "])
+NEW = ("is by x, not by y, ", "not by a, ", "only b", "Xa ", "unaed", "every day ", "is held in A ")
+
+
+@pytest.mark.parametrize("piece", ["/-", "1-", "a.", "not ", "the 3 ", "faster than, ", "1" * 40 + "x_", "a, ", *NEW])
 def test_hostile_statements_take_no_longer_than_others(piece: str) -> None:
     """Were the time to grow with the square of the length, these would not end."""
     assert contradicts(piece * 50_000, piece * 49_999) == "clean"

@@ -12,6 +12,7 @@ import pytest
 
 from mcp import Client
 from stigmergy.settings import Settings
+from tests.cli.stig import Desk
 from tests.http.served import Served, serving
 from tests.mcp.ways import over_http, over_pipes, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings
@@ -104,6 +105,23 @@ def test_a_server_reads_beneath_the_project_even_for_the_admin(bus: Served, stor
         answer = bus.call("POST", "/memory/read", ask(store=store.format(outside=outside)))
     assert answer.code == code
     assert ELSEWHERE not in answer.body.decode()
+
+
+def test_people_see_what_was_found_out_about_contributions(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(repository, repository.path.parent / "home", monkeypatch)
+    desk.ok("init")
+    assert "No contributions" in desk.ok("review", "list", "--status", "rejected").out
+    desk.ok("contribute", "Retries are idempotent.")
+    desk.ok("contribute", "Idempotent are retries.")
+    shown = desk.ok("review", "list", "--json").json["contributions"]
+    assert f"similar to  {shown[1]['contribution_id']}" in desk.ok("review", "show", shown[0]["contribution_id"]).out
+    lines = desk.ok("contribute", "One line.\r\n\tAnother, indented.").out.splitlines()
+    assert lines[1:3] == ["    One line.", "        Another, indented."]
+    refused = desk.run("inherit", "--atoms", "--visibility", "org", "--json")
+    assert (refused.problem["code"], refused.problem["field"]) == ("SCOPE_FORBIDDEN", "scope.visibility")
+    assert desk.ok("inherit", "--atoms", "--visibility", "project", "--json").json["scope"]["visibility"] == ["project"]
 
 
 async def _tools(client: Client, outside: str) -> None:

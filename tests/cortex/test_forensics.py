@@ -43,17 +43,17 @@ def test_every_step_leaves_its_line(team: Team) -> None:
     lines = team.log()
     assert f"snapshot_id={snapshot.snapshot_id} items=1 chars=" in lines[1]
     assert f"contribution_id={clean.contribution_id} hash={clean.dedupe.content_hash} confidence=0.8" in lines[2]
-    assert f"contribution_id={against.contribution_id} against=decision:timeout@1" in lines[4]
+    assert f"contribution_id={against.contribution_id} pins=1 against=decision:timeout@1" in lines[4]
     assert f"contribution_id={clean.contribution_id} stm_id={accepted.memory_id}" in lines[5]
     assert f"contribution_id={against.contribution_id} reason=17_characters" in lines[6]
 
 
 def test_no_text_anyone_wrote_gets_into_the_log(team: Team) -> None:
-    sent = team.contribute(HOSTILE, thread_id="a\nb", proposed_categories=["c\nd"])
+    sent = team.contribute(HOSTILE, thread_id="token=x", proposed_categories=["y=forged"])
     team.hand.call("reject_contribution", team.lead, id=sent.contribution_id, reason=HOSTILE)
     other = team.contribute("The parser trusts its input.", evidence=[{"kind": "note", "value": HOSTILE}])
     team.hand.call("accept_contribution", team.lead, id=other.contribution_id)
-    team.hand.call("inherit", team.coder, scope={"categories": [HOSTILE]})
+    team.hand.call("inherit", team.coder, scope={"categories": [HOSTILE[:60]]})
     assert events(team).count("CONTRIBUTION_ACCEPT") == 1
     text = "\n".join(team.log())
     for word in ("forged", "token", "Fine"):

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.cortex import Episode, SharedContextSnapshot, SnapshotScope, items_of, take_snapshot
+from stigmergy.knowledge.cortex import Episode, Limits, SharedContextSnapshot, SnapshotScope, items_of, take_snapshot
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 categories = st.lists(st.sampled_from(["billing", "Billing", "search", "ops"]), max_size=3, unique=True).map(tuple)
@@ -40,17 +40,23 @@ scopes = st.builds(
 )
 
 
+def covers(scope: SnapshotScope, held: Episode) -> bool:
+    """Whether a back end answers with it."""
+    return not held.pinned and held.is_about(scope.about)
+
+
 def taken(held: list[Episode], scope: SnapshotScope, most: int, now: int = NOW) -> SharedContextSnapshot:
     """A snapshot as a back end's answers make it."""
     ordered = sorted(held, key=lambda each: -each.importance)
     items = items_of(
         [each for each in ordered if each.pinned],
-        [each for each in ordered if each.importance >= scope.min_importance],
-        sorted(held, key=lambda each: -each.at),
+        [each for each in ordered if covers(scope, each) and each.importance >= scope.min_importance],
+        sorted((each for each in held if covers(scope, each)), key=lambda each: -each.at),
         (),
         scope,
     )
-    return take_snapshot(items, scope, source_session="run/lead", now=now, max_bytes=most, max_items=8)
+    limits = Limits(max_chars=50_000, max_items=8)
+    return take_snapshot(items, scope, source_session="run/lead", now=now, limits=limits, room=most)
 
 
 @given(memories(), scopes, st.integers(600, 5000))

@@ -129,6 +129,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
         return None
     if not all(isinstance(tag, str) for tag in tags) or not all(isinstance(ref, dict) for ref in refs):
         return None
+    if any(abs(number) > 2**53 for number in _integers(refs)):  # it has no canonical form
+        return None
     moment = _time(when)
     return {
         "memory_id": said["memory_id"],
@@ -137,6 +139,14 @@ def _record(line: bytes) -> dict[str, Any] | None:
         "tags": sorted({tag.lower() for tag in tags}),
         "refs": refs,
     }
+
+
+def _integers(value: Any) -> list[int]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for each in value for number in _integers(each)]
+    return [value] if isinstance(value, int) else []
 
 
 def _time(text: str | None) -> datetime | None:

@@ -75,7 +75,7 @@ anything = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
 )
 refs = st.lists(
-    st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2
+    st.dictionaries(texts, st.one_of(st.integers(-(2**54), 2**54), st.none(), texts), max_size=2), max_size=2
 )
 records = st.fixed_dictionaries(
     {
@@ -297,6 +297,22 @@ def test_a_line_of_twenty_megabytes_is_a_record_and_one_without_end_is_refused(
     assert [(item["memory_id"], item["excerpt"]) for item in selected] == [("long", text[:36])]
     monkeypatch.setattr(scanning, "MAX_LINE", 1024 * 1024)
     assert isinstance(refusal(tmp_path, ASKED), MemoryLineTooLong)
+
+
+def test_files_as_editors_leave_them_are_stores_too(tmp_path: Path) -> None:  # MC-02
+    records = [b'{"memory_id":"m1","text":"x"}', b'{"memory_id":"m2","text":"x y","mine":{"a":[1e3]}}']
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
+    plain = read(ASKED, tmp_path)["selection"]
+    assert len(plain["selected"]) == 2
+    for content in (
+        b"\xef\xbb\xbf" + b"\n".join(records),
+        b"\xef\xbb\xbf\r\n" + b"\r\n\r\n".join(records) + b"\r\n",
+        b"\n \t\n" + b"\n\n".join(records) + b"\n\n\n",
+    ):
+        (tmp_path / "a.jsonl").write_bytes(content)
+        assert read(ASKED, tmp_path)["selection"] == plain, content
+    (tmp_path / "a.jsonl").write_bytes(records[0] + b"\n\xef\xbb\xbf" + records[1])  # in the middle it is damage
+    assert [each["reason"] for each in read(ASKED, tmp_path)["selection"]["dropped"]] == ["invalid_record_schema"]
 
 
 @pytest.mark.parametrize(

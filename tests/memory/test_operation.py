@@ -47,9 +47,31 @@ def test_options_say_what_a_file_would(desk: Desk) -> None:  # MC-08
         assert desk.ok("memory", "read", *words, "--json").json == said["package"], name
 
 
+def test_input_and_snapshot_may_begin_with_a_byte_order_mark(desk: Desk) -> None:
+    said = json.loads((VECTORS / "case-trust.json").read_bytes())
+    trust = desk.path / "trust.json"
+    for place, content in (
+        (trust, trust.read_bytes()),
+        (desk.path / "input.json", json.dumps(said["input"]).encode()),
+    ):
+        place.write_bytes(b"\xef\xbb\xbf" + content)
+    assert desk.ok("memory", "read", "--input", "input.json", "--json").json == said["package"]
+
+
 def test_a_budget_of_nothing_is_refused_as_such(desk: Desk) -> None:  # MC-01
     said = desk.run("memory", "read", "--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "0", "--json")
     assert (said.problem["code"], said.problem["field"]) == ("FIELD_VALUE", "budget.max_excerpt_tokens")
+
+
+def test_an_option_that_is_missing_is_named(desk: Desk) -> None:  # MC-01
+    words = ("--query", "x", "--store", "a.jsonl", "--max-excerpt-tokens", "9")
+    for given, field in (
+        (words[:4], "budget.max_excerpt_tokens"),
+        (words[:2] + words[4:], "store_paths"),
+        (words[2:], "query"),
+    ):
+        said = desk.run("memory", "read", *given, "--json")
+        assert (said.problem["code"], said.problem["field"]) == ("FIELD_MISSING", field)
 
 
 def test_people_see_excerpts_and_what_became_of_the_rest(desk: Desk) -> None:

@@ -207,13 +207,22 @@ def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: 
     key = "AKIA" + "IOSFODNN7EXAMPLQ"
     first = scene.call("contribute", "emil", content="The stall timer is 30 seconds.").contribution_id
     hostile = f"<b>Bold</b> <script>alert(1)</script> with {key}"
-    place = {"kind": "path", "value": "src/stigmergy/errors.py:1-4"}
-    second = scene.call("contribute", "ida", content=hostile, evidence=[place]).contribution_id
+    evidence = [
+        {"kind": "path", "value": "src/stigmergy/errors.py:1-4"},
+        {"kind": "note", "value": "Seen <i>twice</i>."},
+    ]
+    second = scene.call(
+        "contribute", "ida", content=hostile, evidence=evidence, proposed_categories=["<u>ops</u>"]
+    ).contribution_id
     expect(page.locator(f"#c-{first} .conflict")).to_contain_text("Contradicts")
     expect(page.locator(f"#c-{first} .conflict .chip")).to_contain_text("stall")
     expect(page.locator(f"#c-{second} .redacted")).to_contain_text("content: ")
     expect(page.locator(f"#c-{second}")).to_contain_text("<script>alert(1)</script>")
     expect(page.locator(f"#c-{second} .chip")).to_contain_text("errors.py")
+    expect(page.locator(f"#c-{second} .reason")).to_have_text(
+        [re.compile("path.*errors.py"), "note Seen <i>twice</i>."]
+    )
+    expect(page.locator(f"#c-{second} .asks")).to_contain_text("<u>ops</u>")
     assert key not in page.content()
     page.locator(f"#c-{first} [name=reason]").fill("It was raised in one region only.")
     page.locator(f"#c-{first}").locator("text=Reject").click()

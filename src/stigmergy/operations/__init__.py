@@ -6,14 +6,7 @@ from stigmergy.operations.asking import get_engram, query_engrams
 from stigmergy.operations.board import work_board
 from stigmergy.operations.brief import brief, list_briefs
 from stigmergy.operations.catalog import catalog_list_by_lane, catalog_lookup
-from stigmergy.operations.contributing import (
-    accept_contribution,
-    contribute,
-    list_contributions,
-    reject_contribution,
-    show_contribution,
-    withdraw_contribution,
-)
+from stigmergy.operations.contributing import contribute
 from stigmergy.operations.declare import OPERATIONS, Command, Operation, Route
 from stigmergy.operations.decode import to_request
 from stigmergy.operations.engrams import put_engram, put_engrams, put_found
@@ -36,6 +29,13 @@ from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_
 from stigmergy.operations.ports import Store
 from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
 from stigmergy.operations.reports import record_tests
+from stigmergy.operations.reviewing import (
+    accept_contribution,
+    list_contributions,
+    reject_contribution,
+    show_contribution,
+    withdraw_contribution,
+)
 from stigmergy.operations.sam import SamResolver
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.stats import stats

@@ -1,69 +1,47 @@
-"""Learnings on their way in: submitted by sub-agents, decided on by their parents, never lost."""
+"""Learnings on their way in: redacted, anchored, held against what was said before and against the pins."""
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from stigmergy.core import new_ulid, parse_duration, print_time
-from stigmergy.errors import (
-    ContributionDecided,
-    ContributionNotFound,
-    CortexOff,
-    FieldValue,
-    NotYourDescendant,
-    RoleForbidden,
-    StigmergyError,
-)
+from stigmergy.errors import NotYourDescendant, StigmergyError
 from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.knowledge.cortex import (
     MAX_CATEGORIES,
     MAX_CONTENT,
     MAX_EVIDENCE,
+    MAX_INPUT,
+    MAX_LABEL,
     MAX_VALUE,
-    OPEN,
-    WINDOW,
-    Accepted,
     ConflictCheck,
     Contribution,
-    ContributionMoved,
     ContributionSubmitted,
     Dedupe,
-    Episode,
     EvidenceItem,
     EvidenceKind,
     Security,
     Status,
+    Verdict,
+    check_label,
+    check_plain,
     content_hash,
     find_conflicts,
-    moved,
     signature,
     similarity_key,
-    slug_of,
 )
-from stigmergy.knowledge.engrams import count_sentences, validate
-from stigmergy.operations.declare import PARENTS, Command, Route, operation
-from stigmergy.operations.engrams import Prepared, prepare_checked, put_or_confirm
-from stigmergy.operations.fitting import those_that_fit
+from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
-from stigmergy.operations.remembering import Importance, check_kind, check_plain, kept, telling
+from stigmergy.operations.remembering import Label, telling
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import ADMIN, Caller, check_descends
 from stigmergy.policy.secrets import redact
 
-MAX_THREAD = 64
-MAX_REASON = 500
 MAX_PINS = 1000
-MAX_LISTED = 100
-MAX_CLAIM = 500
-MAX_SENTENCES = 3
-UNVERIFIED = "conflict/unverified"
-
-ContributionId = Annotated[str, Meta(max_length=26, description="The contribution's id")]
 
 
 class EvidenceGiven(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,13 +56,18 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     content: Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT, description="What was learned")]
     confidence: Annotated[float, Meta(ge=0, le=1, description="How sure, 0 to 1")] = 0.7
-    thread_id: Annotated[str, Meta(max_length=MAX_THREAD, description="The task it belongs to")] = "default"
-    proposed_categories: Annotated[list[str], Meta(max_length=MAX_CATEGORIES, description="What to file it under")] = []
+    thread_id: Annotated[str, Meta(max_length=MAX_LABEL, description="The task it belongs to")] = "default"
+    proposed_categories: Annotated[
+        list[Label], Meta(max_length=MAX_CATEGORIES, description="What to file it under")
+    ] = []
     evidence: Annotated[
         list[EvidenceGiven],
         Meta(max_length=MAX_EVIDENCE, description="path, url, command_output or note, with a value"),
     ] = []
-    inputs_used: Annotated[list[str], Meta(max_length=32, description="Snapshots it was made from")] = []
+    inputs_used: Annotated[
+        list[Annotated[str, Meta(max_length=MAX_INPUT)]],
+        Meta(max_length=32, description="Snapshots it was made from"),
+    ] = []
 
 
 @operation(
@@ -99,18 +82,18 @@ def contribute(context: Context, request: Contribute) -> Contribution:
     """Hand a learning to your parent, who decides whether the team remembers it."""
     caller = context.caller
     with telling(context, "CONTRIBUTION_FAIL"):
-        check_plain(request.content, "content")
-        if not math.isfinite(request.confidence):
-            raise FieldValue("A confidence is a number from 0 to 1.", field="confidence")
+        _check(request)
         clean = _redacted(context, request)
         evidence = tuple(_anchored(context, item) for item in clean.evidence)
         hashed, fuzzy = content_hash(clean.content), similarity_key(clean.content)
+        window = parse_duration(context.policy.cortex.dedupe_window)
+
+        with context.store.read() as now:  # pins are taken apart, and remembered so, before anyone has to wait for it
+            _held_against_pins(clean.content, now)
 
         def decide(view: View) -> tuple[list[ContributionSubmitted], Contribution]:
-            before = view.contributed(caller.full_name, hashed, view.as_of - WINDOW)
-            verdict, against = find_conflicts(
-                clean.content, ((pin.memory_id, pin.text) for pin in view.pins(limit=MAX_PINS))
-            )
+            before = view.contributed(caller.full_name, hashed, view.as_of - window)
+            verdict, against = _held_against_pins(clean.content, view)
             status: Status = "duplicate" if before else "flagged" if verdict != "clean" else "submitted"
             contribution = Contribution(
                 contribution_id=new_ulid(view.as_of, context.randomness),
@@ -133,7 +116,7 @@ def contribute(context: Context, request: Contribute) -> Contribution:
                 status=status,
             )
             fact = ContributionSubmitted(run=caller.run.run_id, agent=caller.name, contribution=contribution)
-            return [fact], contribution
+            return [fact], shown_to(caller, contribution, view)
 
         contribution = context.commit(decide, Contribution)
     context.note(
@@ -150,10 +133,28 @@ def contribute(context: Context, request: Contribute) -> Contribution:
             signature(
                 "CONFLICT_DETECTED",
                 contribution_id=contribution.contribution_id,
+                pins=len(contribution.conflict_check.against),
                 against=",".join(contribution.conflict_check.against[:8]),
             )
         )
     return contribution
+
+
+def _check(request: Contribute) -> None:
+    """Refuse a contribution that holds anything but text."""
+    check_plain(request.content, "content")
+    check_label(request.thread_id, "thread_id")
+    for number, category in enumerate(request.proposed_categories):
+        check_label(category, f"proposed_categories[{number}]")
+    for number, item in enumerate(request.evidence):
+        check_plain(item.value, f"evidence[{number}].value")
+    for number, each in enumerate(request.inputs_used):
+        check_label(each, f"inputs_used[{number}]")
+
+
+def _held_against_pins(content: str, view: View) -> tuple[Verdict, tuple[str, ...]]:
+    """Whether a content contradicts what is pinned, and which of it."""
+    return find_conflicts(content, ((pin.memory_id, pin.text) for pin in view.pins(limit=MAX_PINS)))
 
 
 class _Clean(Struct, frozen=True, kw_only=True):
@@ -223,218 +224,8 @@ def _place(workplace: Workplace, given: EvidenceGiven) -> Pointer | None:
     return workplace.anchors.find(given.value, revision=head).pointer
 
 
-class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which contributions to show."""
-
-    status: Annotated[Status | None, Meta(description="Only those that stand so; all that wait unless said")] = None
-    thread_id: Annotated[str, Meta(max_length=MAX_THREAD, description="Only this task's")] | None = None
-    k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 20
-    cursor: Annotated[str, Meta(max_length=26, description="Where the last page ended")] | None = None
-    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
-
-
-class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    contributions: list[Contribution]
-    as_of: str
-    cursor: str | None = None
-    """Ask again with it for the next page."""
-
-
-@operation(
-    "contribution.list",
-    route=Route("GET", "/contribution"),
-    command=Command("review list"),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
-)
-def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
-    """Contributions that wait for a decision, yours and those of your descendants."""
-    shown: list[Contribution] = []
-    before, more = request.cursor, True
-    while more and len(shown) <= request.k:
-        page = context.view.contributions(request.status, thread=request.thread_id, limit=MAX_LISTED, before=before)
-        more = len(page) == MAX_LISTED
-        before = page[-1].contribution_id if page else before
-        shown += (
-            each
-            for each in page
-            if (request.status is not None or each.status in OPEN[:2]) and _may_see(context.view, context.caller, each)
-        )
-    answer = ContributionsAnswer(contributions=shown[: request.k], as_of=print_time(context.view.as_of))
-    if request.max_tokens is not None:
-        room = msgspec.structs.replace(answer, contributions=[], cursor="0" * 26)
-        fitting = those_that_fit(room, answer.contributions, request.max_tokens)
-        answer = msgspec.structs.replace(answer, contributions=fitting)
-    if len(answer.contributions) < len(shown) and answer.contributions:
-        answer = msgspec.structs.replace(answer, cursor=answer.contributions[-1].contribution_id)
-    return answer
-
-
-class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: ContributionId
-
-
-@operation(
-    "contribution.show",
-    route=Route("GET", "/contribution/{id}"),
-    command=Command("review show", ("id",)),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
-)
-def show_contribution(context: Context, request: ShowContribution) -> Contribution:
-    """Show one contribution, with what was found out about it."""
-    found = context.view.contribution(request.id)
-    if found is None or not _may_see(context.view, context.caller, found):
-        raise ContributionNotFound(field="id")
-    return found
-
-
-class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a contribution is to be remembered."""
-
-    id: ContributionId
-    kind: Annotated[str, Meta(max_length=32, description="decision, preference, workflow, learning, …")] = "learning"
-    importance: Annotated[Importance | None, Meta(description="Its confidence unless said")] = None
-    pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
-    ttl: Annotated[str, Meta(max_length=32, description="How long it holds: P30D; for ever unless said")] | None = None
-
-
-@operation(
-    "contribution.accept",
-    roles=PARENTS,
-    writes=True,
-    route=Route("POST", "/contribution/{id}/accept"),
-    command=Command("review accept", ("id",)),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
-)
-def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
-    """Let the team remember what a sub-agent learned: a decision for a parent of its author."""
-    caller = context.caller
-    with telling(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
-        if not context.policy.cortex.ingest:
-            raise CortexOff("Taking in contributions is switched off in this project.", field="cortex.ingest")
-        check_kind(request.kind)
-        lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
-        with context.store.read() as now:
-            waiting = now.contribution(request.id)
-        evidence = waiting.evidence if waiting else ()
-        pointers = tuple(dict.fromkeys(item.pointer for item in evidence if item.pointer is not None))
-        prepared = _engram(context, waiting, pointers) if waiting and pointers else None
-
-        def decide(view: View) -> tuple[list[Any], Contribution]:
-            found = _to_decide(view, caller, request.id)
-            categories = list(found.proposed_categories)
-            if found.conflict_check.status != "clean":
-                categories.append(UNVERIFIED)
-            episode = Episode(
-                kind=request.kind,
-                slug=_free_slug(view, request.kind, slug_of(found.content)),
-                version=1,
-                text=found.content,
-                categories=tuple(dict.fromkeys(categories)),
-                importance=found.confidence if request.importance is None else request.importance,
-                confidence=found.confidence,
-                pinned=request.pinned,
-                at=view.as_of,
-                expires_at=None if lifetime is None else view.as_of + lifetime,
-                by=found.from_session,
-                pointers=pointers,
-                accepted=Accepted(
-                    contribution_id=found.contribution_id,
-                    accepted_by=caller.full_name,
-                    accepted_at=print_time(view.as_of),
-                ),
-            )
-            accepted = _moved(caller, found, "accepted", memory_id=episode.memory_id)
-            facts: list[Any] = [accepted, kept(context, episode)]
-            if prepared is not None:
-                put, _ = put_or_confirm(context, view, prepared, "sam")
-                facts += [put] if put else []
-            return facts, moved(found, accepted, view.as_of)
-
-        accepted = context.commit(decide, Contribution)
-    context.write_episodes()
-    context.note(signature("CONTRIBUTION_ACCEPT", contribution_id=request.id, stm_id=accepted.memory_id))
-    return accepted
-
-
-class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: ContributionId
-    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, description="Why; its author will read it")]
-
-
-@operation(
-    "contribution.reject",
-    roles=PARENTS,
-    writes=True,
-    route=Route("POST", "/contribution/{id}/reject"),
-    command=Command("review reject", ("id",)),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
-)
-def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
-    """Turn a contribution down, and keep the reason."""
-    check_plain(request.reason, "reason")
-    answer = _move(context, request.id, "rejected", request.reason)
-    context.note(
-        signature("CONTRIBUTION_REJECT", contribution_id=request.id, reason=f"{len(request.reason)}_characters")
-    )
-    return answer
-
-
-class WithdrawContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: ContributionId
-
-
-@operation(
-    "contribution.withdraw",
-    writes=True,
-    route=Route("POST", "/contribution/{id}/withdraw"),
-    command=Command("review withdraw", ("id",)),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
-)
-def withdraw_contribution(context: Context, request: WithdrawContribution) -> Contribution:
-    """Take back a contribution of your own that nobody has decided on."""
-    return _move(context, request.id, "withdrawn", "")
-
-
-def _move(context: Context, contribution_id: str, status: Status, reason: str) -> Contribution:
-    def decide(view: View) -> tuple[list[ContributionMoved], Contribution]:
-        if status == "withdrawn":
-            found = view.contribution(contribution_id)
-            if found is None or found.from_session != context.caller.full_name:
-                raise ContributionNotFound(field="id")
-            _check_open(found)
-        else:
-            found = _to_decide(view, context.caller, contribution_id)
-        fact = _moved(context.caller, found, status, reason=reason)
-        return [fact], moved(found, fact, view.as_of)
-
-    with telling(context, "CONTRIBUTION_FAIL", contribution_id=contribution_id):
-        return context.commit(decide, Contribution)
-
-
-def _moved(caller: Caller, found: Contribution, status: Status, **more: Any) -> ContributionMoved:
-    return ContributionMoved(
-        run=caller.run.run_id, by=caller.full_name, contribution_id=found.contribution_id, status=status, **more
-    )
-
-
-def _to_decide(view: View, caller: Caller, contribution_id: str) -> Contribution:
-    """A contribution the caller may decide on and nobody has."""
-    found = view.contribution(contribution_id)
-    if found is None or not _may_see(view, caller, found):
-        raise ContributionNotFound(field="id")
-    if found.from_session == caller.full_name and caller.role != ADMIN:
-        raise RoleForbidden("Only a parent of its author decides on a contribution.", field="id")
-    _check_open(found)
-    return found
-
-
-def _check_open(found: Contribution) -> None:
-    if found.status not in OPEN:
-        raise ContributionDecided(f"The contribution is already {found.status}.", field="id", used=found.status)
-
-
-def _may_see(view: View, caller: Caller, it: Contribution) -> bool:
-    """Its author, the author's parents and the admin."""
+def may_see(caller: Caller, it: Contribution, view: View) -> bool:
+    """Whether it is the caller's own or a descendant's; the admin sees all."""
     if caller.role == ADMIN:
         return True
     run, _, name = it.from_session.rpartition("/")
@@ -447,33 +238,8 @@ def _may_see(view: View, caller: Caller, it: Contribution) -> bool:
     return True
 
 
-def _free_slug(view: View, kind: str, slug: str) -> str:
-    """A name nothing is remembered under yet: what is accepted never takes another memory's place."""
-    number, free = 1, slug
-    while view.episode(kind, free) is not None:
-        number += 1
-        free = f"{slug[:58]}-{number}"
-    return free
-
-
-def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -> Prepared:
-    """The claim that tells the team about it."""
-    draft = {
-        "claim": _claim(it.content),
-        "kind": "fact",
-        "pointers": [{"type": each.type, "ref": each.ref} for each in pointers],
-        "confidence": it.confidence,
-        "scope": "project",
-    }
-    return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
-
-
-def _claim(content: str) -> str:
-    """A content, or as much of its beginning as a claim may hold."""
-    claim, *more = content.split()
-    for word in more:
-        longer = f"{claim} {word}"
-        if len(longer) > MAX_CLAIM or count_sentences(longer) > MAX_SENTENCES:
-            return f"{claim[: MAX_CLAIM - 2]} …"
-        claim = longer
-    return claim[:MAX_CLAIM]
+def shown_to(caller: Caller, it: Contribution, view: View) -> Contribution:
+    """A contribution as the caller may see it: of those alike, the ones it could look at."""
+    alike = [each for name in it.dedupe.similar_to if (each := view.contribution(name)) is not None]
+    seen = tuple(each.contribution_id for each in alike if may_see(caller, each, view))
+    return msgspec.structs.replace(it, dedupe=msgspec.structs.replace(it.dedupe, similar_to=seen))

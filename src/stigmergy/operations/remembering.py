@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -17,19 +16,26 @@ from stigmergy.knowledge.cortex import (
     MAX_BYTES,
     MAX_CATEGORIES,
     MAX_ITEMS,
+    MAX_KIND,
+    MAX_LABEL,
     MAX_SLUG,
     MAX_TEXT,
     Episode,
     EpisodeKept,
+    Limits,
     SharedContextSnapshot,
     SnapshotScope,
     SnapshotTaken,
+    check_kind,
+    check_label,
+    check_plain,
     is_slug,
     items_of,
     signature,
     slug_of,
     take_snapshot,
 )
+from stigmergy.knowledge.engrams import Engram, EngramReads
 from stigmergy.operations.budgets import deref_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.gateway import Context
@@ -46,11 +52,13 @@ from stigmergy.policy import (
     visible_spaces,
 )
 
-MAX_KIND = 32
+SWITCHED_ON = "An admin switches it on in .catalog/policy.yaml and runs `stig policy apply`."
 DEFAULT_KIND = "fact"
 DEFAULT_IMPORTANCE = 0.5
 MAX_ATOMS = 100
+MAX_PAGES = 20
 
+Label = Annotated[str, Meta(max_length=MAX_LABEL)]
 Importance = Annotated[float, Meta(ge=0, le=1, description="How much it matters, 0 to 1")]
 
 
@@ -62,7 +70,7 @@ class KeepEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     slug: (
         Annotated[str, Meta(max_length=MAX_SLUG, description="Its name; one that exists gets a new version")] | None
     ) = None
-    categories: Annotated[list[str], Meta(max_length=MAX_CATEGORIES, description="What it is filed under")] = []
+    categories: Annotated[list[Label], Meta(max_length=MAX_CATEGORIES, description="What it is filed under")] = []
     importance: Importance = DEFAULT_IMPORTANCE
     pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
     ttl: Annotated[str, Meta(max_length=32, description="How long it holds: P30D; for ever unless said")] | None = None
@@ -91,10 +99,10 @@ def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
     """Remember something for the team: a decision, a preference, how work stands."""
     check_plain(request.text, "text")
     check_kind(request.kind)
+    for number, category in enumerate(request.categories):
+        check_label(category, f"categories[{number}]")
     if request.slug is not None and not is_slug(request.slug):
         raise FieldValue("A slug is lower-case words with dashes.", field="slug", used=request.slug, limit=MAX_SLUG)
-    if not math.isfinite(request.importance):
-        raise FieldValue("An importance is a number from 0 to 1.", field="importance")
     lifetime = None if request.ttl is None else parse_duration(request.ttl, "ttl")
     pointers = stamped(context, request.pointers, request.at)
 
@@ -140,6 +148,8 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
         before = view.episode(kind, slug)
         if before is None:
             raise EpisodeNotFound(field="id", hint="stig memory read, or stig inherit, shows what is remembered.")
+        if before.expires_at is not None and before.expires_at <= view.as_of:
+            raise EpisodeNotFound("What was remembered under this name has expired.", field="id", hint="Keep it anew.")
         if before.pinned != request.unpin:
             return [], _answer(before)
         episode = msgspec.structs.replace(
@@ -166,16 +176,17 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     scope = request.scope or SnapshotScope()
     with telling(context, "INHERIT_FAIL"):
         if not context.policy.cortex.inherit:
-            raise CortexOff("Inheriting is switched off in this project.", field="cortex.inherit")
+            raise CortexOff("Inheriting is switched off in this project.", field="cortex.inherit", hint=SWITCHED_ON)
         for each in scope.visibility:
             check_may_promote(context.policy, each, "scope.visibility")
         window = parse_duration(scope.recency_window, "scope.recency_window")
         context.note(signature("INHERIT_START", snapshot_id="new", scope=_told(scope)))
 
         def decide(view: View) -> tuple[list[Any], SharedContextSnapshot]:
-            heir = caller.name
+            heir, agent = caller.name, view.agent(caller.run.run_id, caller.name)
             if request.for_agent not in (None, caller.name):
-                heir = check_descends(view, caller, request.for_agent or "", "for_agent").name
+                agent = check_descends(view, caller, request.for_agent or "", "for_agent")
+                heir = agent.name
             turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
             most, budget = request.max_bytes, deref_budget(context, view)
             if caller.role != ADMIN:
@@ -183,18 +194,18 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 most = min(most, tokens_left(turn, budget) * BYTES_PER_TOKEN)
             items = items_of(
                 view.pins(limit=request.max_items),
-                view.important(scope.min_importance, limit=2 * request.max_items),
-                view.recent(view.as_of - window, limit=2 * request.max_items),
+                view.important(scope.min_importance, about=scope.about, limit=2 * request.max_items),
+                view.recent(view.as_of - window, about=scope.about, limit=2 * request.max_items),
                 _atoms(context, view, scope),
                 scope,
             )
             snapshot = take_snapshot(
                 items,
                 scope,
-                source_session=f"{caller.run.run_id}/{caller.name}",
+                source_session=f"{caller.run.run_id}/{(agent.parent if agent else None) or ADMIN}",
                 now=view.as_of,
-                max_bytes=most,
-                max_items=request.max_items,
+                limits=Limits(max_chars=request.max_bytes, max_items=request.max_items),
+                room=most,
             )
             size = len(msgspec.json.encode(snapshot))
             if size > most:
@@ -219,17 +230,30 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     return snapshot
 
 
-def _atoms(context: Context, view: View, scope: SnapshotScope) -> list[Any]:
+def _atoms(context: Context, view: View, scope: SnapshotScope) -> list[Engram]:
     if not scope.include_atoms:
         return []
     wanted = scope.visibility or ["run", "project"]
     spaces = tuple(space for each in wanted for space in visible_spaces(context.caller, each))
-    atoms = view.engrams(view.newest(spaces, kind=None, limit=MAX_ATOMS, before=None)) if spaces else []
+    atoms = _newest(view, spaces, scope) if spaces else []
     beyond = tuple(each for each in shared_scopes(context.policy) if each in wanted)
     with context.shared.sights(beyond) as sights:
         for reads, there in sights:
-            atoms += reads.engrams(reads.newest(there, kind=None, limit=MAX_ATOMS, before=None))
+            atoms += _newest(reads, there, scope)
     return atoms
+
+
+def _newest(reads: EngramReads, spaces: Sequence[str], scope: SnapshotScope) -> list[Engram]:
+    """The newest engrams that the scope covers, among the last so many."""
+    found: list[Engram] = []
+    before: int | None = None
+    for _ in range(MAX_PAGES):
+        page = reads.newest(spaces, kind=None, limit=MAX_ATOMS, before=before)
+        found += filter(scope.covers, reads.engrams(page))
+        if len(found) >= MAX_ATOMS or len(page) < MAX_ATOMS:
+            break
+        before = page[-1]
+    return found[:MAX_ATOMS]
 
 
 def _told(scope: SnapshotScope) -> str:
@@ -268,21 +292,6 @@ def stamped(context: Context, pointers: list[Pointer], places: list[str]) -> tup
     checked = [check(pointer, f"pointers[{number}]") for number, pointer in enumerate(all_of_them)]
     context.workplace.keep(tuple(address for _, address in checked))
     return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
-
-
-def check_plain(text: str, field: str) -> None:
-    """Refuse a text that holds characters which are no text."""
-    for each in text:
-        if (each < " " and each not in "\n\t") or each == "\x7f":
-            raise FieldValue("The text holds a control character.", field=field, used=f"U+{ord(each):04X}")
-    if not text.strip():
-        raise FieldValue("The text says nothing.", field=field)
-
-
-def check_kind(kind: str, field: str = "kind") -> None:
-    """Refuse a kind that could not stand in a pointer."""
-    if not is_slug(kind) or len(kind) > MAX_KIND:
-        raise FieldValue("A kind is a lower-case word.", field=field, used=kind[:MAX_KIND], limit=MAX_KIND)
 
 
 def _answer(episode: Episode) -> EpisodeAnswer:

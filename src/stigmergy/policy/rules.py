@@ -25,12 +25,14 @@ class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CortexPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which parts of the shared cortex are on."""
+    """Which parts of the shared cortex are on, and how it works."""
 
     inherit: bool = True
     """Whether agents may take over what the team remembers."""
     ingest: bool = True
     """Whether contributions may become memory; submitted and kept they are all the same."""
+    dedupe_window: str = "P1D"
+    """How long the same words from the same session count as said before."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,9 +102,13 @@ def read_policy(value: Any) -> Policy:
         if not folder.startswith("/"):
             raise PolicyInvalid("A folder of memory stores is an absolute path.", field="memory_folders", used=folder)
     check_guardrails(policy.guardrails)
-    for field in ("max_ttl", "token_ttl"):
+    for field, duration in (
+        ("max_ttl", policy.max_ttl),
+        ("token_ttl", policy.token_ttl),
+        ("cortex.dedupe_window", policy.cortex.dedupe_window),
+    ):
         try:
-            parse_duration(getattr(policy, field), field)
+            parse_duration(duration, field)
         except StigmergyError as problem:
             raise PolicyInvalid(problem.detail, field=field) from None
     return policy

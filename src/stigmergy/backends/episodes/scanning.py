@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def stretches(store: int, size: int) -> Iterator[Job]:
-    """The stretches of an open file, whole lines each. They depend on nothing that comes after them."""
-    start = 0
+    """The stretches of an open file, whole lines each. They depend on nothing that comes after them.
+
+    A byte order mark, which editors put before everything else, is no part of the first line.
+    """
+    start = len(BOM_UTF8) if os.pread(store, len(BOM_UTF8), 0) == BOM_UTF8 else 0
     while start < size:
         end = _line_end(store, min(start + STRETCH, size) - 1, size)
         if end - start > STRETCH + MAX_LINE:

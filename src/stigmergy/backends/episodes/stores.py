@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +71,7 @@ class FileStores:
                 raise TrustSnapshotInvalid(
                     "The trust snapshot is too large.", field=SNAPSHOT_FIELD, limit=MAX_SNAPSHOT, used=size
                 )
-            return os.pread(store, size, 0)
+            return os.pread(store, size, 0).removeprefix(BOM_UTF8)
         finally:
             os.close(store)
 

@@ -56,13 +56,13 @@ class MemoryCortex:
         """Live pinned episodes."""
         return _by_importance(each for each in self._remembered() if each.pinned)[:limit]
 
-    def important(self, least: float, *, limit: int) -> Sequence[Episode]:
+    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes from this importance on."""
-        return _by_importance(each for each in self._remembered() if each.importance >= least)[:limit]
+        return _by_importance(each for each in self._unpinned(about) if each.importance >= least)[:limit]
 
-    def recent(self, since: int, *, limit: int) -> Sequence[Episode]:
+    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes made since a moment."""
-        return [each for each in reversed(list(self._remembered())) if each.at >= since][:limit]
+        return [each for each in reversed(list(self._unpinned(about))) if each.at >= since][:limit]
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         """Every version in order."""
@@ -86,7 +86,7 @@ class MemoryCortex:
         """The first contribution of these words from a session since a moment."""
         for name, each in sorted(self._cortex.contributions.items()):
             same = each.from_session == session and each.dedupe.content_hash == content_hash
-            if same and parse_time(each.submitted_at) >= since:
+            if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since:
                 return name
         return None
 
@@ -94,6 +94,9 @@ class MemoryCortex:
         """Contributions with this fuzzy key."""
         found = sorted(self._cortex.contributions.items(), reverse=True)
         return [name for name, each in found if each.dedupe.similarity_key == similarity_key][:limit]
+
+    def _unpinned(self, about: frozenset[str]) -> Iterator[Episode]:
+        return (each for each in self._remembered() if not each.pinned and each.is_about(about))
 
     def _remembered(self) -> Iterator[Episode]:
         """The last version of each episode that has not expired, in the order they were made."""

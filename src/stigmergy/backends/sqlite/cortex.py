@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -87,13 +88,13 @@ class SqliteCortex:
         """Live pinned episodes."""
         return self._episodes("pins", self._as_of, limit)
 
-    def important(self, least: float, *, limit: int) -> Sequence[Episode]:
+    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes from this importance on."""
-        return self._episodes("important_episodes", least, self._as_of, limit)
+        return self._about(about, limit, "important_episodes", least)
 
-    def recent(self, since: int, *, limit: int) -> Sequence[Episode]:
+    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes made since a moment."""
-        return self._episodes("recent_episodes", since, self._as_of, limit)
+        return self._about(about, limit, "recent_episodes", since)
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         """Every version in order."""
@@ -120,6 +121,11 @@ class SqliteCortex:
         """Contributions with this fuzzy key."""
         rows: Any = self._connection.execute(self._sql["contributed_alike"], (similarity_key, limit))
         return [name for (name,) in rows]
+
+    def _about(self, about: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
+        """The first so many that are filed under one of these categories: read until there are as many, no further."""
+        rows: Any = self._connection.execute(self._sql[name], (*values, self._as_of))
+        return list(islice((each for (body,) in rows if (each := _episode(body)).is_about(about)), limit))
 
     def _episodes(self, name: str, *values: object) -> list[Episode]:
         rows: Any = self._connection.execute(self._sql[name], values)

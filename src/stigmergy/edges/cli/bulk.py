@@ -153,6 +153,6 @@ def read_text_file(name: str, called: str, limit: int = 1_048_576) -> str:
     if len(data) > limit:
         raise BodyTooLarge(field="file", limit=limit)
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadText(f"'{name}' is not UTF-8.", field="file") from None

@@ -11,8 +11,8 @@ from stigmergy.edges.cli.screen import dim, pairs, safe, table, width, wrap
 
 if TYPE_CHECKING:
     from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot
-    from stigmergy.operations.contributing import ContributionsAnswer
     from stigmergy.operations.remembering import EpisodeAnswer
+    from stigmergy.operations.reviewing import ContributionsAnswer
 
 STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "duplicate": "yellow"}
 INDENT = 4
@@ -38,6 +38,9 @@ def show_snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
             yield " " * INDENT + line
     size = len(msgspec.json.encode(snapshot))
     left = f", {snapshot.left_out} left out" if snapshot.left_out else ""
+    if snapshot.redactions:
+        kinds = ", ".join(sorted({each.kind for each in snapshot.redactions}))
+        yield click.style(f"{len(snapshot.redactions)} redacted: {kinds}", fg="yellow")
     yield dim(f"{len(snapshot.items)} items, {size:,} of {snapshot.limits.max_chars:,} bytes{left}")
     yield dim(f"snapshot {snapshot.snapshot_id}")
 
@@ -48,7 +51,7 @@ def show_contribution(it: Contribution) -> Iterator[str]:
     yield f"{status}  {safe(it.contribution_id)}"
     columns = width()
     for line in it.content.splitlines():
-        for part in wrap(safe(line), columns - INDENT if columns else None):
+        for part in wrap(safe(line.expandtabs(INDENT)), columns - INDENT if columns else None):
             yield " " * INDENT + part
     rows = [
         ("from", it.from_session.rpartition("/")[2]),
@@ -62,6 +65,8 @@ def show_contribution(it: Contribution) -> Iterator[str]:
         rows.append((it.conflict_check.status.replace("_", " "), f"with {against}"))
     if it.dedupe.duplicate_of:
         rows.append(("duplicate of", it.dedupe.duplicate_of))
+    if it.dedupe.similar_to:
+        rows.append(("similar to", ", ".join(it.dedupe.similar_to)))
     if it.security.redacted:
         rows.append(("redacted", ", ".join(it.security.redaction_notes)))
     for item in it.evidence:
@@ -78,7 +83,7 @@ def show_contribution(it: Contribution) -> Iterator[str]:
 def show_queue(answer: ContributionsAnswer) -> Iterator[str]:
     """The queue, a line each."""
     if not answer.contributions:
-        yield "Nothing waits for a decision."
+        yield "No contributions to show."
         return
     rows = [
         (

@@ -158,7 +158,7 @@ def _contribute(session: Session, operation: Operation[Any, Any], given: Given) 
     _ask_and_show(session, operation, given)
 
 
-_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms")
+_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
 
 
 def _inherit(session: Session, operation: Operation[Any, Any], given: Given) -> None:
@@ -209,6 +209,7 @@ HOOKS: dict[str, Hook] = {
             click.Option(["--recency-window"], help="How far back is recent [default: P7D]"),
             click.Option(["--no-pins"], is_flag=True, help="Leave working memory out."),
             click.Option(["--atoms", "include_atoms"], is_flag=True, help="Engrams too."),
+            click.Option(["--visibility"], multiple=True, help="A scope they may come from (repeatable)."),
         ),
     ),
     "grant issue": Hook(_granted),

@@ -77,7 +77,7 @@ def _nested(said: dict[str, Any]) -> dict[str, Any]:
     for name, value in said.items():
         place = _PLACES.get(name)
         (asked if place is None else asked.setdefault(place, {}))[name] = value
-    return asked
+    return {**asked, "budget": asked.get("budget", {})}  # so that what is missing of it is named
 
 
 def show_package(package: ContextPackage) -> Iterator[str]:

@@ -22,7 +22,7 @@ from stigmergy.operations.asking import QueryAnswer
 from stigmergy.operations.board import BoardAnswer
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
-from stigmergy.operations.contributing import ContributionsAnswer, EvidenceGiven
+from stigmergy.operations.contributing import EvidenceGiven
 from stigmergy.operations.engrams import PutAnswer, PutEngram
 from stigmergy.operations.feed import FeedAnswer
 from stigmergy.operations.gc import GarbageAnswer
@@ -33,6 +33,7 @@ from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, Ru
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
 from stigmergy.operations.remembering import EpisodeAnswer
 from stigmergy.operations.reports import TestsRecorded
+from stigmergy.operations.reviewing import ContributionsAnswer
 from stigmergy.operations.stats import StatsAnswer
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
@@ -591,89 +592,6 @@ class Methods(ABC):
         """
         return self._do("contribute", Contribution, {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key)
 
-    def list_contributions(
-        self,
-        *,
-        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"] | None = None,
-        thread_id: str | None = None,
-        k: int = 20,
-        cursor: str | None = None,
-        max_tokens: int | None = None,
-    ) -> ContributionsAnswer:
-        """Contributions that wait for a decision, yours and those of your descendants.
-
-        Args:
-            status: Only those that stand so; all that wait unless said
-            thread_id: Only this task's
-            k: How many at the most
-            cursor: Where the last page ended
-            max_tokens: The answer is never larger
-        """
-        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
-
-    def show_contribution(
-        self,
-        id: str,
-    ) -> Contribution:
-        """Show one contribution, with what was found out about it.
-
-        Args:
-            id: The contribution's id
-        """
-        return self._do("show_contribution", Contribution, {"id": id})
-
-    def accept_contribution(
-        self,
-        id: str,
-        *,
-        kind: str = "learning",
-        importance: float | None = None,
-        pinned: bool = False,
-        ttl: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
-
-        Args:
-            id: The contribution's id
-            kind: decision, preference, workflow, learning, …
-            importance: Its confidence unless said
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever unless said
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
-
-    def reject_contribution(
-        self,
-        id: str,
-        *,
-        reason: str,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Turn a contribution down, and keep the reason.
-
-        Args:
-            id: The contribution's id
-            reason: Why; its author will read it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
-
-    def withdraw_contribution(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Take back a contribution of your own that nobody has decided on.
-
-        Args:
-            id: The contribution's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
-
     def feed(
         self,
         q: str = "",
@@ -1103,6 +1021,89 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("record_tests", TestsRecorded, {"report": report, "name": name}, idempotency_key)
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn", "all"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return self._do("show_contribution", Contribution, {"id": id})
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
 
     def stats(
         self,

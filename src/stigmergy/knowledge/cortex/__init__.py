@@ -1,12 +1,11 @@
 """The shared cortex: what a team remembers, what sub-agents inherit of it and what they contribute to it."""
 
-from stigmergy.knowledge.cortex.conflicts import contradicts, find_conflicts
+from stigmergy.knowledge.cortex.conflicts import Verdict, contradicts, find_conflicts
 from stigmergy.knowledge.cortex.contributions import (
     MAX_CONTENT,
     MAX_EVIDENCE,
     MAX_VALUE,
     OPEN,
-    WINDOW,
     ConflictCheck,
     Contribution,
     Dedupe,
@@ -24,23 +23,27 @@ from stigmergy.knowledge.cortex.ports import CortexReads
 from stigmergy.knowledge.cortex.snapshots import (
     MAX_BYTES,
     MAX_ITEMS,
+    Limits,
     SharedContextSnapshot,
     SnapshotScope,
     items_of,
     take_snapshot,
 )
+from stigmergy.knowledge.cortex.texts import MAX_INPUT, MAX_KIND, MAX_LABEL, check_kind, check_label, check_plain
 
 __all__ = [
     "MAX_BYTES",
     "MAX_CATEGORIES",
     "MAX_CONTENT",
     "MAX_EVIDENCE",
+    "MAX_INPUT",
     "MAX_ITEMS",
+    "MAX_KIND",
+    "MAX_LABEL",
     "MAX_SLUG",
     "MAX_TEXT",
     "MAX_VALUE",
     "OPEN",
-    "WINDOW",
     "Accepted",
     "ConflictCheck",
     "Contribution",
@@ -52,11 +55,16 @@ __all__ = [
     "EpisodeKept",
     "EvidenceItem",
     "EvidenceKind",
+    "Limits",
     "Security",
     "SharedContextSnapshot",
     "SnapshotScope",
     "SnapshotTaken",
     "Status",
+    "Verdict",
+    "check_kind",
+    "check_label",
+    "check_plain",
     "content_hash",
     "contradicts",
     "find_conflicts",

@@ -11,25 +11,19 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
+from stigmergy.knowledge.cortex.exclusion import excludes
 from stigmergy.knowledge.cortex.statements import Amount, Clause, read_statement
-from stigmergy.knowledge.cortex.wording import (
-    COMPARED,
-    COPULAS,
-    KINDS_OF_ONE,
-    OPENERS,
-    SIGNS,
-    SLOTS,
-    VALUES,
-    WHETHER_AT_ALL,
-    stem,
-)
+from stigmergy.knowledge.cortex.wording import COMPARED, KINDS_OF_ONE, WHETHER_AT_ALL
 
 Verdict = Literal["clean", "potential_conflict", "conflict"]
 _SEVERITY: tuple[Verdict, ...] = ("clean", "potential_conflict", "conflict")
 
+TOLD_BY = 2
+"""Words two clauses share at the least for the one to be what the other switches off."""
+ASIDE = 1
+"""How many more words than they share one of two clauses may have beside what the other says."""
 LOOKED_UP = 8
 """Clauses looked at for one word: the time taken grows with the length of a statement and no faster."""
-LONGEST_VALUE = 3
 
 
 def find_conflicts(content: str, held: Iterable[tuple[str, str]]) -> tuple[Verdict, tuple[str, ...]]:
@@ -70,14 +64,18 @@ def _compare(one: Clause, other: Clause) -> Verdict:
     if opposed & KINDS_OF_ONE and (differing or len(opposed) > 1 or left or right):
         return "clean"  # the soft limit and the hard one are two things
     if left and right:
-        same_amounts = one.amounts == other.amounts
-        return "conflict" if same_amounts and not opposed and _other_value(one, other, left, right, shared) else "clean"
+        alike = one.amounts == other.amounts and not opposed
+        return "conflict" if alike and excludes(one, other, left, right) else "clean"
     denied = sum(
         clause.signs[word] < 0 for clause, more in ((one, left), (other, right)) for word in more & WHETHER_AT_ALL
     )
+    if denied and len(shared) < TOLD_BY:
+        return "clean"  # what is off for the gateway is not the gateway
     turned = (len(opposed) + denied) % 2 and shared - opposed
     if not differing and not turned:
         return "clean"
+    if len(left | right) > len(shared) + ASIDE:
+        return "clean"  # they are about different things
     return "potential_conflict" if len(left | right) > 1 else "conflict"
 
 
@@ -107,23 +105,3 @@ def _differing(amounts: tuple[Amount, ...], others: tuple[Amount, ...]) -> bool 
         comparable = [each for each in others if amount.measures_the_same(each)]
         unlike += bool(comparable) and all(amount.excludes(each) for each in comparable)
     return None if unlike > 1 else bool(unlike)
-
-
-def _other_value(one: Clause, other: Clause, left: set[str], right: set[str], shared: set[str]) -> bool:
-    """Whether what differs is the value of something that has one."""
-    if max(len(left), len(right)) > LONGEST_VALUE:
-        return False
-    kinds = [{VALUES.get(word) for word in words} for words in (left, right)]
-    alike = len(kinds[0]) == 1 and kinds[0] == kinds[1] and None not in kinds[0]
-    slot = bool(SLOTS & (shared | {stem(name) for name in one.signs.keys() & other.signs.keys() if name in SIGNS}))
-    return (alike or slot) and _in_value_place(one, left) and _in_value_place(other, right)
-
-
-def _in_value_place(clause: Clause, value: set[str]) -> bool:
-    """Whether words stand together at the end of a clause or behind a word that announces a value."""
-    places = [place for place, word in enumerate(clause.words) if word in value]
-    if not places or places[0] == 0 or places[-1] - places[0] >= len(places):
-        return False
-    where = [place for place, piece in enumerate(clause.pieces) if stem(piece) in value]
-    announced = clause.pieces[max(0, where[0] - 2) : where[0]]
-    return not OPENERS.isdisjoint(announced) and COPULAS.isdisjoint(clause.pieces[where[0] : where[-1]])

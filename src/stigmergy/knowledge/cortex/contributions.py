@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from stigmergy.core import SECOND
 from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.cortex.conflicts import Verdict
 from stigmergy.knowledge.engrams import query_keys
 from stigmergy.knowledge.memory import normalise
 
@@ -16,18 +16,14 @@ MAX_CONTENT = 4_000
 MAX_EVIDENCE = 12
 """As many as an engram may have pointers."""
 MAX_VALUE = 2_000
-WINDOW = 24 * 3600 * SECOND
-"""How long the same words from the same session count as said before."""
 SIMILAR = 8
 """How many keys the fuzzy key is made of."""
 
 Status = Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"]
-STATUSES: tuple[Status, ...] = ("submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn")
 OPEN: tuple[Status, ...] = ("submitted", "flagged", "duplicate")
 """Statuses that still wait for a decision; what was a duplicate is suppressed, and may be decided on all the same."""
 
 EvidenceKind = Literal["path", "url", "command_output", "note"]
-ConflictStatus = Literal["clean", "potential_conflict", "conflict"]
 
 
 class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,7 +36,7 @@ class EvidenceItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ConflictCheck(msgspec.Struct, frozen=True, kw_only=True):
-    status: ConflictStatus = "clean"
+    status: Verdict = "clean"
     against: tuple[str, ...] = ()
     """The pinned memories it contradicts."""
 

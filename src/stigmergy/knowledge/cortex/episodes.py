@@ -58,10 +58,9 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The pointer to this version."""
         return f"sam:{self.memory_id}"
 
-    @property
-    def session(self) -> str:
-        """The run it comes from."""
-        return self.by.partition("/")[0]
+    def is_about(self, categories: frozenset[str]) -> bool:
+        """Whether it is filed under one of these, given in lower case; anything is, if there are none."""
+        return not categories or not categories.isdisjoint(each.lower() for each in self.categories)
 
     def record(self) -> dict[str, Any]:
         """The line of the store: a record as the memory controller reads it."""

@@ -20,12 +20,15 @@ class CortexReads(Protocol):
         """Live pinned episodes in their last version: the most important first, then the newest."""
         ...
 
-    def important(self, least: float, *, limit: int) -> Sequence[Episode]:
-        """Live episodes in their last version, from this importance on: the most important first, then the newest."""
+    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+        """Live episodes in their last version that are not pinned, from this importance on: the most important first.
+
+        Of equal importance, the newest first; if categories are named, only those filed under one of them.
+        """
         ...
 
-    def recent(self, since: int, *, limit: int) -> Sequence[Episode]:
-        """Live episodes in their last version made since a moment, the newest first."""
+    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+        """The same of those made since a moment, the newest first."""
         ...
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
@@ -43,7 +46,7 @@ class CortexReads(Protocol):
         ...
 
     def contributed(self, session: str, content_hash: str, since: int) -> str | None:
-        """The first contribution of these words from a session since a moment."""
+        """The first contribution of these words from a session since a moment that was not withdrawn."""
         ...
 
     def contributed_alike(self, similarity_key: str, *, limit: int) -> Sequence[str]:

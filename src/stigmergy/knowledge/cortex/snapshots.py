@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from stigmergy.core import canonical, print_time
 from stigmergy.knowledge.cortex.episodes import Episode
+from stigmergy.knowledge.cortex.texts import MAX_LABEL
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.policy import Scope
 from stigmergy.policy.secrets import redact
@@ -25,13 +26,23 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is to be inherited."""
 
     categories: Annotated[
-        list[str], Meta(max_length=32, description="Only these categories; pins come all the same")
+        list[Annotated[str, Meta(max_length=MAX_LABEL)]],
+        Meta(max_length=32, description="Only these categories; pins come all the same"),
     ] = []
     min_importance: Annotated[float, Meta(ge=0, le=1, description="From here on a memory is important")] = 0.7
     recency_window: Annotated[str, Meta(max_length=32, description="How far back is recent: P7D")] = "P7D"
     include_working_memory: Annotated[bool, Meta(description="Whether pins are included")] = True
     include_atoms: Annotated[bool, Meta(description="Whether engrams are included")] = False
     visibility: Annotated[list[Scope], Meta(max_length=4, description="Which scopes engrams may come from")] = []
+
+    @property
+    def about(self) -> frozenset[str]:
+        """The categories in lower case."""
+        return frozenset(each.lower() for each in self.categories)
+
+    def covers(self, engram: Engram) -> bool:
+        """Whether an engram is of one of the categories, by its kind or a tag."""
+        return not self.about or not self.about.isdisjoint(each.lower() for each in (engram.kind, *engram.tags))
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,12 +80,13 @@ class SharedContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """sha256 of the canonical snapshot without this field and `created_at`: the same memories, the same id."""
     created_at: str
     source_session: str
+    """Whose memories they are: the parent of who inherits, `<run>/<agent>`."""
     scope: SnapshotScope
     items: tuple[Item, ...]
     redactions: tuple[Redaction, ...]
     limits: Limits
     left_out: int
-    """How many more there were that did not fit."""
+    """How many more did not fit, of those looked at: at the most twice `max_items` of the important and the recent."""
 
 
 def items_of(
@@ -84,25 +96,32 @@ def items_of(
     atoms: Iterable[Engram],
     scope: SnapshotScope,
 ) -> list[Item]:
-    """Everything the scope covers, by precedence, each once."""
-    wanted = frozenset(each.lower() for each in scope.categories)
+    """What was found of what the scope covers, by precedence, each once."""
     chosen: dict[str, Item] = {}
     if scope.include_working_memory:
         for episode in pins:
             chosen.setdefault(episode.memory_id, _item(episode, "working_memory"))
     for episode in (*important, *recent):
-        if not episode.pinned and (not wanted or wanted & {each.lower() for each in episode.categories}):
-            chosen.setdefault(episode.memory_id, _item(episode, "stm"))
+        chosen.setdefault(episode.memory_id, _item(episode, "stm"))
     for engram in atoms:
-        if not wanted or wanted & {engram.kind, *engram.tags}:
-            chosen.setdefault(engram.id, _atom(engram))
+        chosen.setdefault(engram.id, _atom(engram))
     return list(chosen.values())
 
 
 def take_snapshot(
-    items: Sequence[Item], scope: SnapshotScope, *, source_session: str, now: int, max_bytes: int, max_items: int
+    items: Sequence[Item],
+    scope: SnapshotScope,
+    *,
+    source_session: str,
+    now: int,
+    limits: Limits,
+    room: int,
 ) -> SharedContextSnapshot:
-    """As many items as fit, in their order, with secrets taken out."""
+    """As many items as fit into the room there is, in their order, with secrets taken out.
+
+    The room may be less than the limits say, if its reader can pay no more: a snapshot that loses nothing by it is the
+    same snapshot.
+    """
     snapshot = SharedContextSnapshot(
         snapshot_id="0" * 64,
         created_at=print_time(now),
@@ -110,18 +129,18 @@ def take_snapshot(
         scope=scope,
         items=(),
         redactions=(),
-        limits=Limits(max_chars=max_bytes, max_items=max_items),
+        limits=limits,
         left_out=len(items),
     )
     size = len(msgspec.json.encode(snapshot))
     kept: list[Item] = []
     redactions: list[Redaction] = []
-    for item in items[:max_items]:
+    for item in items[: limits.max_items]:
         clean, secrets = redact(item.content)
         noted = [Redaction(item=len(kept), kind=secret.kind) for secret in secrets]
         shown = msgspec.structs.replace(item, content=clean)
         more = len(msgspec.json.encode(shown)) + 1 + sum(len(msgspec.json.encode(each)) + 1 for each in noted)
-        if size + more > max_bytes:
+        if size + more > room:
             break
         size += more
         kept.append(shown)

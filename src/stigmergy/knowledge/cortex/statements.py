@@ -12,9 +12,14 @@ import msgspec
 from stigmergy.knowledge.cortex.wording import (
     CLAUSES,
     COMPARED,
+    COPULAS,
     FILLERS,
+    FOREVER,
     NEGATIONS,
     NUMBERS,
+    PERIODS,
+    PHRASES,
+    PLACING,
     SIGNS,
     UNITS,
     stem,
@@ -26,6 +31,10 @@ _TOKEN = re.compile(
     r"|[a-zµ_/][\w./@+#-]{0,80}[\w+#]|[^\W\d_]"  # a word, a path, a name with dots
     r"|[=:%]|[,;()]|\.(?=\s|$)"
 )
+_NAME = re.compile(r"(?<=[a-z0-9,] )[A-Z][\w+#-]{0,80}|\b[A-Z][A-Z\d]{1,40}\b")
+_IDENTIFIER = re.compile(r".*[/_.@\d].*")
+_PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b")
+_UNDONE = re.compile(r"(?:un(?!der|it|if)|non-)([a-z]{2,}(?:ed|able|ible))")
 _POSSESSIVE = re.compile(r"['\u2019]s\b")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
@@ -33,6 +42,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _ABOUT = 0.2
 REMEMBERED = 1024
+LONGEST_BEFORE = 40
+"""Words of a part that the next one may leave out."""
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -71,14 +82,49 @@ class Clause(msgspec.Struct, frozen=True):
     amounts: tuple[Amount, ...]
     sides: dict[str, tuple[frozenset[str], frozenset[str]]]
     """What stands before and after a word that compares."""
+    names: frozenset[str]
+    """The stems of words that are written as names: with a capital inside a sentence, or as a path or an identifier."""
 
 
 @lru_cache(REMEMBERED)
 def read_statement(text: str) -> tuple[Clause, ...]:
     """The clauses of a statement."""
-    said = _POSSESSIVE.sub("", text.lower()).replace("'", "").replace("\u2019", "")
-    pieces = _TOKEN.findall(said.replace("times out", "timeout").replace("time out", "timeout"))
-    return tuple(_clause(part) for part in _parts(pieces) if part)
+    said = _POSSESSIVE.sub("", text).replace("'", "").replace("\u2019", "")
+    names = frozenset(stem(name.lower()) for name in _NAME.findall(said))
+    pieces = _TOKEN.findall(_PHRASE.sub(lambda found: PHRASES[found.group()], said.lower()))
+    parts = [_timed(part) for part in _parts(pieces) if part]
+    return tuple(_clause(part, names) for part in _filled(parts))
+
+
+def _timed(part: list[str]) -> list[str]:
+    """A part that says how often as one that says how long after the last time: four times a day is every six hours."""
+    for place, piece in enumerate(part):
+        times = 1 if piece in ("once", "twice") else 2 if part[place + 1 : place + 2] == ["times"] else 0
+        unit = part[place + times : place + times + 2]
+        number = _number(piece, "") if times and len(unit) == 2 and unit[0] in _ONE else None
+        what, seconds = UNITS.get(unit[1], ("", 0.0)) if number else ("", 0.0)
+        if number and what == "time":
+            return [*part[:place], "every", f"{seconds / number:.6f}", "s", *part[place + times + 2 :]]
+    return part
+
+
+def _filled(parts: list[list[str]]) -> Iterator[list[str]]:
+    """Parts with what they leave out: it comes from the disk, (it comes) not from the network; (it is) never shared."""
+    before: list[str] = []
+    for part in parts:
+        if len(part) > 1 and part[0] in NEGATIONS and len(before) <= LONGEST_BEFORE:
+            yield [*before[: _left_out(before, part)], *part]
+        else:
+            yield part
+            before = part
+
+
+def _left_out(before: list[str], part: list[str]) -> int:
+    """How much of what came before belongs to a part that begins with a denial as well."""
+    if part[1] in PLACING and part[1] in before:
+        return len(before) - 1 - before[::-1].index(part[1])
+    places = [place for place, piece in enumerate(before) if piece in COPULAS]
+    return places[0] + 1 if places and COPULAS.isdisjoint(part) else 0
 
 
 def _parts(pieces: list[str]) -> Iterator[list[str]]:
@@ -98,7 +144,7 @@ def _split(piece: str) -> list[str]:
     return [tail, head] if dash and piece not in SIGNS and tail in SIGNS else [piece]
 
 
-def _clause(pieces: list[str]) -> Clause:
+def _clause(pieces: list[str], names: frozenset[str]) -> Clause:
     words: list[str] = []
     signs: dict[str, int] = {}
     amounts: list[Amount] = []
@@ -107,7 +153,9 @@ def _clause(pieces: list[str]) -> Clause:
     for place, piece in enumerate(pieces):
         amount = _amount(pieces, place)
         if amount is not None:
-            amounts.append(amount)
+            if turned > 0:  # what is denied is no amount
+                amounts.append(amount)
+            turned = 1
             continue
         if piece in NEGATIONS:
             if words and place == len(pieces) - 1:  # it caches nothing
@@ -125,8 +173,9 @@ def _clause(pieces: list[str]) -> Clause:
                 sides = dict.fromkeys(sides, len(words))
             continue
         else:
-            words.append(stem(piece))
-            signs[words[-1]] = signs.get(words[-1], 1) * turned
+            undone = _UNDONE.fullmatch(piece)
+            words.append(stem(undone.group(1) if undone else piece))
+            signs[words[-1]] = signs.get(words[-1], 1) * (-turned if undone else turned)
         turned = 1
     parted = {
         name: (frozenset(words[:place]), frozenset(words[place:]))
@@ -135,7 +184,8 @@ def _clause(pieces: list[str]) -> Clause:
     }
     for name in sides.keys() - parted.keys():  # after 30 seconds: nothing is compared
         del signs[name]
-    return Clause(tuple(pieces), tuple(words), signs, tuple(amounts), parted)
+    written = names | {stem(piece) for piece in pieces if _IDENTIFIER.fullmatch(piece)}
+    return Clause(tuple(pieces), tuple(words), signs, tuple(amounts), parted, written)
 
 
 def _concept(pieces: list[str], place: int) -> tuple[str, int] | None:
@@ -160,7 +210,7 @@ def _counted(pieces: list[str], place: int) -> bool:
     return place > 0 and (pieces[place - 1][0].isdigit() or pieces[place - 1] in NUMBERS or pieces[place - 1] in _ONE)
 
 
-_ONE = frozenset({"a", "an"})
+_ONE = frozenset({"a", "an", "every", "each"})
 
 
 def _amount(pieces: list[str], place: int) -> Amount | None:
@@ -169,6 +219,10 @@ def _amount(pieces: list[str], place: int) -> Amount | None:
     for pattern, what in ((_CLOCK, "clock"), (_DATE, "date")):
         if pattern.fullmatch(piece):
             return Amount(what, 0, 0, frozenset(), piece)
+    if piece in FOREVER:
+        return Amount("time", inf, inf, frozenset())
+    if piece in PERIODS and (not after or after in FILLERS):
+        return Amount("time", PERIODS[piece], PERIODS[piece], frozenset())
     number = _number(piece, after)
     named = _beside(pieces, place)
     if number is None:

@@ -19,16 +19,35 @@ FILLERS = frozenset({
     "more", "most", "least", "about", "up", "down", "out", "only", "very", "too", "just", "already", "currently",
     "get", "gets", "got", "go", "goes", "went", "set", "called", "named", "one", "ones", "possible", "must", "over",
     "under", "above", "below", "anymore", "but", "because", "since", "fine", "ok", "okay", "else", "own", "such",
+    "every", "using", "via", "anyone", "everyone", "anybody", "everybody",
 })
 """Words that do not tell what a statement is about."""
 
 OPENERS = frozenset({
     "is", "are", "was", "were", "be", "in", "on", "by", "to", "as", "with", "from", "at", "under", "through", "for",
-    "=", "called", "named", "uses", "use", "into", "of", "half",
+    "=", "called", "named", "uses", "use", "into", "of", "half", "using", "via", "over",
 })
 """Words after which a value may stand."""
 
 COPULAS = frozenset({"is", "are", "was", "were", "="})
+PARTING = COPULAS | {"can", "may", "must", "could", "should", "will", "cannot", "might", "do", "does"}
+"""Words between what is spoken of and what is said of it."""
+
+ARTICLES = frozenset({"a", "an", "the", "our", "its", "their", "own"})
+
+PLACING = frozenset({
+    "in", "by", "with", "as", "on", "to", "at", "from", "through", "via", "over", "using", "into", "under", "per",
+})
+"""Words by which a value is brought in, after what is done: stored in, built with, billed per."""
+
+NARROWING = frozenset({"for", "of", "with", "when", "if", "during"})
+"""Words after which it is said for what all the rest holds."""
+
+IRREGULAR = frozenset({
+    "built", "held", "kept", "sent", "written", "made", "run", "drawn", "taken", "bound", "drained", "done", "given",
+    "known", "sold", "paid", "led", "read", "shown", "thrown", "driven", "chosen", "frozen", "spread", "put", "cut",
+})
+"""What is done, where it does not end in -ed."""
 
 CLAUSES = frozenset({"and", "but", "because", "so", "while", "which", "unless", "since", "whereas", "although"})
 """Words that begin a new clause."""
@@ -64,7 +83,7 @@ _OPPOSITES = (
     "reversible | irreversible",
     "unique | non-unique nonunique",
     "nullable | non-nullable non-null",
-    "bounded limited | unbounded unlimited",
+    "bounded limited capped | unbounded unlimited uncapped",
     "known | unknown",
     "available | unavailable",
     "internal | external",
@@ -80,6 +99,14 @@ _OPPOSITES = (
     "newer | older",
     "cheaper | dearer",
     "before | after",
+    "released freed frees | hold held holds",
+    "share shared shares sharing | separate separately isolated",
+    "used | unused removed retired decommissioned",
+    "open opened opens | closed closes",
+    "visible shown shows | hidden hides",
+    "online | offline",
+    "opt-in | opt-out",
+    "sensitive case-sensitive | insensitive case-insensitive",
 )
 SIGNS: dict[str, tuple[str, int]] = {}
 """What a word says, and whether it says it or its opposite."""
@@ -98,6 +125,13 @@ WHETHER_AT_ALL = frozenset({"enable", "allow", "support"})
 KINDS_OF_ONE = frozenset({"minimum", "first", "hard", "left", "internal", "local"})
 """Opposites that mostly choose between two things: the soft limit is another limit than the hard one."""
 
+LETS_PASS = frozenset({("skip", 1), ("ignor", 1)})
+STOPS_AT = frozenset({
+    ("pass", -1), ("allow", -1), ("abort", 1), ("stop", 1), ("crash", 1), ("halt", 1), ("rais", 1), ("throw", 1),
+    ("error", 1), ("exception", 1),
+})
+"""What can be done about something wrong, as stems and opposites with their signs: pass it over, or make an end."""
+
 _VOWELS = frozenset("aeiouy")
 
 
@@ -112,6 +146,8 @@ def stem(word: str) -> str:
         cut = word[: -3 if word.endswith("ing") else -2]
         if len(cut) >= MIN_STEM and not _VOWELS.isdisjoint(cut):
             word = cut[:-1] if cut[-1] == cut[-2] and cut[-1] not in "ls" else cut
+    elif word.endswith(("able", "ible")) and len(word) > MIN_STEM + 4:
+        word = word[:-4]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > MIN_STEM:
         word = word[:-1]
     word = SAME.get(word, word)
@@ -136,7 +172,8 @@ for _row in _SAME:
 _UNITS = (
     ("time", 1, "s sec secs second seconds"), ("time", 0.001, "ms millisecond milliseconds"),
     ("time", 0.000001, "us µs microsecond microseconds"), ("time", 60, "min mins minute minutes"),
-    ("time", 3600, "h hr hrs hour hours hourly"), ("time", 86_400, "d day days"), ("time", 604_800, "week weeks"),
+    ("time", 3600, "h hr hrs hour hours"), ("time", 86_400, "d day days night nights"),
+    ("time", 604_800, "week weeks"),
     ("time", 2_592_000, "month months"), ("time", 31_536_000, "year years"),
     ("size", 1, "byte bytes"), ("size", 1024, "kb kib kilobyte kilobytes"),
     ("size", 1024**2, "mb mib megabyte megabytes"), ("size", 1024**3, "gb gib gigabyte gigabytes"),
@@ -144,6 +181,20 @@ _UNITS = (
     ("share", 1, "% percent"),
 )
 UNITS: dict[str, tuple[str, float]] = {word: (what, times) for what, times, words in _UNITS for word in words.split()}
+
+PERIODS = {
+    "hourly": 3600, "daily": 86_400, "nightly": 86_400, "weekly": 604_800, "monthly": 2_592_000, "yearly": 31_536_000,
+}
+FOREVER = frozenset({"forever", "indefinitely"})
+
+PHRASES = {
+    "times out": "timeout", "time out": "timeout", "by hand": "manually", "in the background": "asynchronously",
+    "a background job": "asynchronously", "a background task": "asynchronously",
+    "a background worker": "asynchronously", "read only": "read-only", "case sensitive": "case-sensitive",
+    "case insensitive": "case-insensitive", "for ever": "forever", "exactly once": "exactly-once",
+    "at least once": "at-least-once", "at most once": "at-most-once", "opt in": "opt-in", "opt out": "opt-out",
+}
+"""Several words that say what one does."""
 
 NUMBERS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
@@ -171,6 +222,7 @@ _VALUES = (
     "seconds milliseconds microseconds minutes",
     "architect director manager programmer",
     "main master trunk",
+    "exactly-once at-least-once at-most-once",
 )
 VALUES: dict[str, int] = {stem(word): number for number, words in enumerate(_VALUES) for word in words.split()}
 """Values of which a thing has one: those of the same number exclude each other."""
@@ -183,4 +235,11 @@ _SLOTS = (
 )
 SLOTS = frozenset(map(stem, _SLOTS.split()))
 """Of what these tell there is one: an owner, a format, a default. Two values for it exclude each other."""
+
+_MANY = "depend call read need require import support test affect follow include contain"
+MANY = frozenset(map(stem, _MANY.split()))
+"""Of what these tell there may be many: what depends on one thing may depend on another."""
+
+OWNING = frozenset(map(stem, ("own", "lead", "maintain", "head", "chair")))
+"""What one does with a thing that is one's own."""
 # fmt: on

@@ -13,7 +13,6 @@ import msgspec
 from stigmergy.core import canonical, check_depth
 from stigmergy.errors import StigmergyError
 
-MAX_LINE = 64 * 1024 * 1024
 MAX_DEPTH = 64
 
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|[+-]00:00)", re.ASCII)

@@ -12,6 +12,21 @@ from stigmergy.testing.harness import Harness
 
 DAY = 86_400
 
+NOT_TEXT: tuple[dict[str, Any], ...] = (
+    {"content": "an escape \x9b31m"},
+    {"content": "over\rwritten"},
+    {"thread_id": ""},
+    {"thread_id": "two\nlines"},
+    {"thread_id": "\x1b[2J"},
+    {"proposed_categories": [" "]},
+    {"proposed_categories": ["a\x00"]},
+    {"proposed_categories": ["x" * 10_000_000]},
+    {"inputs_used": ["x" * 10_000_000]},
+    {"inputs_used": ["\u2028"]},
+    {"evidence": [{"kind": "note", "value": ""}]},
+    {"evidence": [{"kind": "command_output", "value": "\x1b[31mFAILED\x1b[0m"}]},
+)
+
 
 def team(harness: Harness) -> tuple[Hand, Credential, Credential, Credential]:
     """A manager with a programmer below it, and a programmer of nobody's."""
@@ -69,6 +84,36 @@ class Cortex:
         with refused("SCOPE_FORBIDDEN"):
             hand.call("inherit", scope={"include_atoms": True, "visibility": ["org"]})
 
+    def test_what_is_asked_for_is_found_behind_any_number_of_other_memories(self, harness: Harness) -> None:
+        hand = Hand(harness)
+        hand.call("keep_episode", text="About billing", categories=["Billing"], importance=0.7)
+        for number in range(9):
+            hand.call("keep_episode", text=f"About search {number}", categories=["search"], importance=0.9)
+            hand.call("keep_episode", text=f"A pin {number}", importance=1.0, pinned=True)
+        billing = {"categories": ["BILLING"], "include_working_memory": False}
+        assert contents(hand.call("inherit", scope=billing, max_items=2)) == ["About billing"]
+        unpinned = hand.call("inherit", scope={"include_working_memory": False}, max_items=2)
+        assert contents(unpinned) == ["About search 8", "About search 7"]
+        assert unpinned.left_out >= 2
+        hand.put("The ledger may lose a lease", kind="risk", tags=["Ledger"])
+        for number in range(105):
+            hand.put(f"Queue {number} is drained by worker {number}")
+            harness.clock.turn(seconds=1)
+        for category in ("risk", "ledger"):
+            asked = {"categories": [category], "include_atoms": True, "include_working_memory": False}
+            assert contents(hand.call("inherit", scope=asked)) == ["The ledger may lose a lease"]
+
+    def test_whoever_takes_it_and_whatever_the_turn_has_left_the_same_snapshot_has_the_same_id(
+        self, harness: Harness
+    ) -> None:
+        hand, lead, coder, _ = team(harness)  # SC-01
+        hand.call("keep_episode", text="Refunds need two approvals", importance=0.9)
+        taken = [hand.call("inherit", who, for_agent="coder") for who in (LOCAL_ADMIN, lead, coder, coder)]
+        assert len({each.snapshot_id for each in taken}) == 1
+        assert taken[0].source_session.endswith("/lead")
+        assert taken[0].limits.max_chars == 50_000
+        assert hand.call("inherit", lead).source_session.endswith("/admin")
+
     def test_a_snapshot_is_never_larger_than_asked(self, harness: Harness) -> None:
         hand = Hand(harness)
         for number in range(60):
@@ -117,6 +162,10 @@ class Cortex:
         assert contents(hand.call("inherit")) == ["For a day"]
         harness.clock.turn(seconds=DAY + 1)
         assert contents(hand.call("inherit")) == []
+        with refused("EPISODE_NOT_FOUND"):
+            hand.call("pin_episode", id="fact:for-a-day")
+        assert hand.call("keep_episode", text="For a day", pinned=True).version == 2
+        assert contents(hand.call("inherit")) == ["For a day"]
 
     def test_a_learning_is_submitted_decided_on_once_and_remembered(self, harness: Harness) -> None:
         hand, lead, coder, stranger = team(harness)  # SC-02, SC-03
@@ -188,13 +237,64 @@ class Cortex:
         first = hand.call("contribute", coder, content="Retries are idempotent.")
         again = hand.call("contribute", coder, content="  retries ARE\tidempotent. ")
         assert (again.status, again.dedupe.duplicate_of) == ("duplicate", first.contribution_id)
-        assert hand.call("contribute", stranger, content="Retries are idempotent.").status == "submitted"
+        other = hand.call("contribute", stranger, content="Retries are idempotent.")
+        assert (other.status, other.dedupe.similar_to) == ("submitted", ())  # it may not know what others have said
+        shown = hand.call("show_contribution", LOCAL_ADMIN, id=other.contribution_id)
+        assert set(shown.dedupe.similar_to) == {first.contribution_id, again.contribution_id}
         assert len(hand.call("list_contributions", lead).contributions) == 1
         assert len(hand.call("list_contributions", lead, status="duplicate").contributions) == 1
         harness.clock.turn(seconds=DAY + 1)
         later = hand.call("contribute", coder, content="Retries are idempotent.")
         assert later.status == "submitted"
         assert first.contribution_id in later.dedupe.similar_to
+
+    def test_what_was_withdrawn_may_be_said_again(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)  # SC-04
+        first = hand.call("contribute", coder, content="Retries are idempotent.")
+        hand.call("withdraw_contribution", coder, id=first.contribution_id)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
+        assert len(hand.call("list_contributions", lead).contributions) == 1
+
+    def test_how_long_words_count_as_said_before_is_the_projects_choice(self, harness: Harness) -> None:
+        hand, _, coder, _ = team(harness)  # SC-04
+        hand.call("apply_policy", policy={"cortex": {"dedupe_window": "PT1H"}})
+        hand.call("contribute", coder, content="Retries are idempotent.")
+        harness.clock.turn(seconds=3599)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "duplicate"
+        harness.clock.turn(seconds=3602)
+        assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
+        with refused("POLICY_INVALID"):
+            hand.call("apply_policy", policy={"cortex": {"dedupe_window": "a while"}})
+
+    def test_a_thread_can_be_read_whole(self, harness: Harness) -> None:
+        hand, lead, coder, stranger = team(harness)  # SC-03
+        sent = []
+        for content in ("Tests are slow.", "tests are SLOW.", "Tests are many.", "Tests are few."):
+            sent.append(hand.call("contribute", coder, content=content, thread_id="tests").contribution_id)
+            harness.clock.turn(seconds=1)
+        hand.call("contribute", stranger, content="Tests are nice.", thread_id="tests")
+        hand.call("reject_contribution", lead, id=sent[0], reason="Measured once.")
+        hand.call("withdraw_contribution", coder, id=sent[2])
+        told = hand.call("list_contributions", lead, thread_id="tests", status="all").contributions
+        assert [each.contribution_id for each in reversed(told)] == sent
+        assert [each.status for each in reversed(told)] == ["rejected", "duplicate", "withdrawn", "submitted"]
+
+    def test_an_answer_that_would_show_nothing_of_the_queue_is_refused(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)
+        hand.call("contribute", coder, content="Retries are idempotent.")
+        with refused("BUDGET_TOO_SMALL"):
+            hand.call("list_contributions", lead, max_tokens=40)
+        assert hand.call("list_contributions", lead, max_tokens=40, thread_id="none").contributions == []
+
+    def test_a_name_that_is_taken_gets_a_number_and_stays_a_name(self, harness: Harness) -> None:
+        hand, lead, coder, _ = team(harness)
+        content = "x" * 57 + " and more words"
+        for number in range(2):
+            sent = hand.call("contribute", coder, content=content + "." * number)
+            accepted = hand.call("accept_contribution", lead, id=sent.contribution_id)
+        slug = str(accepted.memory_id).partition(":")[2].partition("@")[0]
+        assert slug == "x" * 57 + "-2"
+        assert hand.call("pin_episode", lead, id=f"learning:{slug}").pinned
 
     def test_what_contradicts_a_pin_is_flagged_and_never_takes_its_place(self, harness: Harness) -> None:
         hand, lead, coder, _ = team(harness)  # SC-05
@@ -245,6 +345,7 @@ class Cortex:
             ("FIELD_VALUE", "contribute", coder, {"content": "bell \x07"}),
             ("FIELD_VALUE", "contribute", coder, {"content": " \n "}),
             ("FIELD_VALUE", "contribute", coder, {"content": "x" * 4001}),
+            *(("FIELD_VALUE", "contribute", coder, {"content": "x", **more}) for more in NOT_TEXT),
             ("FIELD_VALUE", "contribute", coder, {"content": "x", "confidence": 1.5}),
             ("FIELD_VALUE", "contribute", coder, {"content": "x", "confidence": float("nan")}),
             ("FIELD_TYPE", "contribute", coder, {"content": "x", "confidence": "0.5"}),
@@ -252,6 +353,9 @@ class Cortex:
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "importance": float("nan")}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "importance": -0.1}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "slug": "Not a slug"}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": [""]}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": ["two\nlines"]}),
+            ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "categories": ["x" * 65]}),
             ("FIELD_VALUE", "keep_episode", LOCAL_ADMIN, {"text": "x", "kind": "../up"}),
             ("TTL_INVALID", "keep_episode", LOCAL_ADMIN, {"text": "x", "ttl": "P1M"}),
             ("ROLE_FORBIDDEN", "keep_episode", coder, {"text": "x"}),

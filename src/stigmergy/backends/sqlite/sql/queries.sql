@@ -251,12 +251,14 @@ SELECT body FROM episodes WHERE last = 1 AND pinned = 1 AND (expires_at IS NULL 
 ORDER BY importance DESC, ordinal DESC LIMIT ?;
 
 -- name: important_episodes
-SELECT body FROM episodes WHERE last = 1 AND importance >= ? AND (expires_at IS NULL OR expires_at > ?)
-ORDER BY importance DESC, ordinal DESC LIMIT ?;
+SELECT body FROM episodes
+WHERE last = 1 AND pinned = 0 AND importance >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY importance DESC, ordinal DESC;
 
 -- name: recent_episodes
-SELECT body FROM episodes WHERE last = 1 AND at >= ? AND (expires_at IS NULL OR expires_at > ?)
-ORDER BY ordinal DESC LIMIT ?;
+SELECT body FROM episodes
+WHERE last = 1 AND pinned = 0 AND at >= ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY at DESC, ordinal DESC;
 
 -- name: episodes_after
 SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
@@ -273,7 +275,8 @@ SELECT body FROM contributions
 WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
 
 -- name: contributed
-SELECT id FROM contributions WHERE session = ? AND content_hash = ? AND at >= ? ORDER BY id LIMIT 1;
+SELECT id FROM contributions
+WHERE session = ? AND content_hash = ? AND at >= ? AND status <> 'withdrawn' ORDER BY id LIMIT 1;
 
 -- name: contributed_alike
 SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
