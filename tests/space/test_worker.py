@@ -256,6 +256,17 @@ def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05
     assert shop.printed(found.id) == "adding\n42\n"
 
 
+def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)
+    with open_shop(tmp_path / "project", settings) as shop:
+        shop.put(step("agent.sum.numbers", a=1, b=2))
+        assert shop.space.claim({"lane": "build"}, worker="another")
+        draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=20, b=22)]}
+        thread = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+        thread.join(60)
+        assert not thread.is_alive()
+
+
 def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:
     one = shop.put()
     assert shop.work() == ["done"]

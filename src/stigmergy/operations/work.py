@@ -120,7 +120,7 @@ class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,
-        Meta(description="Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}"),
+        Meta(description="Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}"),
     ] = UNSET
     timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
 

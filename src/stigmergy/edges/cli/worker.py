@@ -101,14 +101,17 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
         )
         for one in left:
             _tell_resumed(session, shop, one)
-        _work(session, shop, {"run": run}, given["concurrency"], until_empty=True)
+        # Alarms wait for somebody to take them; they are not carried out.
+        pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}}
+        _work(session, shop, pattern, given["concurrency"], until_empty=True)
 
 
 def _unfinished(shop: Workshop, run: str) -> list[Kept]:
     found: list[Kept] = []
     for state in ("waiting", "claimed"):
         after = 0
-        while page := shop.space.rd_all({"run": run, "state": state}, limit=500, after=after):
+        pattern = {"run": run, "state": state, "lane": {"ne": shop.space.settings.alarm_lane}}
+        while page := shop.space.rd_all(pattern, limit=500, after=after):
             found += page
             after = page[-1].ordinal
     return sorted(found, key=lambda one: one.ordinal)
@@ -158,12 +161,14 @@ def _work(
     if not until_empty:
         session.say(f"Quotas are held by {shop.runner.note()}.")
 
+    wanted = read_pattern(pattern)
+
     def waiting() -> int:
         with shop.space.store.read() as view:
-            return sum(each.waiting for each in view.lanes() if pattern.get("lane") in (None, each.lane))
+            return sum(each.waiting for each in view.lanes() if wanted.without("run").matches({"lane": each.lane}))
 
     shown = Shown(session, waiting)
-    pool = LaneWorkerPool(shop, read_pattern(pattern), concurrency=concurrency, told=shown.tell)
+    pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)
     with _drained(pool, session), closing(shown):
         pool.run(until_empty=until_empty)
     shown.total()

@@ -49,6 +49,9 @@ LOST, CANCELLED, REFUSED = 137, 130, 125
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Where a tuple that asks for room waits, and what it asks for."""
 
+OWN_AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
+"""On whose authority the product's own tuples run."""
+
 Decided = tuple[Sequence[Fact], Any]
 
 
@@ -480,7 +483,7 @@ def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]
     run = run or next((each.run for each in reversed(view.runs())), None)
     if run is None or any(each.lane == GC_LANE for each in view.lanes()):
         return [], None
-    draft = read_tuple(gc_draft(priority=100), {"user": None, "agent": "stigmergy", "ci": False}, view.as_of)
+    draft = read_tuple(gc_draft(priority=100), OWN_AUTHORITY, view.as_of)
     while view.find(draft.id) is not None:
         draft = moved_on(draft)
     return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None

@@ -28,6 +28,7 @@ from stigmergy.space.tuples import (
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
+from stigmergy.space.work.own import OWN
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
 from stigmergy.space.work.terms import quotas_of
 
@@ -54,6 +55,10 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """What steps may be given of it."""
     quotas: tuple[Quotas, ...] = ()
     """The most any step may take, whatever its tuple and its yool say: what the environment and the project say."""
+
+    def yool(self, name: str) -> Yool:
+        """The code that carries a yool out: what the operator named, or what is the product's own."""
+        return self.registry.get(name) or OWN.get(name) or self.registry.lookup(name)
 
     def entry(self, yool: Yool) -> CatalogEntry:
         """What the project says of a yool, or else its code."""
@@ -134,7 +139,7 @@ class TupleRun:
             return None
         step = self._tuple.payload[at]
         try:
-            yool = self._shop.registry.lookup(step.yool)
+            yool = self._shop.yool(step.yool)
             entry = self._shop.entry(yool)
             held = authority_of(self._tuple.authority)
             if not entry.admits(held):

@@ -18,7 +18,7 @@ from stigmergy.errors import (
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.space.tuples import Claim, Price, Settled, tuple_id
+from stigmergy.space.tuples import Claim, Price, Settled, read_pattern, tuple_id
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
 
 LEASE = 30 * SECOND
@@ -263,6 +263,25 @@ class Holding:
         assert [each.yool for each in receipts].count("tuple.run") == 1
         assert receipts[-1].exit == 1
         assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
+
+    def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
+        """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
+        held, delayed = put(harness, draft(map_pos={"who": "held"}), draft(map_pos={"who": "delayed"}))
+        _, second = take(harness, limit=2)
+        harness.space.settle([failed(harness, second)])
+        with harness.space.store.read() as view:
+            now = view.as_of
+
+            def due(**said: Any) -> int | None:
+                found = view.next_due(read_pattern(said))
+                return None if found is None else found - now
+
+            assert (due(), due(lane="build")) == (SECOND, SECOND)
+            assert (due(id=held), due(id=delayed)) == (LEASE, SECOND)
+            assert due(lane="build", **{"map_pos.who": "held"}) == LEASE
+            assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE
+            assert due(**{"map_pos.who": "nobody"}) is None
+            assert due(lane="other") is None
 
     def test_a_dead_letter_can_be_put_again_once(self, harness: WorkHarness) -> None:
         """As a new tuple; the old one says which."""
