@@ -104,6 +104,7 @@ def put(
     answers: list[Put] = []
     fresh: set[str] = set()
     depth: dict[str, int] = {}
+    moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
     there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.named and (draft.id in fresh or draft.id in there):
@@ -114,9 +115,11 @@ def put(
         if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
         if draft.id in fresh or draft.id in there:
-            draft = moved_on(draft)
+            first = draft.id
+            draft = moved_on(moved.get(first, draft))
             while draft.id in fresh or view.find(draft.id) is not None:
                 draft = moved_on(draft)
+            moved[first] = draft
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
