@@ -86,14 +86,15 @@ def put(
     *,
     run: str,
     settings: SpaceSettings,
-    admit: Callable[[Checked], None],
+    admit: Callable[[Checked], int | None],
     accept: bool = False,
     again: str | None = None,
     asked: tuple[str, str] | None = None,
 ) -> tuple[list[Fact], list[Put]]:
     """Let tuples in: each once by its id; one that came without an id is moved on until its id is new.
 
-    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer.
+    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer. `admit`
+    refuses a tuple, or tells how often its yools let it be tried again.
     """
     key, request = asked or (None, None)
     if key is not None and (before := view.asked(key)) is not None:
@@ -110,7 +111,7 @@ def put(
         if draft.named and (draft.id in fresh or draft.id in there):
             answers.append(Put(id=draft.id, new=False))
             continue
-        admit(draft)
+        retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
         if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
@@ -139,6 +140,7 @@ def put(
                 again=again,
                 asked=key,
                 request=request,
+                retries=retries,
             )
         )
         answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
@@ -363,7 +365,7 @@ def put_again(
     *,
     authority: Mapping[str, Any],
     settings: SpaceSettings,
-    admit: Callable[[Checked], None],
+    admit: Callable[[Checked], int | None],
 ) -> tuple[list[Fact], list[Put]]:
     """Put a dead letter once more, as a new tuple that says the same."""
     one = view.find(tuple_id)

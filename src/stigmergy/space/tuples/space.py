@@ -307,10 +307,14 @@ class TupleSpace:
             due = view.next_due(wanted)
             return LOOK_AGAIN if due is None else max(0.0, (due - view.as_of) / SECOND)
 
-    def _admit(self, draft: Checked) -> None:
-        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to."""
+    def _admit(self, draft: Checked) -> int | None:
+        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to.
+
+        Tells how often it may be tried again by the strictest of its yools, if any says.
+        """
         if self._lookup is None:
-            return
+            return None
+        retries: int | None = None
         held = authority_of(draft.tuple.authority)
         for at, step in enumerate(draft.tuple.payload):
             entry = self._lookup(step.yool)
@@ -321,6 +325,10 @@ class TupleSpace:
                     limit=", ".join(entry.authority),
                     used=held,
                 )
+            said = entry.terms.max_retries
+            if said is not None and (retries is None or said < retries):
+                retries = said
+        return retries
 
 
 def authority_of(stamped: Mapping[str, Any]) -> str:

@@ -18,7 +18,8 @@ from stigmergy.errors import (
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.space.tuples import Claim, Price, Settled, read_pattern, tuple_id
+from stigmergy.space.catalog import CatalogEntry, Terms
+from stigmergy.space.tuples import Claim, Price, Settled, TupleSpace, read_pattern, tuple_id
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
 
 LEASE = 30 * SECOND
@@ -263,6 +264,25 @@ class Holding:
         assert [each.yool for each in receipts].count("tuple.run") == 1
         assert receipts[-1].exit == 1
         assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
+
+    def test_the_strictest_yool_says_how_often_it_is_tried_again(self, harness: WorkHarness) -> None:
+        """What a tuple does not say its yools say, also after a restart; what it says holds."""
+
+        def lookup(name: str) -> CatalogEntry:
+            said = {"agent.lint.ruff": 0, "agent.test.pytest": 3}[name]
+            return CatalogEntry(name=name, version=1, authority=("user",), lane="build", terms=Terms(max_retries=said))
+
+        space = TupleSpace(harness.space.store, lookup=lookup, boot="first")
+        strict = draft(payload=[{"yool": "agent.test.pytest"}, {"yool": "agent.lint.ruff"}])
+        patient = draft(payload=[{"yool": "agent.test.pytest"}])
+        own = draft(agent_terms={"max_retries": 1})
+        ids = [each.id for each in space.out(strict, patient, own, authority=PERSON, run=RUN)]
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.delete_index()
+        harness.reopen()
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=3)])
+        assert [harness.space.get(each).state for each in ids] == ["dead", "waiting", "waiting"]
 
     def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
         """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
