@@ -152,7 +152,7 @@ def open_workshop(
     from importlib import import_module
 
     from stigmergy.space.catalog import REGISTRY
-    from stigmergy.space.work import ProcessRunner, Workshop
+    from stigmergy.space.work import Flights, ProcessRunner, Workshop
 
     for module in modules:
         import_module(module)
@@ -171,6 +171,7 @@ def open_workshop(
         clock=clock,
         root=root,
         environment=settings.environment,
+        flights=Flights(gateway.workplace.kept("flights")),
         quotas=(Quotas(cpu_quota_pct=settings.space().cpu_quota_pct), said),
     )
 

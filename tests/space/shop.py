@@ -16,7 +16,7 @@ from stigmergy.core import SystemClock
 from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
 from stigmergy.space.catalog import REGISTRY, Registry
 from stigmergy.space.tuples import SpaceSettings, TupleSpace, read_pattern
-from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Progress, Workshop
+from stigmergy.space.work import Flights, LaneWorkerPool, ProcessRunner, Progress, Workshop
 from stigmergy.testing.work import PERSON, RUN
 
 MODULE = "tests.space.yools"
@@ -94,6 +94,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
         clock=clock,
         root=folder,
         environment={"PATH": os.environ["PATH"], **environment},
+        flights=Flights(catalog / "flights"),
     )
     try:
         yield Shop(shop, [])

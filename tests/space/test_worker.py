@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,8 @@ import pytest
 from stigmergy.core import SECOND
 from stigmergy.evidence.receipts import input_hash, receipt_id, statement
 from stigmergy.space.tuples import SpaceSettings
-from stigmergy.space.work import eval_, is_dead, worker_name
+from stigmergy.space.work import Flights, eval_, is_dead, worker_name
+from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, open_shop, step, with_environment
 
@@ -85,6 +88,57 @@ def test_the_same_input_is_not_computed_twice(shop: Shop) -> None:
     assert shop.work() == ["miss", "done"]
     shop.put(step("agent.sum.numbers", a=1, b=2), flags={"no_cache": True})
     assert shop.work() == ["miss", "done"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_equal_steps_at_once_are_executed_once(shop: Shop, tmp_path: Path, workers: int) -> None:  # YT-09
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go))) for _ in range(4)]
+    pools = [shop.pool(concurrency=4 // workers) for _ in range(workers)]
+    working = [threading.Thread(target=pool.run) for pool in pools]
+    for each in working:
+        each.start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 4)
+    go.touch()
+    until(lambda: all(shop.space.get(each).state == "done" for each in ids))
+    for pool, each in zip(pools, working, strict=True):
+        pool.stop()
+        each.join(30)
+    assert calls.read_text() == "called\n"
+    assert sorted(each.what for each in shop.told) == ["done"] * 4 + ["hit"] * 3 + ["miss"]
+    assert list((tmp_path / "project/.catalog/flights").iterdir()) == []
+
+
+def test_those_who_waited_for_a_step_that_failed_try_themselves(shop: Shop, tmp_path: Path) -> None:
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    go.touch()
+    for _ in range(3):
+        shop.put(step("agent.think.once", calls=str(calls), go=str(go), fails=True))
+    assert sorted(shop.work()) == ["dead"] * 3 + ["failed"] * 3
+    assert calls.read_text() == "called\n" * 3
+
+
+def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
+    hold = (
+        "import sys, threading; from pathlib import Path; from stigmergy.space.work import Flights\n"
+        f"Flights(Path({str(tmp_path)!r})).begin('key', lambda: False, threading.Event())\n"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    other.stdout.readline()
+    stop = threading.Event()
+    found: list[Flight] = []
+    thread = threading.Thread(target=lambda: found.append(Flights(tmp_path).begin("key", lambda: False, stop)))
+    thread.start()
+    other.kill()
+    other.communicate()
+    thread.join(30)
+    assert found
+    found[0].end()
+    late = Flights(tmp_path).begin("key", lambda: True, stop)
+    assert not late.waited
+    late.end()
 
 
 def test_failures_are_no_hits(shop: Shop) -> None:

@@ -27,6 +27,17 @@ def count(path: str) -> None:
         file.write("called\n")
 
 
+@yool("agent.think.once", lane="build", effect="pure", authority=EVERYONE)
+def think(calls: str, go: str, fails: bool = False) -> None:
+    """Append a line, then wait until a file is there."""
+    with open(calls, "a") as file:
+        file.write("called\n")
+    while not Path(go).exists():
+        time.sleep(0.01)
+    if fails:
+        sys.exit(4)
+
+
 @yool("agent.wait.long", lane="build", authority=EVERYONE, cached=False)
 async def wait_long(started: str) -> None:
     """Wait for ever, having said so."""

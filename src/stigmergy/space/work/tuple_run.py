@@ -28,6 +28,7 @@ from stigmergy.space.tuples import (
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
+from stigmergy.space.work.flight import Flight, Flights
 from stigmergy.space.work.own import OWN
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
 from stigmergy.space.work.terms import quotas_of
@@ -53,6 +54,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """The project's folder."""
     environment: Mapping[str, str]
     """What steps may be given of it."""
+    flights: Flights
+    """Steps under way: of equal ones the first runs, and the others wait for its result."""
     quotas: tuple[Quotas, ...] = ()
     """The most any step may take, whatever its tuple and its yool say: what the environment and the project say."""
 
@@ -89,6 +92,7 @@ class TupleRun:
         self._done: dict[int, str] = dict(claim.done)
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
+        self._flights: list[Flight] = []
         self._total = 0
 
     def run(self) -> None:
@@ -102,6 +106,9 @@ class TupleRun:
             self._tell("lost")
         except TupleNotFound:
             self._tell("lost")
+        finally:
+            for flight in self._flights:
+                flight.end()
 
     def _run_steps(self) -> str | None:
         """Run the steps in order, or, where the tuple says what each waits for, as soon as they can."""
@@ -146,9 +153,9 @@ class TupleRun:
                 raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
             env = self._environment(entry)
             key = step_key(entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt)
-            if key is not None and not self._tuple.no_cache and self._hit(at, entry, key):
-                return None
-            return self._execute(at, yool, entry, env, key)
+            if key is None or self._tuple.no_cache:
+                return self._execute(at, yool, entry, env, key)
+            return None if self._hit(at, entry, key) else self._execute_once(at, yool, entry, env, key)
         except StaleFence:
             raise
         except StigmergyError as refusal:
@@ -176,6 +183,24 @@ class TupleRun:
         """Whether a body that is not there was taken away to make room."""
         with self._shop.space.store.read() as view:
             return view.purged(sha) is not None and not self._shop.bodies.has(sha)
+
+    def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
+        """Execute a step, unless an equal one that is under way leaves its result first."""
+        flight = self._shop.flights.begin(key, self._is_late, self.stop)
+        try:
+            if flight.waited and not self.stop.is_set() and self._hit(at, entry, key):
+                return None
+            return self._execute(at, yool, entry, env, key)
+        finally:
+            with self._lock:
+                settled = not self._unsettled
+                if not settled:  # the last receipt is found by others once it is in the journal
+                    self._flights.append(flight)
+            if settled:
+                flight.end()
+
+    def _is_late(self) -> bool:
+        return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
 
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
