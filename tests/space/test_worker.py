@@ -16,8 +16,8 @@ import pytest
 
 from stigmergy.core import SECOND
 from stigmergy.evidence.receipts import input_hash, receipt_id, statement
-from stigmergy.space.tuples import SpaceSettings
-from stigmergy.space.work import Flights, eval_, is_dead, worker_name
+from stigmergy.space.tuples import Settled, SpaceSettings, read_pattern
+from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
 from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, open_shop, step, with_environment
@@ -213,7 +213,7 @@ def test_steps_may_run_as_soon_as_those_they_wait_for_are_done(shop: Shop, tmp_p
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease=SECOND)
+    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)  # long before it would be renewed
     with open_shop(tmp_path / "project", settings) as shop:
         one = shop.put(step("agent.run.children", path="child.pid"))
         file = tmp_path / "project" / "child.pid"
@@ -228,6 +228,89 @@ def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> N
         working.join(30)
         assert shop.space.get(one).state == "cancelled"
         assert [each.yool for each in shop.receipts(one)] == ["tuple.run"]
+        assert [each.what for each in shop.told] == ["lost"]
+
+
+def test_what_was_not_begun_is_given_back_when_told_to_stop(shop: Shop, tmp_path: Path) -> None:  # YT-06
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
+    pool = shop.pool(concurrency=1)
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
+    pool.stop()
+    until(lambda: shop.space.get(ids[1]).state == "waiting")
+    go.touch()
+    working.join(30)
+    assert [shop.space.get(each).state for each in ids] == ["done", "waiting"]
+    assert shop.space.get(ids[1]).attempts == 0
+    assert calls.read_text() == "called\n"
+
+
+def test_no_worker_keeps_what_it_cannot_begin(shop: Shop, tmp_path: Path) -> None:  # YT-06
+    """The first worker has one slot and holds both; the second one is idle, and gets the other."""
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
+    pools = [shop.pool(concurrency=1) for _ in range(2)]
+    working = [threading.Thread(target=pool.run) for pool in pools]
+    working[0].start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
+    working[1].start()
+    until(lambda: calls.read_text() == "called\n" * 2)
+    go.touch()
+    until(lambda: all(shop.space.get(each).state == "done" for each in ids))
+    for pool, each in zip(pools, working, strict=True):
+        pool.stop()
+        each.join(30)
+    assert [shop.space.get(each).attempts for each in ids] == [1, 1]
+
+
+def test_a_step_that_could_not_be_begun_is_tried_again(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, max_retries=1)
+    with open_shop(tmp_path / "project", settings) as shop:
+        one = shop.put(step("agent.sum.numbers", a=1, b=2))
+        scratch = tmp_path / "project/.catalog/scratch"
+        scratch.touch()  # no folder can be made there
+        pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), told=_once(shop, scratch))
+        pool.run(until_empty=True)
+        assert [each.what for each in shop.told] == ["refused", "again", "miss", "done"]
+        assert "FileExistsError" in (shop.told[0].error or "")
+        assert shop.space.get(one).attempts == 2
+
+
+def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:
+    """Make room for the next attempt once the first has failed."""
+
+    def tell(progress: Progress) -> None:
+        shop.told.append(progress)
+        if progress.what == "refused":
+            scratch.unlink()
+
+    return tell
+
+
+def test_a_heart_goes_on_beating_though_receipts_cannot_be_written(tmp_path: Path) -> None:  # YT-06
+    settings = msgspec.structs.replace(SETTINGS, lease=SECOND // 2)
+    with open_shop(tmp_path / "project", settings) as shop:
+        calls, go = tmp_path / "calls", tmp_path / "go"
+        one = shop.put(step("agent.think.once", calls=str(calls), go=str(go)))
+        receipts = tmp_path / "project/.catalog/receipts"
+        receipts.touch()  # no folder can be made there
+        other = shop.put(lane="elsewhere")
+        (claim,) = shop.space.claim({"lane": "elsewhere"}, worker="another")
+        shop.space.settle([Settled(id=other, fence=claim.fence, failed="so that there is a receipt")])
+        pool = shop.pool()
+        working = threading.Thread(target=pool.run)
+        working.start()
+        until(calls.exists)
+        first = shop.space.get(one).until
+        until(lambda: shop.space.get(one).until > first + 2 * settings.lease)
+        receipts.unlink()
+        go.touch()
+        until(lambda: shop.space.get(one).state == "done")
+        pool.stop()
+        working.join(30)
+        assert shop.space.get(one).attempts == 1
 
 
 def _runs(pid: int) -> bool:
@@ -274,7 +357,8 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
     shop.put(step("agent.spend.money", usd=0.02, times=1))
     shop.work()
     one = shop.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
+    assert "left; the step will probably take 20000" in (shop.told[0].error or "")
     assert shop.receipts(one)[-1].error == "BUDGET_EXCEEDED"
     assert shop.space.get(one).micros == 0
 
@@ -288,7 +372,7 @@ def test_an_artifact_that_leads_out_fails_the_step(shop: Shop) -> None:
 
 def test_a_yool_nobody_carries_out_is_a_dead_letter(shop: Shop) -> None:
     one = shop.put(step("agent.nobody.knows"))
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
     assert shop.receipts(one)[-1].error == "YOOL_NOT_FOUND"
 
 
@@ -296,7 +380,7 @@ def test_the_authority_is_looked_at_again_where_it_runs(shop: Shop) -> None:  # 
     agent = {"user": None, "agent": "run/coder", "ci": False}
     draft = {"lane": "build", "payload": [step("agent.deploy.prod")]}
     one = shop.space.out(draft, authority=agent, run=RUN)[0].id
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
     assert shop.receipts(one)[-1].error == "YOOL_FORBIDDEN"
 
 

@@ -28,7 +28,7 @@ def count(path: str) -> None:
 
 
 @yool("agent.think.once", lane="build", effect="pure", authority=EVERYONE)
-def think(calls: str, go: str, fails: bool = False) -> None:
+def think(calls: str, go: str, n: int = 0, fails: bool = False) -> None:
     """Append a line, then wait until a file is there."""
     with open(calls, "a") as file:
         file.write("called\n")

@@ -209,7 +209,7 @@ class Shown:
         self._now = now
         self._began = now()
         self._micros = 0
-        self._hits = self._executed = 0
+        self._hits = 0
         self._lock = threading.Lock()
         self._stand()
 
@@ -218,7 +218,6 @@ class Shown:
         with self._lock:
             self._micros += progress.micros
             self._hits += progress.what == "hit"
-            self._executed += progress.what in ("miss", "failed") and progress.receipt is not None
             if self._session.json:
                 import msgspec
 
@@ -255,6 +254,8 @@ class Shown:
                 return f"{at} {name} MISS exec cost={cost}"
             case "failed":
                 return f"{at} {name} FAIL exec cost={cost} ({safe(progress.error or '')})"
+            case "refused":
+                return f"{at} {name} NOT BEGUN {safe(progress.error or '')}"
             case "damaged":
                 return f"{at} {name} MISS damaged body {safe(progress.error or '')}"
             case "again":

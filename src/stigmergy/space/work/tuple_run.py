@@ -33,6 +33,8 @@ from stigmergy.space.work.own import OWN
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
 from stigmergy.space.work.terms import quotas_of
 
+SLOT_SECONDS = 1.0
+"""How long a tuple of which nothing was begun is kept for the next free slot."""
 ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
 """Variables every step sees; they decide no result."""
 
@@ -93,6 +95,9 @@ class TupleRun:
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
         self._flights: list[Flight] = []
+        self._begun = False
+        self.given_back = False
+        """Whether it was given back because there was no slot for it."""
         self._total = 0
 
     def run(self) -> None:
@@ -102,13 +107,24 @@ class TupleRun:
             if self.stop.is_set():
                 return
             self._finish(failed)
-        except StaleFence:
-            self._tell("lost")
-        except TupleNotFound:
-            self._tell("lost")
+        except (StaleFence, TupleNotFound):
+            self.lose()
         finally:
             for flight in self._flights:
                 flight.end()
+
+    def lose(self) -> None:
+        """Stop: the tuple is not held any more."""
+        if not self.stop.is_set():
+            self.stop.set()
+            self._tell("lost")
+
+    def yield_unbegun(self) -> bool:
+        """Stop if nothing was begun; whether it was so."""
+        with self._lock:
+            if not self._begun:
+                self.stop.set()
+            return not self._begun
 
     def _run_steps(self) -> str | None:
         """Run the steps in order, or, where the tuple says what each waits for, as soon as they can."""
@@ -159,8 +175,11 @@ class TupleRun:
         except StaleFence:
             raise
         except StigmergyError as refusal:
-            self._tell("failed", at, step.yool, error=refusal.code)
+            self._tell("refused", at, step.yool, error=f"{refusal.code}: {refusal.detail}")
             return refusal.code
+        except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
+            self._tell("refused", at, step.yool, error=f"{type(problem).__name__}: {problem}")
+            return type(problem).__name__
 
     def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
         """Whether the step had been executed on the same input, and everything it left is whole."""
@@ -204,9 +223,9 @@ class TupleRun:
 
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
-        with self._slots:
-            if self.stop.is_set():
-                return "stopped"
+        if not self._take_slot():
+            return "stopped"
+        try:
             with space.store.read() as view:
                 past = view.averages(entry.full_name)
             said = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
@@ -223,6 +242,8 @@ class TupleRun:
                 deadline=self._limits.deadline,
             )
             outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
+        finally:
+            self._slots.release()
         if self.stop.is_set():
             return "stopped"
         receipt = self._receipt(at, entry, outcome, started, key)
@@ -237,6 +258,22 @@ class TupleRun:
             error=receipt.error,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
+
+    def _take_slot(self) -> bool:
+        """Wait for a slot. A tuple of which nothing was begun does not wait long: another worker may have one free."""
+        while not self._slots.acquire(timeout=SLOT_SECONDS):
+            if self.stop.is_set():
+                return False
+            if self.yield_unbegun():
+                self.given_back = True
+                self._shop.space.release([(self.claim.id, self.claim.fence)], reason="no slot was free")
+                return False
+        with self._lock:
+            stopped = self.stop.is_set()
+            self._begun = self._begun or not stopped
+        if stopped:
+            self._slots.release()
+        return not stopped
 
     def _spend(self, at: int, more: Price) -> None:
         """Write down what a running step spends; it must stop when it spends what its tuple does not have."""
@@ -277,6 +314,7 @@ class TupleRun:
     def _note(self, at: int, what: Receipt | tuple[int, str], done: str | None) -> None:
         """Keep what was done; all but the last of it goes into the journal at once."""
         with self._lock:
+            self._begun = True
             if isinstance(what, Receipt):
                 self._own.append(what)
             self._unsettled.append(what)
