@@ -17,9 +17,11 @@ from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
 from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
 from stigmergy.space.catalog import read_micros
 from stigmergy.space.tuples import Price
+from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import StepOutcome, Told
 
 MAX_ARTIFACTS = 256
+_AT = "@"
 
 
 class Spending(msgspec.Struct):
@@ -34,11 +36,11 @@ _decode = msgspec.json.Decoder(Spending).decode
 
 
 class StepFolder:
-    """A folder of one step's own, gone when the step is."""
+    """A folder of one step's own, gone when the step is; named by its worker, so that others know whose it was."""
 
     def __init__(self, beside: Path) -> None:
         beside.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path = Path(tempfile.mkdtemp(dir=beside))
+        self.path = Path(tempfile.mkdtemp(dir=beside, prefix=worker_name().replace("/", _AT) + _AT))
         self.artifacts = self.path / "artifacts"
         self.artifacts.mkdir()
         self.temporary = self.path / "tmp"
@@ -129,6 +131,14 @@ class StepFolder:
     def _kept(self, bodies: BodyStore, path: Path) -> Artifact:
         place = path.relative_to(self.artifacts).as_posix()
         return Artifact(kind=kind_of(place), path=place, sha=_keep(bodies, path), size=path.stat().st_size)
+
+
+def sweep(beside: Path) -> None:
+    """Take away the folders of steps whose workers were killed."""
+    for path in beside.iterdir() if beside.is_dir() else ():
+        worker, _, _ = path.name.rpartition(_AT)
+        if is_dead(worker.replace(_AT, "/")):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def kind_of(place: str) -> str:
