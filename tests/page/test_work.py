@@ -95,6 +95,7 @@ def test_the_board_shows_lanes_what_ended_what_was_cached_and_what_was_given_up(
     expect(dead).to_contain_text("YOOL_NOT_FOUND")
     paid = page.locator(".tuples.ended tr", has_text="agent.spend.money").locator("meter")
     assert (paid.get_attribute("value"), paid.get_attribute("max")) == ("0.002", "0.01")
+    expect(page.locator(".meter", has=page.locator("meter"))).to_have_text("$0.002/$0.01")
 
 
 def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -> None:
@@ -148,3 +149,14 @@ def test_the_same_board_is_told_over_http_and_by_the_command_line(board: Board) 
     assert len(told.ended) == 2
     assert told.totals.hits == 1
     assert [each.lane for each in told.lanes] == ["later <script>"]
+
+
+def test_dead_letters_that_were_put_again_keep_no_others_off_the_board(board: Board) -> None:
+    for number in range(3):
+        board.put(step("agent.lint.nothing", n=number))
+    board.pool().run(until_empty=True)
+    dead = board.ask("work_board", limit=200).dead
+    for one in dead[:-1]:
+        again = board.space.put_again(one.id, authority=PERSON)
+        board.ask("cancel_tuple", id=again.id)
+    assert [one.id for one in board.ask("work_board", limit=1).dead] == [dead[-1].id]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityStamped, ReceiptNotFound, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
@@ -175,9 +176,11 @@ class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     yool: str
     receipt: str | None = None
-    """The receipt that finished it."""
+    """The receipt that finished it, or else of its last execution, which failed."""
     hit: bool = False
     """Whether it had been executed before, for another tuple."""
+    exit: int | None = None
+    """0 when it is done."""
 
 
 class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,6 +199,8 @@ class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tuple it was put again as."""
     terminal: str | None = None
     """The last receipt, of the whole tuple."""
+    error: str | None = None
+    """Why it was given up, or why its last attempt failed."""
 
 
 @operation(
@@ -214,27 +219,42 @@ def tuple_observe(context: Context, request: TupleId) -> Observed:
 def _observed(view: WorkView, one: Kept) -> Observed:
     from stigmergy.space.tuples import ENDED
 
-    finished = view.finished(one.id)
     receipts = view.receipts_of(one.id)
-    steps = []
-    for at, step in enumerate(one.tuple.payload):
-        receipt = finished.get(at)
-        kept = view.receipt(receipt) if receipt is not None else None
-        steps.append(StepState(yool=step.yool, receipt=receipt, hit=kept is not None and kept.tuple_id != one.id))
+    last = view.receipt(receipts[-1]) if receipts else None
     return Observed(
         id=one.id,
         state=one.state,
         lane=one.lane,
         attempts=one.attempts,
-        steps=steps,
+        steps=steps_of(view, one),
         receipts=receipts,
-        usd=one.micros / 1_000_000,
+        usd=one.micros / MICROS,
         tokens=one.tokens,
-        budget_usd=None if one.budget_micros is None else one.budget_micros / 1_000_000,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
         budget_tokens=one.budget_tokens,
         again=one.again,
         terminal=receipts[-1] if one.state in ENDED else None,
+        error=last.error if last is not None else None,
     )
+
+
+def steps_of(view: WorkView, one: Kept) -> list[StepState]:
+    """How each step of a tuple stands."""
+    steps, finished = one.tuple.payload, view.finished(one.id)
+    last: dict[int, Receipt] = {}
+    if len(finished) < len(steps) and one.attempts:
+        for each in view.receipts_of(one.id):
+            receipt = view.receipt(each)
+            if receipt is not None and receipt.step is not None and receipt.tuple_id == one.id:
+                last[receipt.step] = receipt
+    kept = [view.receipt(finished[at]) if at in finished else last.get(at) for at in range(len(steps))]
+    return [_step_state(step.yool, receipt, one.id) for step, receipt in zip(steps, kept, strict=True)]
+
+
+def _step_state(yool: str, receipt: Receipt | None, tuple_id: str) -> StepState:
+    if receipt is None:
+        return StepState(yool=yool)
+    return StepState(yool=yool, receipt=receipt.id, hit=receipt.tuple_id != tuple_id, exit=receipt.exit)
 
 
 def _visible(caller: Caller, view: WorkView, tuple_id: str) -> Kept:
@@ -281,7 +301,9 @@ def _receipt(context: Context, receipt_id: str) -> Receipt:
         receipt = view.receipt(receipt_id)
         if receipt is not None:
             one = view.find(receipt.tuple_id)
-            if context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id):
+            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
+            # What the cache gives to every run, every run may read; whoever knows its id was given it.
+            if ours or receipt.key is not None:
                 return receipt
     raise ReceiptNotFound(field="id", used=receipt_id)
 
@@ -350,7 +372,7 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             states=each.states,
             executed=each.executed,
             hits=each.hits,
-            usd=each.micros / 1_000_000,
+            usd=each.micros / MICROS,
             tokens=each.tokens,
             unfinished=each.states.get("waiting", 0) + each.states.get("claimed", 0),
         )

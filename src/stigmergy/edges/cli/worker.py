@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stigmergy.core import MICROS, print_dollars
 from stigmergy.edges.cli.command import Command
 from stigmergy.edges.cli.screen import json_line, safe
 from stigmergy.edges.cli.session import Session
-from stigmergy.edges.cli.show import dollars
 from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
@@ -240,12 +240,12 @@ class Shown:
     def total(self) -> None:
         """Tell what it all cost."""
         if not self._session.json:
-            click.echo(f"TOTAL: {dollars(self._micros / 1_000_000)}")
+            click.echo(f"TOTAL: {print_dollars(self._micros / MICROS)}")
 
     def _line(self, progress: Progress) -> str | None:
         at = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
-        cost = dollars(progress.micros / 1_000_000)
+        cost = print_dollars(progress.micros / MICROS)
         short = progress.tuple_id[:19]
         match progress.what:
             case "hit":

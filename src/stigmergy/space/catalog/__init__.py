@@ -15,7 +15,6 @@ from stigmergy.space.catalog.trie import Sharing, Trie, slots, yool_hash
 from stigmergy.space.catalog.values import (
     AUTHORITIES,
     EFFECTS,
-    MICROS,
     Authority,
     CatalogEntry,
     Contract,
@@ -36,7 +35,6 @@ __all__ = [
     "CAPABILITIES",
     "EFFECTS",
     "INTROSPECTION",
-    "MICROS",
     "REGISTRY",
     "AgentsRead",
     "Authority",

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityInvalid, TermsInvalid, YoolContract
 
 Authority = Literal["user", "agent", "ci"]
@@ -15,8 +16,6 @@ Effect = Literal["pure", "reads", "writes"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 """From the one that promises most to the one that promises least."""
 
-MICROS = 1_000_000
-"""Micro-dollars in a dollar: money is counted in whole ones."""
 MAX_ABOUT = 200
 MAX_LISTED = 64
 _MOST = {

@@ -10,7 +10,6 @@ from stigmergy.space.tuples.decide import (
     Settled,
     check_held,
     gc_draft,
-    refusal_of,
     whole,
 )
 from stigmergy.space.tuples.facts import (
@@ -140,7 +139,6 @@ __all__ = [
     "read_limits",
     "read_pattern",
     "read_tuple",
-    "refusal_of",
     "shown",
     "tuple_id",
     "whole",

@@ -7,18 +7,17 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import print_time
+from stigmergy.core import MICROS, print_time
 from stigmergy.errors import (
     DeadlinePast,
     IdempotencyConflict,
     LaneFull,
     ReceiptForeign,
     StaleFence,
-    StigmergyError,
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.evidence.receipts import MICROS, Cost, Receipt, seal
+from stigmergy.evidence.receipts import Cost, Receipt, seal
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     EpochBegun,
@@ -506,8 +505,3 @@ def _accepted(tuple_id: str, at: int) -> Receipt:
 
 def _retries(one: Kept, settings: SpaceSettings) -> int:
     return settings.max_retries if one.retries is None else one.retries
-
-
-def refusal_of(problem: BaseException) -> str:
-    """What a receipt says of a problem, in short."""
-    return problem.code if isinstance(problem, StigmergyError) else type(problem).__name__

@@ -132,6 +132,3 @@ def _condition(path: str, operator: str, value: Any) -> Condition:
     if not fits:
         raise PatternValue(f"'{operator}' does not compare with this.", field=f"pattern.{path}", used=str(value)[:80])
     return Condition(path, operator, value)
-
-
-EVERYTHING = Pattern()

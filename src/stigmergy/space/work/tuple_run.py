@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import Clock, print_time
+from stigmergy.core import MICROS, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
+from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool
 from stigmergy.space.tuples import (
