@@ -93,6 +93,7 @@ def test_the_board_shows_lanes_what_ended_what_was_cached_and_what_was_given_up(
     expect(cached).to_have_text("agent.sum.numbers cached")
     dead = page.locator(".tuples.dead tbody tr")
     expect(dead).to_contain_text("YOOL_NOT_FOUND")
+    expect(page.locator(".tuples.ended")).not_to_contain_text("agent.lint.nothing")
     paid = page.locator(".tuples.ended tr", has_text="agent.spend.money").locator("meter")
     assert (paid.get_attribute("value"), paid.get_attribute("max")) == ("0.002", "0.01")
     expect(page.locator(".meter", has=page.locator("meter"))).to_have_text("$0.002/$0.01")
@@ -111,6 +112,10 @@ def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -
     expect(drawer.locator(".code")).to_contain_text("<b>all good</b>")
     page.click("text=← the receipt")
     expect(drawer.locator("h2")).to_contain_text("agent.leave.report.v1")
+    page.click("#drawer .close")
+    first.locator("th a").click()
+    expect(drawer.locator("h2")).to_contain_text("tuple.run")
+    expect(drawer.locator(".artifacts li")).to_contain_text(["agent.sum.numbers.v1", "agent.leave.report.v1"])
 
 
 def test_what_runs_and_ends_appears_by_itself(visit: Visit, board: Board, tmp_path: Path) -> None:

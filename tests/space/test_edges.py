@@ -20,7 +20,7 @@ from tests.projects import Repository
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
 DEPLOY = CatalogEntry(name="agent.deploy.prod", version=1, authority=("user",), lane="build")
-TUPLE = {"lane": "build", "payload": [{"yool": "agent.lint.ruff", "args": {"path": "src"}}]}
+TUPLE: dict[str, Any] = {"lane": "build", "payload": [{"yool": "agent.lint.ruff", "args": {"path": "src"}}]}
 
 
 @pytest.fixture
@@ -204,6 +204,12 @@ def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
     assert bus.call("GET", "/tuple/T0").code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", "/receipt/R0").code == "RECEIPT_NOT_FOUND"
     assert bus.gateway.workbench.space.store.last_line() == before
+
+
+def test_it_is_said_which_step_nobody_knows(bus: Served) -> None:  # YT-03
+    refused = bus.call("POST", "/tuple", {**TUPLE, "payload": [*TUPLE["payload"], {"yool": "agent.lint.rufff"}]})
+    assert (refused.code, refused.json["field"]) == ("YOOL_NOT_FOUND", "payload[1].yool")
+    assert refused.json["nearest"][0] == "agent.lint.ruff"
 
 
 def test_an_idempotency_key_dispatches_once(bus: Served) -> None:

@@ -353,6 +353,25 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1
 
 
+@pytest.mark.parametrize(
+    ("amounts", "micros"),
+    [([0.1 + 0.2], 300_000), ([0.000_037_5] * 4, 150), ([0.000_000_4], 1), ([0.000_000_4] * 5, 2), ([], 0)],
+)
+def test_prices_finer_than_a_micro_dollar_are_added_before_they_are_rounded_up(
+    shop: Shop, amounts: list[float], micros: int
+) -> None:  # YT-11
+    one = shop.put(step("agent.spend.each", amounts=amounts))
+    assert shop.work() == ["miss", "done"]
+    assert shop.receipts(one)[0].cost.micros == shop.space.get(one).micros == micros
+
+
+@pytest.mark.parametrize("amount", [-0.01, 1e300])
+def test_a_step_that_spends_what_none_can_is_stopped(shop: Shop, amount: float) -> None:
+    one = shop.put(step("agent.spend.each", amounts=[amount]))
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[0].error == "FIELD_VALUE"
+
+
 def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
     shop.put(step("agent.spend.money", usd=0.02, times=1))
     shop.work()

@@ -53,6 +53,13 @@ def spend(usd: float, times: int) -> None:
         time.sleep(0.15)
 
 
+@yool("agent.spend.each", lane="build", authority=EVERYONE, cached=False)
+def spend_each(amounts: list[float]) -> None:
+    """Spend these amounts."""
+    for usd in amounts:
+        here.spend(usd=usd)
+
+
 @yool("agent.leave.report", lane="build", authority=EVERYONE)
 def leave(text: str) -> None:
     """Leave a file."""

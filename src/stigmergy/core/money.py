@@ -7,5 +7,7 @@ MICROS = 1_000_000
 
 
 def print_dollars(usd: float) -> str:
-    """Money as people write it: `$0.12`, `$0`."""
-    return f"${usd:,.6f}".rstrip("0").rstrip(".")
+    """Money as people write it: `$0`, `$0.10`, `$0.001`, `$1,200`."""
+    whole, _, rest = f"${usd:,.6f}".partition(".")
+    cents = rest.rstrip("0")
+    return f"{whole}.{cents.ljust(2, '0')}" if cents else whole

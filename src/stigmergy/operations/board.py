@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -67,7 +68,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True):
     """Where something waits or is worked on, whatever the run."""
     running: list[TupleRow]
     ended: list[TupleRow]
-    """Of the run, the last first."""
+    """Of the run, the last first; without those that are given up."""
     dead: list[TupleRow]
     """Given up, and not put again."""
 
@@ -104,8 +105,13 @@ def _ended(view: WorkView, run: str, limit: int) -> list[TupleRow]:
     from stigmergy.space.tuples import WHOLE
 
     receipts = view.last_receipts(run, limit=limit * LOOKED_THROUGH)
-    last = [each for each in receipts if each.yool == WHOLE][:limit]
-    return [_row(view, one, each) for each in last if (one := view.find(each.tuple_id)) is not None]
+    last = ((view.find(each.tuple_id), each) for each in receipts if each.yool == WHOLE)
+    ended = ((one, each) for one, each in last if one is not None and not _is_given_up(one))
+    return [_row(view, one, each) for one, each in islice(ended, limit)]
+
+
+def _is_given_up(one: Kept) -> bool:
+    return one.state == "dead" and one.again is None
 
 
 def _dead(view: WorkView, run: str, limit: int) -> list[TupleRow]:
@@ -116,7 +122,7 @@ def _dead(view: WorkView, run: str, limit: int) -> list[TupleRow]:
     while len(rows) < limit and (page := view.matching(pattern, limit=limit, after=after)):
         after = page[-1].ordinal
         for one in page:
-            if one.again is None and len(rows) < limit:
+            if _is_given_up(one) and len(rows) < limit:
                 ids = view.receipts_of(one.id)
                 rows.append(_row(view, one, view.receipt(ids[-1]) if ids else None))
     return rows

@@ -20,7 +20,6 @@ from stigmergy.space.catalog.values import (
     Contract,
     Effect,
     Terms,
-    read_micros,
     read_terms,
 )
 
@@ -63,7 +62,6 @@ __all__ = [
     "print_catalog",
     "read_agents",
     "read_catalog",
-    "read_micros",
     "read_terms",
     "slots",
     "with_introspection",

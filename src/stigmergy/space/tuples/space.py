@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from stigmergy.core import SECOND
 from stigmergy.core.boot import boot_id
-from stigmergy.errors import DiskPressure, LaneFull, ReceiptNotFound, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.errors import (
+    DiskPressure,
+    LaneFull,
+    ReceiptNotFound,
+    StigmergyError,
+    TupleNotFound,
+    YoolForbidden,
+    YoolNotFound,
+)
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import decide
@@ -317,7 +325,11 @@ class TupleSpace:
         retries: int | None = None
         held = authority_of(draft.tuple.authority)
         for at, step in enumerate(draft.tuple.payload):
-            entry = self._lookup(step.yool)
+            try:
+                entry = self._lookup(step.yool)
+            except YoolNotFound as refusal:
+                refusal.field = f"payload[{at}].yool"
+                raise
             if not entry.admits(held):
                 raise YoolForbidden(
                     f"'{entry.full_name}' does not run on the authority of '{held}'.",

@@ -15,12 +15,14 @@ import msgspec
 
 from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
 from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
-from stigmergy.space.catalog import read_micros
 from stigmergy.space.tuples import Price
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import StepOutcome, Told
 
 MAX_ARTIFACTS = 256
+MAX_USD, MAX_TOKENS = 1_000_000, 1_000_000_000
+"""What one line may say was spent."""
+NANOS = 1_000_000_000
 _AT = "@"
 
 
@@ -48,7 +50,7 @@ class StepFolder:
         self.temporary.mkdir()
         self.cost = self.path / "cost.jsonl"
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
-        self.micros = self.tokens_in = self.tokens_out = 0
+        self.micros = self.tokens_in = self.tokens_out = self._nanos = 0
         self._read = 0
         for each in (self.cost, self.stdout, self.stderr):
             each.touch()
@@ -68,12 +70,13 @@ class StepFolder:
             said = file.read()
         whole = said[: said.rfind(b"\n") + 1]
         self._read += len(whole)
-        micros = tokens_in = tokens_out = 0
+        tokens_in = tokens_out = 0
         for line in whole.splitlines():
             spent = _spending(line)
-            micros += read_micros(spent.usd, "cost.usd")
+            self._nanos += round(spent.usd * NANOS)  # prices of single tokens are finer than micro-dollars
             tokens_in += spent.tokens_in
             tokens_out += spent.tokens_out
+        micros = -(-self._nanos // 1000) - self.micros
         self.micros += micros
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
@@ -170,6 +173,11 @@ def _spending(line: bytes) -> Spending:
         spent = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise FieldValue("A line of cost is not JSON as it should be.", field="cost") from None
-    if spent.usd < 0 or spent.tokens_in < 0 or spent.tokens_out < 0:
-        raise FieldValue("A step cannot spend less than nothing.", field="cost", limit=0)
+    for name, value, most in (
+        ("usd", spent.usd, MAX_USD),
+        ("tokens_in", spent.tokens_in, MAX_TOKENS),
+        ("tokens_out", spent.tokens_out, MAX_TOKENS),
+    ):
+        if not 0 <= value <= most:
+            raise FieldValue("No step can spend that.", field=f"cost.{name}", limit=most, used=value)
     return spent
