@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from stigmergy.core import SECOND
-from stigmergy.evidence.receipts import input_hash, receipt_id, statement
+from stigmergy.evidence.receipts import EMPTY, input_hash, receipt_id, statement
 from stigmergy.space.tuples import Settled, SpaceSettings, read_pattern
 from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
 from stigmergy.space.work.flight import Flight
@@ -387,6 +387,26 @@ def test_an_artifact_that_leads_out_fails_the_step(shop: Shop) -> None:
     assert shop.work() == ["failed", "dead"]
     assert shop.receipts(one)[0].error == "ARTIFACT_PATH"
     assert shop.receipts(one)[0].artifacts == ()
+
+
+@pytest.mark.parametrize(
+    ("how", "exit", "error"),
+    [
+        ("name", 1, "ARTIFACT_PATH"),
+        ("exit", 1, "exit 1"),
+        ("wrapped", 1, "exit 1"),
+        ("says", 1, "exit 1"),
+        ("removes", 0, None),
+    ],
+)
+def test_whatever_a_step_does_it_leaves_a_receipt(shop: Shop, how: str, exit: int, error: str | None) -> None:  # YT-08
+    one = shop.put(step("agent.do.oddly", how=how))
+    shop.work()
+    receipt, last = shop.receipts(one)
+    assert (receipt.yool, receipt.exit, receipt.error) == ("agent.do.oddly.v1", exit, error)
+    assert last.exit == exit
+    said = shop.shop.bodies.get(receipt.stderr_sha) if receipt.stderr_sha != EMPTY else b""
+    assert said == (b"this is why\n" if how == "says" else b"")
 
 
 def test_a_yool_nobody_carries_out_is_a_dead_letter(shop: Shop) -> None:

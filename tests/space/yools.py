@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -70,6 +72,23 @@ def leave(text: str) -> None:
 def leave_link() -> None:
     """Leave a link that leads out."""
     (here.artifacts() / "passwd").symlink_to("/etc/passwd")
+
+
+@yool("agent.do.oddly", lane="build", authority=EVERYONE, cached=False)
+def do_oddly(how: str) -> None:
+    """What no step should do."""
+    match how:
+        case "name":
+            (here.artifacts() / os.fsdecode(b"\xff")).touch()
+        case "exit":
+            sys.exit(2**70)
+        case "wrapped":
+            sys.exit(256)
+        case "says":
+            sys.exit("this is why")
+        case "removes":
+            shutil.rmtree(here.artifacts().parent)
+            time.sleep(0.3)
 
 
 @yool("agent.fail.always", lane="build", authority=EVERYONE)

@@ -255,7 +255,7 @@ class Shown:
             case "failed":
                 return f"{at} {name} FAIL exec cost={cost} ({safe(progress.error or '')})"
             case "refused":
-                return f"{at} {name} NOT BEGUN {safe(progress.error or '')}"
+                return f"{at} {name} NOT DONE {safe(progress.error or '')}"
             case "damaged":
                 return f"{at} {name} MISS damaged body {safe(progress.error or '')}"
             case "again":

@@ -65,9 +65,12 @@ class StepFolder:
 
     def note_spending(self, told: Told) -> None:
         """Read what the step has said since the last time, and pass it on."""
-        with self.cost.open("rb") as file:
-            file.seek(self._read)
-            said = file.read()
+        try:
+            with self.cost.open("rb") as file:
+                file.seek(self._read)
+                said = file.read()
+        except FileNotFoundError:  # the step took it away: it says nothing more
+            return
         whole = said[: said.rfind(b"\n") + 1]
         self._read += len(whole)
         tokens_in = tokens_out = 0
@@ -101,6 +104,10 @@ class StepFolder:
 
     def keep(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
         """Keep everything the step left; what escapes its folder makes it fail."""
+        for each in (self.stdout, self.stderr):
+            if not each.exists():  # the step took it away
+                self.path.mkdir(exist_ok=True)
+                each.touch()
         stdout_sha, stderr_sha = _keep(bodies, self.stdout), _keep(bodies, self.stderr)
         size = self.stdout.stat().st_size + self.stderr.stat().st_size
         artifacts: tuple[Artifact, ...] = ()
@@ -133,6 +140,8 @@ class StepFolder:
 
     def _kept(self, bodies: BodyStore, path: Path) -> Artifact:
         place = path.relative_to(self.artifacts).as_posix()
+        if not _is_unicode(place):
+            raise ArtifactPath("The name of a file a step left is not UTF-8.", field="artifacts", used=ascii(place))
         return Artifact(kind=kind_of(place), path=place, sha=_keep(bodies, path), size=path.stat().st_size)
 
 
@@ -158,6 +167,15 @@ def _check_real(path: Path, kind: object) -> Path:
     if not (stat.S_ISDIR if kind is stat.S_ISDIR else stat.S_ISREG)(mode):
         raise ArtifactPath(f"'{path.name}' is not a regular file.", field="artifacts", used=path.name)
     return path
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written down as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _keep(bodies: BodyStore, path: Path) -> str:
