@@ -130,6 +130,7 @@ def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(te
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
         puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]
+    assert "The run 'XYZ' has no work" in terminal.run("resume", "--run-id", "XYZ", code=1)
     terminal.run("resume", "--import", "tests.space.yools")
     assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
 
@@ -158,6 +159,7 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         assert found["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
     assert "is not a condition" in terminal.run("rd", "--where", "flags?no", code=2)
+    assert "Say what to take" in terminal.run("in", "--timeout", "0.1", code=2)
     twice = ("--where", "priority=1", "--where", "priority=5")
     assert "compared like that already" in terminal.run("rd", *twice, code=2)
     taken = terminal.json("in", "--lane", "notes")

@@ -131,7 +131,7 @@ def show_board(answer: BoardAnswer) -> Iterator[str]:
         yield from table(["LANE", "WAITING", "RUNNING"], rows)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
-            rows = [[each.id[:19], each.state, _steps(each), each.error or ""] for each in tuples]
+            rows = [[each.id, each.state, _steps(each), each.error or ""] for each in tuples]
             yield from table([title, "STATE", "STEPS", "WHY" if any(row[-1] for row in rows) else ""], rows)
 
 

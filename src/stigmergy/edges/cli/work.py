@@ -72,7 +72,13 @@ def rd(entry: Entry) -> Command:
 
 def in_(entry: Entry) -> Command:
     """`stig in`"""
-    return Command("in", entry, _pattern_parameters(), lambda session, given: _match(session, "tuple_in", given))
+    return Command("in", entry, _pattern_parameters(), _take)
+
+
+def _take(session: Session, given: dict[str, Any]) -> None:
+    if given["lane"] is None and not given["where"]:  # it is for good
+        raise click.UsageError("Say what to take: --lane or --where.")
+    _match(session, "tuple_in", given)
 
 
 def _pattern_parameters() -> list[click.Parameter]:

@@ -93,7 +93,8 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
             runs = [each.run for each in view.runs()]
         run = given["run_id"] or (runs[-1] if runs else None)
         if run is None or run not in runs:
-            raise RunNotFound("No run has any work to go on with.", field="run-id")
+            said = "No run has any work" if run is None else f"The run '{run[:40]}' has no work"
+            raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
         left = _unfinished(shop, run)
         space.let_go(
             [one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)],

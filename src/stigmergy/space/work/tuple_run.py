@@ -175,7 +175,8 @@ class TupleRun:
         except StaleFence:
             raise
         except StigmergyError as refusal:
-            self._tell("refused", at, step.yool, error=f"{refusal.code}: {refusal.detail}")
+            hint = f" {refusal.hint}" if refusal.hint else ""
+            self._tell("refused", at, step.yool, error=f"{refusal.code}: {refusal.detail}{hint}")
             return refusal.code
         except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
             self._tell("refused", at, step.yool, error=f"{type(problem).__name__}: {problem}")
