@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stigmergy import Bus, Worker
@@ -48,6 +49,22 @@ def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Sett
         thread.join(30)
         assert not thread.is_alive()
     assert [each.what for each in told] == ["miss", "done"]
+
+
+def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository: Repository, given: Settings) -> None:
+    """A yool is closed to people, then a quota is set, while the worker is at work. # YT-04 # YT-12"""
+    told: list[Progress] = []
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, told=told.append) as worker,
+    ):
+        bus.tuple_out("build", payload=[{"yool": "agent.show.file", "args": {"path": "README.md"}}])
+        narrowed = [msgspec.structs.replace(each.entry, authority=("ci",)) for each in OWN]
+        write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(narrowed))
+        bus.apply_policy({"guardrails": {"cpu_quota_pct": 7}})
+        worker.run(until_empty=True)
+        assert worker.pool._shop.quotas()[-1].cpu_quota_pct == 7
+    assert "YOOL_FORBIDDEN" in (told[0].error or "")
 
 
 def test_an_active_tuple_bears_the_callers_authority(repository: Repository, given: Settings) -> None:

@@ -170,6 +170,8 @@ def _work(
 
     shown = Shown(session, waiting)
     pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)
+    if concurrency is not None and pool.concurrency < concurrency:
+        session.say(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
     with _drained(pool, session), closing(shown):
         pool.run(until_empty=until_empty)
     shown.total()

@@ -45,8 +45,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     space: TupleSpace
     registry: Registry
     """The code that carries yools out."""
-    catalog: Catalog | None
-    """What the project declares; its terms and authority come before the code's."""
+    catalog: Callable[[], Catalog]
+    """What the project declares now; its terms and authority come before the code's."""
     runner: StepRunner
     bodies: BodyStore
     receipts: ReceiptFolder
@@ -58,8 +58,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """What steps may be given of it."""
     flights: Flights
     """Steps under way: of equal ones the first runs, and the others wait for its result."""
-    quotas: tuple[Quotas, ...] = ()
-    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say."""
+    quotas: Callable[[], tuple[Quotas, ...]] = tuple
+    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say now."""
 
     def yool(self, name: str) -> Yool:
         """The code that carries a yool out: what the operator named, or what is the product's own."""
@@ -67,7 +67,7 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
 
     def entry(self, yool: Yool) -> CatalogEntry:
         """What the project says of a yool, or else its code."""
-        declared = self.catalog.get(yool.entry.full_name) if self.catalog is not None else None
+        declared = self.catalog().get(yool.entry.full_name)
         if declared is None:
             return yool.entry
         return msgspec.structs.replace(declared, contract=yool.entry.contract)
@@ -239,7 +239,7 @@ class TupleRun:
                 step=at,
                 root=self._shop.root,
                 env=env,
-                limits=step_limits(*self._shop.quotas, *quotas_of(self._limits.terms, entry.terms)),
+                limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
                 deadline=self._limits.deadline,
             )
             outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
