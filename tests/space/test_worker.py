@@ -353,6 +353,15 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1
 
 
+def test_the_last_receipt_says_what_every_attempt_cost(tmp_path: Path) -> None:  # YT-11
+    with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=1)) as shop:
+        one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.spend.again", mark=str(tmp_path / "mark")))
+        assert shop.work() == ["miss", "failed", "again", "miss", "done"]
+        last, kept = shop.receipts(one)[-1], shop.space.get(one)
+        assert (last.cost.micros, last.cost.tokens) == (kept.micros, kept.tokens) == (40_000, 14)
+        assert len(last.receipts) == 2
+
+
 @pytest.mark.parametrize(
     ("amounts", "micros"),
     [([0.1 + 0.2], 300_000), ([0.000_037_5] * 4, 150), ([0.000_000_4], 1), ([0.000_000_4] * 5, 2), ([], 0)],

@@ -62,6 +62,15 @@ def spend_each(amounts: list[float]) -> None:
         here.spend(usd=usd)
 
 
+@yool("agent.spend.again", lane="build", authority=EVERYONE, cached=False)
+def spend_again(mark: str) -> None:
+    """Spend, and fail the first time."""
+    here.spend(usd=0.02, tokens_in=7)
+    if not Path(mark).exists():
+        Path(mark).touch()
+        sys.exit(1)
+
+
 @yool("agent.leave.report", lane="build", authority=EVERYONE)
 def leave(text: str) -> None:
     """Leave a file."""

@@ -184,7 +184,7 @@ def claim(
                 worker=worker,
                 run=one.run,
                 body=one.body,
-                done=view.finished(one.id) if one.attempts else {},
+                done=view.finished(one.id) if one.attempts or one.ready_at else {},
             )
         )
     return facts, claims
@@ -338,7 +338,8 @@ def release(
         except (StaleFence, TupleNotFound):
             continue
         given.append(tuple_id)
-    return [TupleReleased(id=each, counts=counts, reason=reason) for each in given], given
+    # Since this moment, not since ever: whoever claims it next sees that it was in somebody's hands before.
+    return [TupleReleased(id=each, ready_at=view.as_of, counts=counts, reason=reason) for each in given], given
 
 
 def let_go(view: WorkView, ids: Iterable[str], *, reason: str) -> tuple[list[Fact], list[str]]:
@@ -387,7 +388,7 @@ def put_again(
 
 def end(view: WorkView, one: Kept, state: str, *, exit: int, error: str, more: Sequence[Receipt] = ()) -> TupleDone:
     """The end of a tuple, with the receipt over all that was done."""
-    known = view.receipts_of(one.id) if one.attempts else []
+    known = view.receipts_of(one.id) if one.attempts or one.ready_at else []
     kept = [found for each in known if (found := view.receipt(each)) is not None and found.yool != ACCEPTED]
     own = [each for each in kept if each.tuple_id == one.id]
     receipt = whole(

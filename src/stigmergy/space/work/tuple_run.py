@@ -356,9 +356,13 @@ class TupleRun:
 
     def _every_own(self) -> list[Receipt]:
         """The executions of this tuple, those of earlier attempts among them."""
+        if self.claim.attempt == 1 and not self.claim.done:
+            return self._own
+        known = {receipt.id for receipt in self._own}
         with self._shop.space.store.read() as view:
-            earlier = [found for each in self.claim.done.values() if (found := view.receipt(each)) is not None]
-        return [*(each for each in earlier if each.tuple_id == self.claim.id), *self._own]
+            others = [view.receipt(each) for each in view.receipts_of(self.claim.id) if each not in known]
+        ours = (each for each in others if each is not None and each.tuple_id == self.claim.id)
+        return [*(each for each in ours if each.step is not None), *self._own]
 
     def _settle(self, settled: Settled) -> None:
         answers, _ = self._shop.space.settle([settled])

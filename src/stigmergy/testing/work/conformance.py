@@ -353,6 +353,19 @@ class Holding:
         assert len(more) == 1
         assert harness.space.store.last_line() == before + 1
 
+    def test_finished_steps_are_known_though_the_attempt_does_not_count(self, harness: WorkHarness) -> None:
+        """A worker that was told to stop gives the tuple back; the next one goes on where it stopped."""
+        (one,) = put(harness, draft("build", 1, 2))
+        (claim,) = take(harness)
+        first = receipt(harness, claim)
+        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,))])
+        harness.space.release([(one, claim.fence)])
+        harness.reopen()
+        (again,) = take(harness)
+        assert (again.attempt, again.done) == (1, {0: first.id})
+        harness.space.release([(one, again.fence)])
+        assert harness.space.cancel(one).receipts == (first.id,)
+
     def test_finished_steps_are_known_to_the_next_attempt(self, harness: WorkHarness) -> None:
         """It begins at the first missing step. # YT-10"""
         put(harness, draft("build", 1, 2, 3))
