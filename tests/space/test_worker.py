@@ -164,6 +164,17 @@ def test_a_changed_file_is_another_input(shop: Shop, tmp_path: Path) -> None:
     assert shop.work() == ["hit", "done"]
 
 
+def test_what_was_made_of_a_file_that_changed_meanwhile_is_no_hit(shop: Shop, tmp_path: Path) -> None:  # YT-09
+    file = tmp_path / "project" / "a.txt"
+    file.write_text("one")
+    one = shop.put(step("agent.count.slowly", path="a.txt", more="and more"))
+    assert shop.work() == ["miss", "done"]
+    assert shop.receipts(one)[0].key is None
+    file.write_text("one")
+    shop.put(step("agent.count.slowly", path="a.txt", more="and more"))
+    assert shop.work() == ["miss", "done"]
+
+
 def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     coloured = with_environment(shop, COLOUR="red", SECRET="x")
     one = coloured.put(step("agent.show.env"))
@@ -276,6 +287,14 @@ def test_a_step_that_could_not_be_begun_is_tried_again(tmp_path: Path) -> None:
         assert [each.what for each in shop.told] == ["refused", "again", "miss", "done"]
         assert "FileExistsError" in (shop.told[0].error or "")
         assert shop.space.get(one).attempts == 2
+
+
+def test_a_worker_does_not_leave_what_comes_due_as_it_looks(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, max_retries=8, backoff=1)  # due before it can look again
+    with open_shop(tmp_path / "project", settings) as shop:
+        ids = [shop.put(step("agent.fail.always")) for _ in range(4)]
+        shop.work()
+        assert [shop.space.get(each).attempts for each in ids] == [9] * 4
 
 
 def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:

@@ -71,6 +71,14 @@ def spend_again(mark: str) -> None:
         sys.exit(1)
 
 
+@yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
+def count_slowly(path: str, more: str = "") -> int:
+    """Count the bytes of a file that somebody adds to meanwhile."""
+    with open(path, "a") as file:
+        file.write(more)
+    return Path(path).stat().st_size
+
+
 @yool("agent.leave.report", lane="build", authority=EVERYONE)
 def leave(text: str) -> None:
     """Leave a file."""

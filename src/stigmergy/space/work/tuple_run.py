@@ -168,7 +168,7 @@ class TupleRun:
             if not entry.admits(held):
                 raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
             env = self._environment(entry)
-            key = step_key(entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt)
+            key = self._key(at, entry, env)
             if key is None or self._tuple.no_cache:
                 return self._execute(at, yool, entry, env, key)
             return None if self._hit(at, entry, key) else self._execute_once(at, yool, entry, env, key)
@@ -219,6 +219,10 @@ class TupleRun:
             if settled:
                 flight.end()
 
+    def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
+        args, salt = self._tuple.payload[at].args, self._shop.space.settings.salt
+        return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
+
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
 
@@ -247,6 +251,8 @@ class TupleRun:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
+        if outcome.exit != 0 or (entry.contract.inputs and key != self._key(at, entry, env)):
+            key = None  # a failure is no result, nor is what was made of files that changed meanwhile
         receipt = self._receipt(at, entry, outcome, started, key)
         self._note(at, receipt, receipt.id if receipt.exit == 0 else None)
         self._total += receipt.cost.micros
@@ -308,7 +314,7 @@ class TupleRun:
             step=at,
             attempt=self.claim.attempt,
             worker=self.claim.worker,
-            key=key if outcome.exit == 0 else None,
+            key=key,
             error=outcome.error,
         )
 

@@ -129,12 +129,12 @@ class LaneWorkerPool:
         return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
 
     def _something_comes(self) -> bool:
-        """Whether a tuple waits for its next attempt: then it is waited for."""
+        """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""
         with self._shop.space.store.read() as view:
             due = view.next_due(self._pattern)
             as_of = view.as_of
-        if due is None:
-            return False
+            if due is None:
+                return bool(view.claimable(self._pattern, epoch=view.reign().epoch, limit=1))
         self._stopping.wait(min(IDLE_SECONDS, (due - as_of) / SECOND))
         return True
 
