@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from stigmergy.core import MICROS, print_time
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context
-from stigmergy.operations.work import StepState, steps_of
+from stigmergy.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
     from stigmergy.evidence.receipts import Receipt

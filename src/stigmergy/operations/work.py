@@ -11,6 +11,7 @@ from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityStamped, ReceiptNotFound, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
+from stigmergy.operations.steps import StepState, steps_of
 from stigmergy.policy import ADMIN, Caller
 
 if TYPE_CHECKING:
@@ -173,16 +174,6 @@ class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=80, description="The tuple's id")]
 
 
-class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    yool: str
-    receipt: str | None = None
-    """The receipt that finished it, or else of its last execution, which failed."""
-    hit: bool = False
-    """Whether it had been executed before, for another tuple."""
-    exit: int | None = None
-    """0 when it is done."""
-
-
 class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     state: str
@@ -236,25 +227,6 @@ def _observed(view: WorkView, one: Kept) -> Observed:
         terminal=receipts[-1] if one.state in ENDED else None,
         error=last.error if last is not None else None,
     )
-
-
-def steps_of(view: WorkView, one: Kept) -> list[StepState]:
-    """How each step of a tuple stands."""
-    steps, finished = one.tuple.payload, view.finished(one.id)
-    last: dict[int, Receipt] = {}
-    if len(finished) < len(steps) and one.attempts:
-        for each in view.receipts_of(one.id):
-            receipt = view.receipt(each)
-            if receipt is not None and receipt.step is not None and receipt.tuple_id == one.id:
-                last[receipt.step] = receipt
-    kept = [view.receipt(finished[at]) if at in finished else last.get(at) for at in range(len(steps))]
-    return [_step_state(step.yool, receipt, one.id) for step, receipt in zip(steps, kept, strict=True)]
-
-
-def _step_state(yool: str, receipt: Receipt | None, tuple_id: str) -> StepState:
-    if receipt is None:
-        return StepState(yool=yool)
-    return StepState(yool=yool, receipt=receipt.id, hit=receipt.tuple_id != tuple_id, exit=receipt.exit)
 
 
 def _visible(caller: Caller, view: WorkView, tuple_id: str) -> Kept:

@@ -11,6 +11,7 @@ from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table
 from stigmergy.operations.board import BoardAnswer, TupleRow
 from stigmergy.operations.gc import GarbageAnswer
 from stigmergy.operations.reports import TestsRecorded
+from stigmergy.operations.steps import StepState
 from stigmergy.operations.work import (
     Cancelled,
     DeadLetters,
@@ -18,7 +19,6 @@ from stigmergy.operations.work import (
     Observed,
     ReceiptAnswer,
     ReceiptVerified,
-    StepState,
     TupleAnswer,
     WorkRunsAnswer,
 )

@@ -430,206 +430,6 @@ class Methods(ABC):
         """
         return self._do("get_engram", Engram, {"id": id})
 
-    def tuple_dispatch(
-        self,
-        lane: str,
-        *,
-        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
-        map_pos: dict[str, Any] | UnsetType = UNSET,
-        agent_terms: dict[str, Any] | UnsetType = UNSET,
-        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        parent_id: str | UnsetType | None = UNSET,
-        flags: dict[str, Any] | UnsetType = UNSET,
-        priority: int | UnsetType = UNSET,
-        schema: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        authority: dict[str, Any] | UnsetType = UNSET,
-        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        created_at: str | UnsetType = UNSET,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Hand work over; answers at once.
-
-        Args:
-            lane: Where it waits for a worker
-            payload: Steps: {yool, args, after?}
-            map_pos: Where in the project it belongs
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
-            src_ptr: What it comes from
-            parent_id: The tuple it is a part of
-            flags: no_cache: do everything anew
-            priority: Higher goes first
-            schema: yool-tuple/v1 or v2
-            id: Its id, when it has one
-            authority: Stamped; only with an id
-            receipts: None when it is created
-            created_at: When it was created
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("tuple_dispatch", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key)
-
-    def tuple_out(
-        self,
-        lane: str,
-        *,
-        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
-        map_pos: dict[str, Any] | UnsetType = UNSET,
-        agent_terms: dict[str, Any] | UnsetType = UNSET,
-        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        parent_id: str | UnsetType | None = UNSET,
-        flags: dict[str, Any] | UnsetType = UNSET,
-        priority: int | UnsetType = UNSET,
-        schema: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        authority: dict[str, Any] | UnsetType = UNSET,
-        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        created_at: str | UnsetType = UNSET,
-        block: float | None = None,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Put a tuple into the space.
-
-        Args:
-            lane: Where it waits for a worker
-            payload: Steps: {yool, args, after?}
-            map_pos: Where in the project it belongs
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
-            src_ptr: What it comes from
-            parent_id: The tuple it is a part of
-            flags: no_cache: do everything anew
-            priority: Higher goes first
-            schema: yool-tuple/v1 or v2
-            id: Its id, when it has one
-            authority: Stamped; only with an id
-            receipts: None when it is created
-            created_at: When it was created
-            block: Seconds to wait while the lane is full
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("tuple_out", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key)
-
-    def tuple_rd(
-        self,
-        *,
-        lane: str | None = None,
-        state: str | None = None,
-        pattern: dict[str, Any] | UnsetType = UNSET,
-        timeout: float = 0.0,
-    ) -> TupleAnswer:
-        """Read the oldest tuple that matches a pattern, and leave it there.
-
-        Args:
-            lane: Only this lane's
-            state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
-            timeout: Seconds to wait for one
-        """
-        return self._do("tuple_rd", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout})
-
-    def tuple_in(
-        self,
-        *,
-        lane: str | None = None,
-        state: str | None = None,
-        pattern: dict[str, Any] | UnsetType = UNSET,
-        timeout: float = 0.0,
-        idempotency_key: str | None = None,
-    ) -> TupleAnswer:
-        """Take one waiting tuple out of the space for good.
-
-        Args:
-            lane: Only this lane's
-            state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
-            timeout: Seconds to wait for one
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("tuple_in", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key)
-
-    def tuple_observe(
-        self,
-        id: str,
-    ) -> Observed:
-        """What became of a tuple.
-
-        Args:
-            id: The tuple's id
-        """
-        return self._do("tuple_observe", Observed, {"id": id})
-
-    def receipt_get(
-        self,
-        id: str,
-        *,
-        intoto: bool = False,
-    ) -> ReceiptAnswer:
-        """What one execution did.
-
-        Args:
-            id: The receipt's id
-            intoto: As an in-toto statement
-        """
-        return self._do("receipt_get", ReceiptAnswer, {"id": id, "intoto": intoto})
-
-    def receipt_verify(
-        self,
-        id: str,
-    ) -> ReceiptVerified:
-        """Recompute a receipt's id and the digest of everything it names.
-
-        Args:
-            id: The receipt's id
-        """
-        return self._do("receipt_verify", ReceiptVerified, {"id": id})
-
-    def list_work(
-        self,
-    ) -> WorkRunsAnswer:
-        """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
-        return self._do("list_work", WorkRunsAnswer, {})
-
-    def list_dead(
-        self,
-        *,
-        lane: str | None = None,
-        limit: int = 100,
-    ) -> DeadLetters:
-        """Tuples that were given up: tried as often as they might be, too late, or too dear.
-
-        Args:
-            lane: Only this lane's
-            limit: How many at the most
-        """
-        return self._do("list_dead", DeadLetters, {"lane": lane, "limit": limit})
-
-    def tuple_again(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Put a dead letter once more, as a new tuple that says the same.
-
-        Args:
-            id: The tuple's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("tuple_again", Dispatched, {"id": id}, idempotency_key)
-
-    def cancel_tuple(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Cancelled:
-        """End a tuple that waits or is being worked on.
-
-        Args:
-            id: The tuple's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)
-
     def work_board(
         self,
         *,
@@ -1087,6 +887,206 @@ class Methods(ABC):
     ) -> AgentsAnswer:
         """Who is in the run."""
         return self._do("list_agents", AgentsAnswer, {})
+
+    def tuple_dispatch(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Hand work over; answers at once.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_dispatch", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key)
+
+    def tuple_out(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        block: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a tuple into the space.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            block: Seconds to wait while the lane is full
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_out", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key)
+
+    def tuple_rd(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+    ) -> TupleAnswer:
+        """Read the oldest tuple that matches a pattern, and leave it there.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+        """
+        return self._do("tuple_rd", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout})
+
+    def tuple_in(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> TupleAnswer:
+        """Take one waiting tuple out of the space for good.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_in", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key)
+
+    def tuple_observe(
+        self,
+        id: str,
+    ) -> Observed:
+        """What became of a tuple.
+
+        Args:
+            id: The tuple's id
+        """
+        return self._do("tuple_observe", Observed, {"id": id})
+
+    def receipt_get(
+        self,
+        id: str,
+        *,
+        intoto: bool = False,
+    ) -> ReceiptAnswer:
+        """What one execution did.
+
+        Args:
+            id: The receipt's id
+            intoto: As an in-toto statement
+        """
+        return self._do("receipt_get", ReceiptAnswer, {"id": id, "intoto": intoto})
+
+    def receipt_verify(
+        self,
+        id: str,
+    ) -> ReceiptVerified:
+        """Recompute a receipt's id and the digest of everything it names.
+
+        Args:
+            id: The receipt's id
+        """
+        return self._do("receipt_verify", ReceiptVerified, {"id": id})
+
+    def list_work(
+        self,
+    ) -> WorkRunsAnswer:
+        """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+        return self._do("list_work", WorkRunsAnswer, {})
+
+    def list_dead(
+        self,
+        *,
+        lane: str | None = None,
+        limit: int = 100,
+    ) -> DeadLetters:
+        """Tuples that were given up: tried as often as they might be, too late, or too dear.
+
+        Args:
+            lane: Only this lane's
+            limit: How many at the most
+        """
+        return self._do("list_dead", DeadLetters, {"lane": lane, "limit": limit})
+
+    def tuple_again(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a dead letter once more, as a new tuple that says the same.
+
+        Args:
+            id: The tuple's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("tuple_again", Dispatched, {"id": id}, idempotency_key)
+
+    def cancel_tuple(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Cancelled:
+        """End a tuple that waits or is being worked on.
+
+        Args:
+            id: The tuple's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)
 
     def record_tests(
         self,
