@@ -16,7 +16,7 @@ from stigmergy.version import __version__
 
 if TYPE_CHECKING:
     from stigmergy.app import init_project
-    from stigmergy.edges.client import Bus
+    from stigmergy.edges.client import Bus, Worker
     from stigmergy.edges.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from stigmergy.errors import StigmergyError
     from stigmergy.evidence.pointers import Pointer
@@ -48,6 +48,7 @@ _DOORS = {
     "Sent": "stigmergy.edges.hooks",
     "Settings": "stigmergy.settings",
     "StigmergyError": "stigmergy.errors",
+    "Worker": "stigmergy.edges.client",
     "init_project": "stigmergy.app",
     "yool": "stigmergy.space.catalog",
 }
@@ -72,6 +73,7 @@ __all__ = [
     "Sent",
     "Settings",
     "StigmergyError",
+    "Worker",
     "__version__",
     "init_project",
     "yool",

@@ -152,26 +152,31 @@ def open_workshop(
     from importlib import import_module
 
     from stigmergy.space.catalog import REGISTRY
-    from stigmergy.space.work import ProcessRunner, Workshop
+    from stigmergy.space.work import Flights, ProcessRunner, Workshop
 
     for module in modules:
         import_module(module)
     clock = clock or SystemClock()
-    with gateway.store.read() as view:
-        said = view.policy().guardrails.quotas
+    own = Quotas(cpu_quota_pct=settings.space().cpu_quota_pct)
+
+    def quotas() -> tuple[Quotas, ...]:
+        with gateway.store.read() as view:
+            return own, view.policy().guardrails.quotas
+
     root = gateway.workplace.root
     bodies = gateway.workbench.bodies
     return Workshop(
         space=gateway.workbench.space,
         registry=REGISTRY,
-        catalog=gateway.workplace.catalog(),
+        catalog=gateway.workplace.catalog,
         runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
         bodies=bodies,
         receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
         clock=clock,
         root=root,
         environment=settings.environment,
-        quotas=(Quotas(cpu_quota_pct=settings.space().cpu_quota_pct), said),
+        flights=Flights(gateway.workplace.kept("flights")),
+        quotas=quotas,
     )
 
 

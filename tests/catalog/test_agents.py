@@ -88,6 +88,14 @@ def test_odd_but_clear_files_are_read() -> None:  # YT-03
     assert declared.entry.about == "one"
 
 
+def test_a_file_called_agents_may_have_a_part_called_agents() -> None:  # YT-03
+    one = "### a\n- yool_id: fs.read.a\n- authority: [user]\n- lane: build\n"
+    other = "### b\n- yool_id: fs.read.b\n- authority: [user]\n- lane: build\n"
+    read = read_agents(f"# Agents\n\nHow we work.\n\n## Agents\n\n{one}\n{other}\n## Style\n- Lines are short.\n", ())
+    assert [each.entry.full_name for each in read.declared] == ["fs.read.a.v1", "fs.read.b.v1"]
+    assert read.skipped == ()
+
+
 def test_agents_without_a_yool_declare_nothing() -> None:  # YT-03
     read = read_agents(BEFORE, ())
     assert (read.agents, read.declared, read.skipped) == (0, (), ("dev-agent",))

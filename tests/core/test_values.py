@@ -26,6 +26,7 @@ from stigmergy.core import (
     new_ulid,
     parse_duration,
     parse_time,
+    print_dollars,
     print_time,
 )
 from stigmergy.core.canonical import MAX_INTEGER, canonical_reference
@@ -45,6 +46,22 @@ values = st.recursive(
 def test_canonical_json_is_what_the_definition_says(value: Any) -> None:
     said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     assert canonical(value) == canonical_reference(value) == said
+
+
+@pytest.mark.parametrize(
+    ("usd", "said"),
+    [
+        (0, "$0"),
+        (0.1, "$0.10"),
+        (0.12, "$0.12"),
+        (0.001, "$0.001"),
+        (0.000001, "$0.000001"),
+        (1, "$1"),
+        (1234.5, "$1,234.50"),
+    ],
+)
+def test_money_is_printed_as_people_write_it(usd: float, said: str) -> None:
+    assert print_dollars(usd) == said
 
 
 @given(values)

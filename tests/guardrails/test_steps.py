@@ -21,6 +21,7 @@ from stigmergy.evidence.receipts import BodyStore
 from stigmergy.policy.guardrails import MB, StepLimits
 from stigmergy.space.tuples import Price
 from stigmergy.space.work import ProcessRunner, StepOutcome, StepRequest
+from stigmergy.space.work.folder import StepFolder, sweep
 from tests.space.shop import own_registry
 
 MODULE = "tests.guardrails.yools"
@@ -189,6 +190,12 @@ def test_a_killed_worker_leaves_nothing_running_and_nothing_standing_still(tmp_p
     worker.wait()
     worker.stdout.close()
     assert all(gone(pid) for pid in burning)
+    # YT-13: nor does what it had written stay on the disk; what those alive are writing does.
+    scratch = tmp_path / "scratch"
+    (left,) = scratch.iterdir()
+    with StepFolder(scratch) as own:
+        sweep(scratch)
+        assert list(scratch.iterdir()) == [own.path] != [left]
 
 
 def _bearing(mark: bytes) -> list[int]:

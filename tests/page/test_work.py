@@ -93,8 +93,10 @@ def test_the_board_shows_lanes_what_ended_what_was_cached_and_what_was_given_up(
     expect(cached).to_have_text("agent.sum.numbers cached")
     dead = page.locator(".tuples.dead tbody tr")
     expect(dead).to_contain_text("YOOL_NOT_FOUND")
+    expect(page.locator(".tuples.ended")).not_to_contain_text("agent.lint.nothing")
     paid = page.locator(".tuples.ended tr", has_text="agent.spend.money").locator("meter")
     assert (paid.get_attribute("value"), paid.get_attribute("max")) == ("0.002", "0.01")
+    expect(page.locator(".meter", has=page.locator("meter"))).to_have_text("$0.002/$0.01")
 
 
 def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -> None:
@@ -110,6 +112,10 @@ def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -
     expect(drawer.locator(".code")).to_contain_text("<b>all good</b>")
     page.click("text=← the receipt")
     expect(drawer.locator("h2")).to_contain_text("agent.leave.report.v1")
+    page.click("#drawer .close")
+    first.locator("th a").click()
+    expect(drawer.locator("h2")).to_contain_text("tuple.run")
+    expect(drawer.locator(".artifacts li")).to_contain_text(["agent.sum.numbers.v1", "agent.leave.report.v1"])
 
 
 def test_what_runs_and_ends_appears_by_itself(visit: Visit, board: Board, tmp_path: Path) -> None:
@@ -148,3 +154,14 @@ def test_the_same_board_is_told_over_http_and_by_the_command_line(board: Board) 
     assert len(told.ended) == 2
     assert told.totals.hits == 1
     assert [each.lane for each in told.lanes] == ["later <script>"]
+
+
+def test_dead_letters_that_were_put_again_keep_no_others_off_the_board(board: Board) -> None:
+    for number in range(3):
+        board.put(step("agent.lint.nothing", n=number))
+    board.pool().run(until_empty=True)
+    dead = board.ask("work_board", limit=200).dead
+    for one in dead[:-1]:
+        again = board.space.put_again(one.id, authority=PERSON)
+        board.ask("cancel_tuple", id=again.id)
+    assert [one.id for one in board.ask("work_board", limit=1).dead] == [dead[-1].id]

@@ -14,9 +14,9 @@ import msgspec
 from stigmergy.backends.sqlite.work import SqliteWork, create_work
 from stigmergy.core import SystemClock
 from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
-from stigmergy.space.catalog import REGISTRY, Registry
+from stigmergy.space.catalog import REGISTRY, Catalog, Registry
 from stigmergy.space.tuples import SpaceSettings, TupleSpace, read_pattern
-from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Progress, Workshop
+from stigmergy.space.work import Flights, LaneWorkerPool, ProcessRunner, Progress, Workshop
 from stigmergy.testing.work import PERSON, RUN
 
 MODULE = "tests.space.yools"
@@ -87,13 +87,14 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     shop = Workshop(
         space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
         registry=OWN,
-        catalog=None,
+        catalog=Catalog,
         runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
         bodies=bodies,
         receipts=ReceiptFolder(catalog / "receipts"),
         clock=clock,
         root=folder,
         environment={"PATH": os.environ["PATH"], **environment},
+        flights=Flights(catalog / "flights"),
     )
     try:
         yield Shop(shop, [])

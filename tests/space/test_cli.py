@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stigmergy.app import open_project
 from stigmergy.settings import Settings
+from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
 from tests.projects import Repository, make_gateway
 
 ROOT = Path(__file__).parents[2]
@@ -121,6 +124,23 @@ def test_a_killed_run_goes_on_where_it_stopped(terminal: Terminal, tmp_path: Pat
     assert terminal.json("observe", one)["state"] == "waiting"
 
 
+def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(terminal: Terminal) -> None:  # YT-10
+    with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
+        space = gateway.workbench.space
+        run = terminal.json("run", "list")["runs"][0]["run_id"]
+        alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
+        puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]
+    assert "The run 'XYZ' has no work" in terminal.run("resume", "--run-id", "XYZ", code=1)
+    terminal.run("resume", "--import", "tests.space.yools")
+    assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
+
+
+def test_words_that_look_like_numbers_to_python_are_words(terminal: Terminal) -> None:
+    terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", "--arg", "a=NaN", "--arg", "b=-Infinity")
+    (given,) = terminal.json("rd", "--lane", "notes")["tuple"]["payload"]
+    assert given["args"] == {"a": "NaN", "b": "-Infinity"}
+
+
 def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     for stack, priority in (("python", 1), ("dotnet", 5)):
         (terminal.path / "t.json").write_text(
@@ -133,10 +153,15 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         ("priority>=5", "dotnet"),
         ("priority<5", "python"),
         ("flags!", "python"),
+        ("map_pos.stack!=python", "dotnet"),
     ):
         found = terminal.json("rd", "--where", condition)
         assert found["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
+    assert "is not a condition" in terminal.run("rd", "--where", "flags?no", code=2)
+    assert "Say what to take" in terminal.run("in", "--timeout", "0.1", code=2)
+    twice = ("--where", "priority=1", "--where", "priority=5")
+    assert "compared like that already" in terminal.run("rd", *twice, code=2)
     taken = terminal.json("in", "--lane", "notes")
     assert taken["tuple"]["map_pos"]["stack"] == "dotnet"
     assert terminal.json("cancel", terminal.json("rd", "--lane", "notes")["tuple"]["id"])["receipt_id"]

@@ -13,13 +13,14 @@ from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tool_operations
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
 from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from stigmergy.testing.work import finished
+from stigmergy.space.tuples import Settled
+from stigmergy.testing.work import failed, finished
 from tests.http.served import Served, serving
 from tests.projects import Repository
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
 DEPLOY = CatalogEntry(name="agent.deploy.prod", version=1, authority=("user",), lane="build")
-TUPLE = {"lane": "build", "payload": [{"yool": "agent.lint.ruff", "args": {"path": "src"}}]}
+TUPLE: dict[str, Any] = {"lane": "build", "payload": [{"yool": "agent.lint.ruff", "args": {"path": "src"}}]}
 
 
 @pytest.fixture
@@ -152,6 +153,40 @@ def test_another_runs_work_looks_absent(bus: Served) -> None:
     assert bus.call("GET", f"/receipt/{one['receipt_id']}", token=other).code == "RECEIPT_NOT_FOUND"
 
 
+def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None:  # YT-09
+    one = bus.call("POST", "/tuple", TUPLE).json["id"]
+    space = bus.gateway.workbench.space
+    (claim,) = space.claim({"lane": "build"}, worker="w")
+    done = finished(_Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
+    space.settle([done])
+    open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]
+    run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
+    other = bus.gateway.call(add, add.request(name="coder"), Credential(local_admin=True, run=run)).token
+    same = bus.call("POST", "/tuple", TUPLE, token=other).json["id"]
+    (claim,) = space.claim({"lane": "build"}, worker="w")
+    with space.store.read() as view:
+        found = view.cached("agent.lint.ruff.v1@0")
+    assert found is not None
+    space.settle([Settled(id=same, fence=claim.fence, hits=((0, found.id),))])
+    (step,) = bus.call("GET", f"/tuple/{same}", token=other).json["steps"]
+    assert step["hit"]
+    assert bus.call("GET", f"/receipt/{step['receipt']}", token=other).json["receipt"]["tuple_id"] == one
+    last = space.shown(one)["receipts"][-1]
+    assert bus.call("GET", f"/receipt/{last}", token=other).code == "RECEIPT_NOT_FOUND"
+
+
+def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
+    one = bus.call("POST", "/tuple", {**TUPLE, "agent_terms": {"max_retries": 1}}).json["id"]
+    space = bus.gateway.workbench.space
+    for state in ("waiting", "dead"):
+        (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
+        space.settle([failed(_Now, claim)])  # type: ignore[arg-type]
+        seen = bus.call("GET", f"/tuple/{one}").json
+        assert (seen["state"], seen["error"], seen["steps"][0]["exit"]) == (state, "exit 1", 1)
+        receipt = bus.call("GET", f"/receipt/{seen['steps'][0]['receipt']}").json["receipt"]
+        assert receipt["attempt"] == claim.attempt
+
+
 def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
     before = bus.gateway.workbench.space.store.last_line()
     for body, code in (
@@ -169,6 +204,12 @@ def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
     assert bus.call("GET", "/tuple/T0").code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", "/receipt/R0").code == "RECEIPT_NOT_FOUND"
     assert bus.gateway.workbench.space.store.last_line() == before
+
+
+def test_it_is_said_which_step_nobody_knows(bus: Served) -> None:  # YT-03
+    refused = bus.call("POST", "/tuple", {**TUPLE, "payload": [*TUPLE["payload"], {"yool": "agent.lint.rufff"}]})
+    assert (refused.code, refused.json["field"]) == ("YOOL_NOT_FOUND", "payload[1].yool")
+    assert refused.json["nearest"][0] == "agent.lint.ruff"
 
 
 def test_an_idempotency_key_dispatches_once(bus: Served) -> None:

@@ -33,7 +33,8 @@ from stigmergy.errors import (
 )
 from stigmergy.evidence.receipts import Cost, input_hash, receipt_id, seal
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import Checked, read_limits, read_pattern, read_tuple, tuple_id
+from stigmergy.space.tuples import Checked, decide, read_limits, read_pattern, read_tuple, tuple_id
+from stigmergy.space.tuples.rules import moved_on
 from stigmergy.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "tuple_id.json").read_text("utf-8"))
@@ -52,6 +53,23 @@ def test_the_published_ids_are_ours(vector: dict[str, Any]) -> None:
     checked = read_tuple({**vector["tuple"], "id": vector["id"]}, PERSON, BEFORE)
     assert checked.id == vector["id"]
     assert checked.body == canonical_reference(vector["tuple"])
+
+
+def test_many_tuples_that_say_the_same_are_each_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves: list[Checked] = []
+
+    def counted(checked: Checked) -> Checked:
+        moves.append(checked)
+        return moved_on(checked)
+
+    monkeypatch.setattr(decide, "moved_on", counted)
+    harness = MemoryWorkHarness()
+    try:
+        puts = harness.space.out(*[draft()] * 100, authority=PERSON, run=RUN)
+    finally:
+        harness.close()
+    assert len({each.id for each in puts}) == 100
+    assert len(moves) == 99
 
 
 def test_both_schemas_live_side_by_side() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +15,10 @@ import msgspec
 import pytest
 
 from stigmergy.core import SECOND
-from stigmergy.evidence.receipts import input_hash, receipt_id, statement
-from stigmergy.space.tuples import SpaceSettings
-from stigmergy.space.work import eval_, is_dead, worker_name
+from stigmergy.evidence.receipts import EMPTY, input_hash, receipt_id, statement
+from stigmergy.space.tuples import Settled, SpaceSettings, read_pattern
+from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
+from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, open_shop, step, with_environment
 
@@ -87,6 +90,57 @@ def test_the_same_input_is_not_computed_twice(shop: Shop) -> None:
     assert shop.work() == ["miss", "done"]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_equal_steps_at_once_are_executed_once(shop: Shop, tmp_path: Path, workers: int) -> None:  # YT-09
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go))) for _ in range(4)]
+    pools = [shop.pool(concurrency=4 // workers) for _ in range(workers)]
+    working = [threading.Thread(target=pool.run) for pool in pools]
+    for each in working:
+        each.start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 4)
+    go.touch()
+    until(lambda: all(shop.space.get(each).state == "done" for each in ids))
+    for pool, each in zip(pools, working, strict=True):
+        pool.stop()
+        each.join(30)
+    assert calls.read_text() == "called\n"
+    assert sorted(each.what for each in shop.told) == ["done"] * 4 + ["hit"] * 3 + ["miss"]
+    assert list((tmp_path / "project/.catalog/flights").iterdir()) == []
+
+
+def test_those_who_waited_for_a_step_that_failed_try_themselves(shop: Shop, tmp_path: Path) -> None:
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    go.touch()
+    for _ in range(3):
+        shop.put(step("agent.think.once", calls=str(calls), go=str(go), fails=True))
+    assert sorted(shop.work()) == ["dead"] * 3 + ["failed"] * 3
+    assert calls.read_text() == "called\n" * 3
+
+
+def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
+    hold = (
+        "import sys, threading; from pathlib import Path; from stigmergy.space.work import Flights\n"
+        f"Flights(Path({str(tmp_path)!r})).begin('key', lambda: False, threading.Event())\n"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    other.stdout.readline()
+    stop = threading.Event()
+    found: list[Flight] = []
+    thread = threading.Thread(target=lambda: found.append(Flights(tmp_path).begin("key", lambda: False, stop)))
+    thread.start()
+    other.kill()
+    other.communicate()
+    thread.join(30)
+    assert found
+    found[0].end()
+    late = Flights(tmp_path).begin("key", lambda: True, stop)
+    assert not late.waited
+    late.end()
+
+
 def test_failures_are_no_hits(shop: Shop) -> None:
     for _ in range(2):
         one = shop.put(step("agent.fail.always"))
@@ -108,6 +162,17 @@ def test_a_changed_file_is_another_input(shop: Shop, tmp_path: Path) -> None:
     file.write_text("one")
     shop.put(step("agent.show.file", path="a.txt"))
     assert shop.work() == ["hit", "done"]
+
+
+def test_what_was_made_of_a_file_that_changed_meanwhile_is_no_hit(shop: Shop, tmp_path: Path) -> None:  # YT-09
+    file = tmp_path / "project" / "a.txt"
+    file.write_text("one")
+    one = shop.put(step("agent.count.slowly", path="a.txt", more="and more"))
+    assert shop.work() == ["miss", "done"]
+    assert shop.receipts(one)[0].key is None
+    file.write_text("one")
+    shop.put(step("agent.count.slowly", path="a.txt", more="and more"))
+    assert shop.work() == ["miss", "done"]
 
 
 def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
@@ -159,7 +224,7 @@ def test_steps_may_run_as_soon_as_those_they_wait_for_are_done(shop: Shop, tmp_p
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease=SECOND)
+    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)  # long before it would be renewed
     with open_shop(tmp_path / "project", settings) as shop:
         one = shop.put(step("agent.run.children", path="child.pid"))
         file = tmp_path / "project" / "child.pid"
@@ -174,6 +239,97 @@ def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> N
         working.join(30)
         assert shop.space.get(one).state == "cancelled"
         assert [each.yool for each in shop.receipts(one)] == ["tuple.run"]
+        assert [each.what for each in shop.told] == ["lost"]
+
+
+def test_what_was_not_begun_is_given_back_when_told_to_stop(shop: Shop, tmp_path: Path) -> None:  # YT-06
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
+    pool = shop.pool(concurrency=1)
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
+    pool.stop()
+    until(lambda: shop.space.get(ids[1]).state == "waiting")
+    go.touch()
+    working.join(30)
+    assert [shop.space.get(each).state for each in ids] == ["done", "waiting"]
+    assert shop.space.get(ids[1]).attempts == 0
+    assert calls.read_text() == "called\n"
+
+
+def test_no_worker_keeps_what_it_cannot_begin(shop: Shop, tmp_path: Path) -> None:  # YT-06
+    """The first worker has one slot and holds both; the second one is idle, and gets the other."""
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
+    pools = [shop.pool(concurrency=1) for _ in range(2)]
+    working = [threading.Thread(target=pool.run) for pool in pools]
+    working[0].start()
+    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
+    working[1].start()
+    until(lambda: calls.read_text() == "called\n" * 2)
+    go.touch()
+    until(lambda: all(shop.space.get(each).state == "done" for each in ids))
+    for pool, each in zip(pools, working, strict=True):
+        pool.stop()
+        each.join(30)
+    assert [shop.space.get(each).attempts for each in ids] == [1, 1]
+
+
+def test_a_step_that_could_not_be_begun_is_tried_again(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, max_retries=1)
+    with open_shop(tmp_path / "project", settings) as shop:
+        one = shop.put(step("agent.sum.numbers", a=1, b=2))
+        scratch = tmp_path / "project/.catalog/scratch"
+        scratch.touch()  # no folder can be made there
+        pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), told=_once(shop, scratch))
+        pool.run(until_empty=True)
+        assert [each.what for each in shop.told] == ["refused", "again", "miss", "done"]
+        assert "FileExistsError" in (shop.told[0].error or "")
+        assert shop.space.get(one).attempts == 2
+
+
+def test_a_worker_does_not_leave_what_comes_due_as_it_looks(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, max_retries=8, backoff=1)  # due before it can look again
+    with open_shop(tmp_path / "project", settings) as shop:
+        ids = [shop.put(step("agent.fail.always")) for _ in range(4)]
+        shop.work()
+        assert [shop.space.get(each).attempts for each in ids] == [9] * 4
+
+
+def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:
+    """Make room for the next attempt once the first has failed."""
+
+    def tell(progress: Progress) -> None:
+        shop.told.append(progress)
+        if progress.what == "refused":
+            scratch.unlink()
+
+    return tell
+
+
+def test_a_heart_goes_on_beating_though_receipts_cannot_be_written(tmp_path: Path) -> None:  # YT-06
+    settings = msgspec.structs.replace(SETTINGS, lease=SECOND // 2)
+    with open_shop(tmp_path / "project", settings) as shop:
+        calls, go = tmp_path / "calls", tmp_path / "go"
+        one = shop.put(step("agent.think.once", calls=str(calls), go=str(go)))
+        receipts = tmp_path / "project/.catalog/receipts"
+        receipts.touch()  # no folder can be made there
+        other = shop.put(lane="elsewhere")
+        (claim,) = shop.space.claim({"lane": "elsewhere"}, worker="another")
+        shop.space.settle([Settled(id=other, fence=claim.fence, failed="so that there is a receipt")])
+        pool = shop.pool()
+        working = threading.Thread(target=pool.run)
+        working.start()
+        until(calls.exists)
+        first = shop.space.get(one).until
+        until(lambda: shop.space.get(one).until > first + 2 * settings.lease)
+        receipts.unlink()
+        go.touch()
+        until(lambda: shop.space.get(one).state == "done")
+        pool.stop()
+        working.join(30)
+        assert shop.space.get(one).attempts == 1
 
 
 def _runs(pid: int) -> bool:
@@ -216,11 +372,40 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1
 
 
+def test_the_last_receipt_says_what_every_attempt_cost(tmp_path: Path) -> None:  # YT-11
+    with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=1)) as shop:
+        one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.spend.again", mark=str(tmp_path / "mark")))
+        assert shop.work() == ["miss", "failed", "again", "miss", "done"]
+        last, kept = shop.receipts(one)[-1], shop.space.get(one)
+        assert (last.cost.micros, last.cost.tokens) == (kept.micros, kept.tokens) == (40_000, 14)
+        assert len(last.receipts) == 2
+
+
+@pytest.mark.parametrize(
+    ("amounts", "micros"),
+    [([0.1 + 0.2], 300_000), ([0.000_037_5] * 4, 150), ([0.000_000_4], 1), ([0.000_000_4] * 5, 2), ([], 0)],
+)
+def test_prices_finer_than_a_micro_dollar_are_added_before_they_are_rounded_up(
+    shop: Shop, amounts: list[float], micros: int
+) -> None:  # YT-11
+    one = shop.put(step("agent.spend.each", amounts=amounts))
+    assert shop.work() == ["miss", "done"]
+    assert shop.receipts(one)[0].cost.micros == shop.space.get(one).micros == micros
+
+
+@pytest.mark.parametrize("amount", [-0.01, 1e300])
+def test_a_step_that_spends_what_none_can_is_stopped(shop: Shop, amount: float) -> None:
+    one = shop.put(step("agent.spend.each", amounts=[amount]))
+    assert shop.work() == ["failed", "dead"]
+    assert shop.receipts(one)[0].error == "FIELD_VALUE"
+
+
 def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
     shop.put(step("agent.spend.money", usd=0.02, times=1))
     shop.work()
     one = shop.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
+    assert "left; the step will probably take 20000" in (shop.told[0].error or "")
     assert shop.receipts(one)[-1].error == "BUDGET_EXCEEDED"
     assert shop.space.get(one).micros == 0
 
@@ -232,9 +417,29 @@ def test_an_artifact_that_leads_out_fails_the_step(shop: Shop) -> None:
     assert shop.receipts(one)[0].artifacts == ()
 
 
+@pytest.mark.parametrize(
+    ("how", "exit", "error"),
+    [
+        ("name", 1, "ARTIFACT_PATH"),
+        ("exit", 1, "exit 1"),
+        ("wrapped", 1, "exit 1"),
+        ("says", 1, "exit 1"),
+        ("removes", 0, None),
+    ],
+)
+def test_whatever_a_step_does_it_leaves_a_receipt(shop: Shop, how: str, exit: int, error: str | None) -> None:  # YT-08
+    one = shop.put(step("agent.do.oddly", how=how))
+    shop.work()
+    receipt, last = shop.receipts(one)
+    assert (receipt.yool, receipt.exit, receipt.error) == ("agent.do.oddly.v1", exit, error)
+    assert last.exit == exit
+    said = shop.shop.bodies.get(receipt.stderr_sha) if receipt.stderr_sha != EMPTY else b""
+    assert said == (b"this is why\n" if how == "says" else b"")
+
+
 def test_a_yool_nobody_carries_out_is_a_dead_letter(shop: Shop) -> None:
     one = shop.put(step("agent.nobody.knows"))
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
     assert shop.receipts(one)[-1].error == "YOOL_NOT_FOUND"
 
 
@@ -242,7 +447,7 @@ def test_the_authority_is_looked_at_again_where_it_runs(shop: Shop) -> None:  # 
     agent = {"user": None, "agent": "run/coder", "ci": False}
     draft = {"lane": "build", "payload": [step("agent.deploy.prod")]}
     one = shop.space.out(draft, authority=agent, run=RUN)[0].id
-    assert shop.work() == ["failed", "dead"]
+    assert shop.work() == ["refused", "dead"]
     assert shop.receipts(one)[-1].error == "YOOL_FORBIDDEN"
 
 
@@ -254,6 +459,17 @@ def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05
     assert found is not None
     assert found.id == thread.name
     assert shop.printed(found.id) == "adding\n42\n"
+
+
+def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)
+    with open_shop(tmp_path / "project", settings) as shop:
+        shop.put(step("agent.sum.numbers", a=1, b=2))
+        assert shop.space.claim({"lane": "build"}, worker="another")
+        draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=20, b=22)]}
+        thread = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:

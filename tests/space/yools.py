@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -27,6 +29,17 @@ def count(path: str) -> None:
         file.write("called\n")
 
 
+@yool("agent.think.once", lane="build", effect="pure", authority=EVERYONE)
+def think(calls: str, go: str, n: int = 0, fails: bool = False) -> None:
+    """Append a line, then wait until a file is there."""
+    with open(calls, "a") as file:
+        file.write("called\n")
+    while not Path(go).exists():
+        time.sleep(0.01)
+    if fails:
+        sys.exit(4)
+
+
 @yool("agent.wait.long", lane="build", authority=EVERYONE, cached=False)
 async def wait_long(started: str) -> None:
     """Wait for ever, having said so."""
@@ -42,6 +55,30 @@ def spend(usd: float, times: int) -> None:
         time.sleep(0.15)
 
 
+@yool("agent.spend.each", lane="build", authority=EVERYONE, cached=False)
+def spend_each(amounts: list[float]) -> None:
+    """Spend these amounts."""
+    for usd in amounts:
+        here.spend(usd=usd)
+
+
+@yool("agent.spend.again", lane="build", authority=EVERYONE, cached=False)
+def spend_again(mark: str) -> None:
+    """Spend, and fail the first time."""
+    here.spend(usd=0.02, tokens_in=7)
+    if not Path(mark).exists():
+        Path(mark).touch()
+        sys.exit(1)
+
+
+@yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
+def count_slowly(path: str, more: str = "") -> int:
+    """Count the bytes of a file that somebody adds to meanwhile."""
+    with open(path, "a") as file:
+        file.write(more)
+    return Path(path).stat().st_size
+
+
 @yool("agent.leave.report", lane="build", authority=EVERYONE)
 def leave(text: str) -> None:
     """Leave a file."""
@@ -52,6 +89,23 @@ def leave(text: str) -> None:
 def leave_link() -> None:
     """Leave a link that leads out."""
     (here.artifacts() / "passwd").symlink_to("/etc/passwd")
+
+
+@yool("agent.do.oddly", lane="build", authority=EVERYONE, cached=False)
+def do_oddly(how: str) -> None:
+    """What no step should do."""
+    match how:
+        case "name":
+            (here.artifacts() / os.fsdecode(b"\xff")).touch()
+        case "exit":
+            sys.exit(2**70)
+        case "wrapped":
+            sys.exit(256)
+        case "says":
+            sys.exit("this is why")
+        case "removes":
+            shutil.rmtree(here.artifacts().parent)
+            time.sleep(0.3)
 
 
 @yool("agent.fail.always", lane="build", authority=EVERYONE)

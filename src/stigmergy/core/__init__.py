@@ -1,4 +1,4 @@
-"""Words everyone uses: canonical JSON, digests, ids, tokens, durations, the clock and the journal."""
+"""Words everyone uses: canonical JSON, digests, ids, tokens, money, durations, the clock and the journal."""
 
 from stigmergy.core.canonical import canonical
 from stigmergy.core.clock import SECOND, Clock, SystemClock, age, parse_time, print_time
@@ -6,12 +6,14 @@ from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
 from stigmergy.core.memo import Memo
+from stigmergy.core.money import MICROS, print_dollars
 from stigmergy.core.strict_json import check_depth, read_json, read_json_with_lines
 from stigmergy.core.strict_yaml import read_yaml, read_yaml_with_lines
 from stigmergy.core.tokens import BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
     "BYTES_PER_TOKEN",
+    "MICROS",
     "SECOND",
     "Clock",
     "Memo",
@@ -30,6 +32,7 @@ __all__ = [
     "new_ulid",
     "parse_duration",
     "parse_time",
+    "print_dollars",
     "print_time",
     "read_json",
     "read_json_with_lines",

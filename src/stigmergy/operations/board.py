@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from stigmergy.core import print_time
+from stigmergy.core import MICROS, print_time
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context
+from stigmergy.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
     from stigmergy.evidence.receipts import Receipt
@@ -29,21 +31,12 @@ class LaneRow(Struct, frozen=True, kw_only=True):
     claimed: int
 
 
-class StepRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    yool: str
-    receipt: str | None = None
-    """The receipt that finished it."""
-    hit: bool = False
-    """Whether it had been executed before, for another tuple."""
-    exit: int | None = None
-
-
 class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     lane: str
     state: str
     attempts: int
-    steps: list[StepRow]
+    steps: list[StepState]
     usd: float
     """What it and its children have spent."""
     tokens: int
@@ -75,7 +68,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True):
     """Where something waits or is worked on, whatever the run."""
     running: list[TupleRow]
     ended: list[TupleRow]
-    """Of the run, the last first."""
+    """Of the run, the last first; without those that are given up."""
     dead: list[TupleRow]
     """Given up, and not put again."""
 
@@ -98,7 +91,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
                 states=totals.states if totals else {},
                 executed=totals.executed if totals else 0,
                 hits=totals.hits if totals else 0,
-                usd=totals.micros / 1_000_000 if totals else 0.0,
+                usd=totals.micros / MICROS if totals else 0.0,
                 tokens=totals.tokens if totals else 0,
             ),
             lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lanes()],
@@ -112,48 +105,39 @@ def _ended(view: WorkView, run: str, limit: int) -> list[TupleRow]:
     from stigmergy.space.tuples import WHOLE
 
     receipts = view.last_receipts(run, limit=limit * LOOKED_THROUGH)
-    last = [each for each in receipts if each.yool == WHOLE][:limit]
-    return [_row(view, one, each) for each in last if (one := view.find(each.tuple_id)) is not None]
+    last = ((view.find(each.tuple_id), each) for each in receipts if each.yool == WHOLE)
+    ended = ((one, each) for one, each in last if one is not None and not _is_given_up(one))
+    return [_row(view, one, each) for one, each in islice(ended, limit)]
+
+
+def _is_given_up(one: Kept) -> bool:
+    return one.state == "dead" and one.again is None
 
 
 def _dead(view: WorkView, run: str, limit: int) -> list[TupleRow]:
     from stigmergy.space.tuples import read_pattern
 
-    rows = []
-    for one in view.matching(read_pattern({"state": "dead", "run": run}), limit=limit):
-        if one.again is None:
-            ids = view.receipts_of(one.id)
-            rows.append(_row(view, one, view.receipt(ids[-1]) if ids else None))
+    rows: list[TupleRow] = []
+    pattern, after = read_pattern({"state": "dead", "run": run}), 0
+    while len(rows) < limit and (page := view.matching(pattern, limit=limit, after=after)):
+        after = page[-1].ordinal
+        for one in page:
+            if _is_given_up(one) and len(rows) < limit:
+                ids = view.receipts_of(one.id)
+                rows.append(_row(view, one, view.receipt(ids[-1]) if ids else None))
     return rows
 
 
 def _row(view: WorkView, one: Kept, last: Receipt | None = None) -> TupleRow:
-    finished = view.finished(one.id)
-    failed: dict[int, Receipt] = {}
-    for each in last.receipts if last is not None else ():
-        receipt = view.receipt(each)
-        if receipt is not None and receipt.step is not None and receipt.tuple_id == one.id:
-            failed[receipt.step] = receipt
-    steps = []
-    for at, step in enumerate(one.tuple.payload):
-        kept = view.receipt(finished[at]) if at in finished else failed.get(at)
-        steps.append(
-            StepRow(
-                yool=step.yool,
-                receipt=kept.id if kept is not None else None,
-                hit=kept is not None and kept.tuple_id != one.id,
-                exit=kept.exit if kept is not None else None,
-            )
-        )
     return TupleRow(
         id=one.id,
         lane=one.lane,
         state=one.state,
         attempts=one.attempts,
-        steps=steps,
-        usd=one.micros / 1_000_000,
+        steps=steps_of(view, one),
+        usd=one.micros / MICROS,
         tokens=one.tokens,
-        budget_usd=None if one.budget_micros is None else one.budget_micros / 1_000_000,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
         budget_tokens=one.budget_tokens,
         worker=one.worker if one.state == "claimed" else None,
         ended_at=last.ended_at if last is not None else None,

@@ -48,6 +48,7 @@ class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class VerifyAnswer(Struct, frozen=True, kw_only=True):
     sound: bool
     commits: int
+    """Of both journals: what is known, and what is done."""
     findings: list[Finding]
 
 
@@ -55,4 +56,5 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Recompute every checksum and hold the index against a rebuild from the journal."""
     findings = [*context.store.verify(), *context.workbench.verify()]
-    return VerifyAnswer(sound=not findings, commits=context.view.counts().commits, findings=findings)
+    commits = context.view.counts().commits + context.workbench.commits()
+    return VerifyAnswer(sound=not findings, commits=commits, findings=findings)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityStamped, ReceiptNotFound, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
+from stigmergy.operations.steps import StepState, steps_of
 from stigmergy.policy import ADMIN, Caller
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,
-        Meta(description="Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}"),
+        Meta(description="Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}"),
     ] = UNSET
     timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
 
@@ -172,14 +174,6 @@ class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=80, description="The tuple's id")]
 
 
-class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    yool: str
-    receipt: str | None = None
-    """The receipt that finished it."""
-    hit: bool = False
-    """Whether it had been executed before, for another tuple."""
-
-
 class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     state: str
@@ -196,6 +190,8 @@ class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tuple it was put again as."""
     terminal: str | None = None
     """The last receipt, of the whole tuple."""
+    error: str | None = None
+    """Why it was given up, or why its last attempt failed."""
 
 
 @operation(
@@ -214,26 +210,22 @@ def tuple_observe(context: Context, request: TupleId) -> Observed:
 def _observed(view: WorkView, one: Kept) -> Observed:
     from stigmergy.space.tuples import ENDED
 
-    finished = view.finished(one.id)
     receipts = view.receipts_of(one.id)
-    steps = []
-    for at, step in enumerate(one.tuple.payload):
-        receipt = finished.get(at)
-        kept = view.receipt(receipt) if receipt is not None else None
-        steps.append(StepState(yool=step.yool, receipt=receipt, hit=kept is not None and kept.tuple_id != one.id))
+    last = view.receipt(receipts[-1]) if receipts else None
     return Observed(
         id=one.id,
         state=one.state,
         lane=one.lane,
         attempts=one.attempts,
-        steps=steps,
+        steps=steps_of(view, one),
         receipts=receipts,
-        usd=one.micros / 1_000_000,
+        usd=one.micros / MICROS,
         tokens=one.tokens,
-        budget_usd=None if one.budget_micros is None else one.budget_micros / 1_000_000,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
         budget_tokens=one.budget_tokens,
         again=one.again,
         terminal=receipts[-1] if one.state in ENDED else None,
+        error=last.error if last is not None else None,
     )
 
 
@@ -281,7 +273,9 @@ def _receipt(context: Context, receipt_id: str) -> Receipt:
         receipt = view.receipt(receipt_id)
         if receipt is not None:
             one = view.find(receipt.tuple_id)
-            if context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id):
+            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
+            # What the cache gives to every run, every run may read; whoever knows its id was given it.
+            if ours or receipt.key is not None:
                 return receipt
     raise ReceiptNotFound(field="id", used=receipt_id)
 
@@ -350,7 +344,7 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             states=each.states,
             executed=each.executed,
             hits=each.hits,
-            usd=each.micros / 1_000_000,
+            usd=each.micros / MICROS,
             tokens=each.tokens,
             unfinished=each.states.get("waiting", 0) + each.states.get("claimed", 0),
         )

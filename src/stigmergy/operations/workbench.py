@@ -58,6 +58,10 @@ class Workbench:
         """What is wrong with the journal of work and its index; nothing where no work is kept."""
         return list(self.space.store.verify()) if self._open_space is not None else []
 
+    def commits(self) -> int:
+        """How many commits the journal of work holds."""
+        return self.space.store.last_line() if self._open_space is not None else 0
+
     @property
     def collector(self) -> Collector:
         """Who makes room."""

@@ -14,7 +14,6 @@ from stigmergy.backends.work_facts import decode_work
 from stigmergy.core import Clock
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
-    ABSENT,
     AlarmRaised,
     Asked,
     Averages,
@@ -262,12 +261,11 @@ class MemoryWorkView:
         return sum(one.state == "waiting" and one.lane == lane for one in self._state.tuples.values())
 
     def next_due(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple in the pattern's lane comes due or a claim ends."""
-        lane = pattern.equal_to("lane")
+        """The next moment at which a tuple that is meant comes due or its claim ends."""
         moments = [
             one.ready_at if one.state == "waiting" else one.until
             for one in self._state.tuples.values()
-            if one.state in ("waiting", "claimed") and lane in (ABSENT, one.lane)
+            if one.state in ("waiting", "claimed") and pattern.matches(fields_of(one) | {"state": "waiting"})
         ]
         return min((moment for moment in moments if moment > self._as_of), default=None)
 

@@ -187,7 +187,8 @@ def _text(path: Path) -> str:
             raise FileNotFoundError
         return path.read_bytes().decode()
     except FileNotFoundError:
-        raise AgentsFile(f"There is no '{path}'.", field="file", hint="Declare agents in AGENTS.md.") from None
+        hint = "Declare agents in AGENTS.md." if path.suffix == ".md" else None
+        raise AgentsFile(f"There is no '{path}'.", field="file", hint=hint) from None
     except UnicodeDecodeError as problem:
         raise AgentsFile(f"'{path}' is not UTF-8 at byte {problem.start}.", field="file") from None
 

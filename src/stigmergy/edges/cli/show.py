@@ -8,6 +8,19 @@ from typing import Any
 import click
 
 from stigmergy.core import age, is_digest, is_hex
+from stigmergy.edges.cli.board import (
+    show_board,
+    show_cancelled,
+    show_collected,
+    show_dead,
+    show_dispatched,
+    show_observed,
+    show_receipt,
+    show_runs,
+    show_tests,
+    show_tuple,
+    show_verified,
+)
 from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
 from stigmergy.edges.cli.figures import show_stats
 from stigmergy.edges.cli.memory import show_package
@@ -17,29 +30,16 @@ from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.board import BoardAnswer, StepRow
 from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
 from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.feed import FeedAnswer
-from stigmergy.operations.gc import GarbageAnswer
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
 from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
 from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.reports import TestsRecorded
 from stigmergy.operations.turns import TeamBudget, TurnAnswer
 from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
-from stigmergy.operations.work import (
-    Cancelled,
-    DeadLetters,
-    Dispatched,
-    Observed,
-    ReceiptAnswer,
-    ReceiptVerified,
-    TupleAnswer,
-    WorkRunsAnswer,
-)
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -348,125 +348,6 @@ def _yools(answer: CatalogAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def dollars(usd: float) -> str:
-    """Money as people write it: `$0.12`, `$0`."""
-    return f"${usd:.6f}".rstrip("0").rstrip(".")
-
-
-def _dispatched(answer: Dispatched) -> Iterator[str]:
-    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
-    if answer.receipt_id:
-        yield dim(f"receipt {safe(answer.receipt_id)}")
-
-
-def _tuple(answer: TupleAnswer) -> Iterator[str]:
-    one = answer.tuple
-    yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
-    for at, step in enumerate(one["payload"]):
-        yield f"  {at}  {safe(str(step['yool']))}"
-    for receipt in one.get("receipts", ()):
-        yield dim(f"  receipt {safe(str(receipt))}")
-
-
-def _observed(answer: Observed) -> Iterator[str]:
-    yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
-    for at, step in enumerate(answer.steps):
-        done = "HIT" if step.hit else "done" if step.receipt else "-"
-        yield f"  {at}  {safe(step.yool)}  {done}  {dim(safe(step.receipt or ''))}".rstrip()
-    budget = f" of {dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
-    yield f"  attempt {answer.attempts}, {dollars(answer.usd)}{budget}, {answer.tokens} tokens"
-    if answer.terminal:
-        yield dim(f"  last receipt {safe(answer.terminal)}")
-    if answer.again:
-        yield dim(f"  put again as {safe(answer.again)}")
-
-
-def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
-    import json
-
-    yield from json.dumps(answer.statement or answer.receipt, indent=2, ensure_ascii=False).splitlines()
-
-
-def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
-    yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
-    if not answer.id_matches:
-        yield "  its content does not give its id"
-    for body in answer.bodies:
-        yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
-
-
-def _work(answer: WorkRunsAnswer) -> Iterator[str]:
-    if not answer.runs:
-        yield "No run has any work yet."
-    for run in answer.runs:
-        states = ", ".join(f"{count} {state}" for state, count in run.states.items())
-        yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
-        yield dim(f"  {run.executed} executed, {run.hits} from the cache, {dollars(run.usd)}, {run.tokens} tokens")
-
-
-def _dead(answer: DeadLetters) -> Iterator[str]:
-    if not answer.dead:
-        yield "No dead letters."
-    for each in answer.dead:
-        yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
-        if each.again:
-            yield dim(f"  put again as {safe(each.again)}")
-
-
-def _cancelled(answer: Cancelled) -> Iterator[str]:
-    yield f"{safe(answer.id)} is cancelled."
-
-
-def _board(answer: BoardAnswer) -> Iterator[str]:
-    totals = answer.totals
-    states = ", ".join(f"{count} {state}" for state, count in totals.states.items()) or "no work yet"
-    yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {dollars(totals.usd)}"
-    if answer.lanes:
-        rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
-        yield from table(["LANE", "WAITING", "RUNNING"], rows)
-    for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
-        if tuples:
-            rows = [[each.id[:19], each.state, ", ".join(_step(step) for step in each.steps)] for each in tuples]
-            yield from table([title, "STATE", "STEPS"], rows)
-
-
-def _step(step: StepRow) -> str:
-    return f"{step.yool} {'HIT' if step.hit else '-' if step.exit is None else 'ok' if step.exit == 0 else 'FAIL'}"
-
-
-def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
-    counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
-    for case in answer.first_failed:
-        yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
-        if case.message:
-            yield dim(f"    {safe(case.message)}")
-
-
-_WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
-
-
-def _collected(answer: GarbageAnswer) -> Iterator[str]:
-    rows = [[_WHY[each.why], f"{each.bodies:,}", megabytes(each.bytes)] for each in answer.freed if each.bodies]
-    if rows:
-        yield from table(["WOULD GO" if answer.dry_run else "GONE", "BODIES", "SIZE"], rows)
-    else:
-        yield "There is nothing that may go."
-    yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
-    then = "would take" if answer.dry_run else "takes"
-    yield f"The catalog took {megabytes(answer.total_bytes)} and {then} {megabytes(answer.after_bytes)}."
-    if answer.rotated:
-        yield "The journal of work goes on in a new file; what was left is compressed."
-    if not answer.enough:
-        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
-
-
-def megabytes(size: int) -> str:
-    """Bytes as people write them."""
-    return f"{size / 1_000_000:,.1f} MB"
-
-
 SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "put_engram": _put,
     "query_engrams": _query,
@@ -517,18 +398,18 @@ SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
     "apply_policy": _policy,
     "stats": show_stats,
     "verify": _verify,
-    "collect_garbage": _collected,
-    "record_tests": _tests_recorded,
-    "work_board": _board,
-    "tuple_dispatch": _dispatched,
-    "tuple_out": _dispatched,
-    "tuple_rd": _tuple,
-    "tuple_in": _tuple,
-    "tuple_observe": _observed,
-    "receipt_get": _receipt,
-    "receipt_verify": _receipt_verified,
-    "list_work": _work,
-    "list_dead": _dead,
-    "tuple_again": _dispatched,
-    "cancel_tuple": _cancelled,
+    "collect_garbage": show_collected,
+    "record_tests": show_tests,
+    "work_board": show_board,
+    "tuple_dispatch": show_dispatched,
+    "tuple_out": show_dispatched,
+    "tuple_rd": show_tuple,
+    "tuple_in": show_tuple,
+    "tuple_observe": show_observed,
+    "receipt_get": show_receipt,
+    "receipt_verify": show_verified,
+    "list_work": show_runs,
+    "list_dead": show_dead,
+    "tuple_again": show_dispatched,
+    "cancel_tuple": show_cancelled,
 }

@@ -15,9 +15,9 @@ from stigmergy.edges.cli.show import SHOW
 from stigmergy.edges.cli.table import Entry
 from stigmergy.operations import OPERATIONS
 
-_CONDITION = re.compile(r"(?P<path>[^=<>^?]+?)\s*(?P<sign>\^=|<=|>=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
+_CONDITION = re.compile(r"(?P<path>[^=<>^?!]+?)\s*(?P<sign>\^=|<=|>=|!=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
 MAX_FILE = 2 * 1024 * 1024
-_OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "=": "eq", "<": "lt", ">": "gt"}
+_OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<": "lt", ">": "gt"}
 
 
 def dispatch(entry: Entry) -> Command:
@@ -72,7 +72,13 @@ def rd(entry: Entry) -> Command:
 
 def in_(entry: Entry) -> Command:
     """`stig in`"""
-    return Command("in", entry, _pattern_parameters(), lambda session, given: _match(session, "tuple_in", given))
+    return Command("in", entry, _pattern_parameters(), _take)
+
+
+def _take(session: Session, given: dict[str, Any]) -> None:
+    if given["lane"] is None and not given["where"]:  # it is for good
+        raise click.UsageError("Say what to take: --lane or --where.")
+    _match(session, "tuple_in", given)
 
 
 def _pattern_parameters() -> list[click.Parameter]:
@@ -83,8 +89,8 @@ def _pattern_parameters() -> list[click.Parameter]:
             ["--where", "where"],
             multiple=True,
             metavar="CONDITION",
-            help="A field by its path: map_pos.stack=python, lane^=bu, priority>=5, parent_id? (there), flags! (not "
-            "there); repeatable",
+            help="A field by its path: map_pos.stack=python, state!=done, lane^=bu, priority>=5, parent_id? (there), "
+            "flags! (not there); repeatable",
         ),
         click.Option(["--timeout", "timeout"], type=float, default=0.0, help="Seconds to wait for one."),
     ]
@@ -94,7 +100,9 @@ def _match(session: Session, name: str, given: dict[str, Any]) -> None:
     pattern: dict[str, dict[str, Any]] = {}
     for text in given["where"]:
         path, operator, value = read_condition(text)
-        pattern.setdefault(path, {})[operator] = value
+        if operator in pattern.setdefault(path, {}):
+            raise click.UsageError(f"{text!r}: '{path}' is compared like that already.")
+        pattern[path][operator] = value
     fields = {key: given[key] for key in ("lane", "state", "timeout") if given[key] is not None}
     _send(session, name, {**fields, "pattern": pattern})
 
@@ -102,7 +110,7 @@ def _match(session: Session, name: str, given: dict[str, Any]) -> None:
 def read_condition(text: str) -> tuple[str, str, Any]:
     """A condition as it is typed: `map_pos.stack=python`."""
     found = _CONDITION.fullmatch(text)
-    if found is None:
+    if found is None or (found["sign"] in ("?", "!") and found["value"]):
         raise click.UsageError(f"{text!r} is not a condition; write it like map_pos.stack=python or priority>=5.")
     if found["sign"] in ("?", "!"):
         return found["path"], "exists", found["sign"] == "?"
@@ -119,10 +127,15 @@ def _pair(text: str) -> tuple[str, Any]:
 def _value(text: str) -> Any:
     """What was typed, as JSON if it is a number, true, false, null, or quoted; else as text."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_not_json)
     except ValueError:
         return text
     return text if isinstance(value, dict | list) else value
+
+
+def _not_json(name: str) -> None:
+    """Python reads NaN and Infinity as numbers; here they are words."""
+    raise ValueError(name)
 
 
 def _read_tuple(file: str) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stigmergy.core import MICROS, print_dollars
 from stigmergy.edges.cli.command import Command
 from stigmergy.edges.cli.screen import json_line, safe
 from stigmergy.edges.cli.session import Session
-from stigmergy.edges.cli.show import dollars
 from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
             runs = [each.run for each in view.runs()]
         run = given["run_id"] or (runs[-1] if runs else None)
         if run is None or run not in runs:
-            raise RunNotFound("No run has any work to go on with.", field="run-id")
+            said = "No run has any work" if run is None else f"The run '{run[:40]}' has no work"
+            raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
         left = _unfinished(shop, run)
         space.let_go(
             [one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)],
@@ -101,14 +102,17 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
         )
         for one in left:
             _tell_resumed(session, shop, one)
-        _work(session, shop, {"run": run}, given["concurrency"], until_empty=True)
+        # Alarms wait for somebody to take them; they are not carried out.
+        pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}}
+        _work(session, shop, pattern, given["concurrency"], until_empty=True)
 
 
 def _unfinished(shop: Workshop, run: str) -> list[Kept]:
     found: list[Kept] = []
     for state in ("waiting", "claimed"):
         after = 0
-        while page := shop.space.rd_all({"run": run, "state": state}, limit=500, after=after):
+        pattern = {"run": run, "state": state, "lane": {"ne": shop.space.settings.alarm_lane}}
+        while page := shop.space.rd_all(pattern, limit=500, after=after):
             found += page
             after = page[-1].ordinal
     return sorted(found, key=lambda one: one.ordinal)
@@ -158,12 +162,16 @@ def _work(
     if not until_empty:
         session.say(f"Quotas are held by {shop.runner.note()}.")
 
+    wanted = read_pattern(pattern)
+
     def waiting() -> int:
         with shop.space.store.read() as view:
-            return sum(each.waiting for each in view.lanes() if pattern.get("lane") in (None, each.lane))
+            return sum(each.waiting for each in view.lanes() if wanted.without("run").matches({"lane": each.lane}))
 
     shown = Shown(session, waiting)
-    pool = LaneWorkerPool(shop, read_pattern(pattern), concurrency=concurrency, told=shown.tell)
+    pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)
+    if concurrency is not None and pool.concurrency < concurrency:
+        session.say(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
     with _drained(pool, session), closing(shown):
         pool.run(until_empty=until_empty)
     shown.total()
@@ -204,7 +212,7 @@ class Shown:
         self._now = now
         self._began = now()
         self._micros = 0
-        self._hits = self._executed = 0
+        self._hits = 0
         self._lock = threading.Lock()
         self._stand()
 
@@ -213,7 +221,6 @@ class Shown:
         with self._lock:
             self._micros += progress.micros
             self._hits += progress.what == "hit"
-            self._executed += progress.what in ("miss", "failed") and progress.receipt is not None
             if self._session.json:
                 import msgspec
 
@@ -236,12 +243,12 @@ class Shown:
     def total(self) -> None:
         """Tell what it all cost."""
         if not self._session.json:
-            click.echo(f"TOTAL: {dollars(self._micros / 1_000_000)}")
+            click.echo(f"TOTAL: {print_dollars(self._micros / MICROS)}")
 
     def _line(self, progress: Progress) -> str | None:
         at = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
-        cost = dollars(progress.micros / 1_000_000)
+        cost = print_dollars(progress.micros / MICROS)
         short = progress.tuple_id[:19]
         match progress.what:
             case "hit":
@@ -250,6 +257,8 @@ class Shown:
                 return f"{at} {name} MISS exec cost={cost}"
             case "failed":
                 return f"{at} {name} FAIL exec cost={cost} ({safe(progress.error or '')})"
+            case "refused":
+                return f"{at} {name} NOT DONE {safe(progress.error or '')}"
             case "damaged":
                 return f"{at} {name} MISS damaged body {safe(progress.error or '')}"
             case "again":

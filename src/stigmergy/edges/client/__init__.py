@@ -1,5 +1,6 @@
-"""The SDK: one `Bus`, in process or remote, with a method for every operation."""
+"""The SDK: one `Bus`, in process or remote, with a method for every operation; and a `Worker`."""
 
 from stigmergy.edges.client.bus import Bus, Way
+from stigmergy.edges.client.worker import Worker
 
-__all__ = ["Bus", "Way"]
+__all__ = ["Bus", "Way", "Worker"]

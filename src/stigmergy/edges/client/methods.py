@@ -897,7 +897,7 @@ class Methods(ABC):
         Args:
             lane: Only this lane's
             state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}
+            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
         """
         return self._do("tuple_rd", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout})
@@ -916,7 +916,7 @@ class Methods(ABC):
         Args:
             lane: Only this lane's
             state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, prefix, lt, le, gt, ge, exists: …}
+            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
             idempotency_key: Repeats under the same key are answered, not done again
         """

@@ -6,7 +6,7 @@ from typing import Any
 
 import jinja2
 
-from stigmergy.core import age
+from stigmergy.core import age, print_dollars
 from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
@@ -33,7 +33,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     # Not `tojson`: that is taken for safe HTML, and would end an attribute.
-    environment.filters |= {"age": age, "count": count, "place": place, "json": as_json}
+    environment.filters |= {"age": age, "count": count, "dollars": print_dollars, "place": place, "json": as_json}
     return environment
 
 

@@ -33,7 +33,9 @@ def load_receipt(desk: Desk, receipt_id: str) -> dict[str, Any]:
     """A receipt, with what was printed as far as it is kept."""
     receipt = desk.ask("receipt_get", id=receipt_id).receipt
     named = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
-    return {"receipt": receipt, "outputs": [_printed(desk, name, sha) for name, sha in named if sha != EMPTY]}
+    outputs = [_printed(desk, name, sha) for name, sha in named if sha != EMPTY]
+    steps = [desk.ask("receipt_get", id=each).receipt for each in receipt.get("receipts", ())[:SHOWN]]
+    return {"receipt": receipt, "outputs": outputs, "steps": steps}
 
 
 def _printed(desk: Desk, name: str, sha: str) -> Printed:

@@ -9,7 +9,6 @@ from stigmergy.evidence.receipts.statement import statement
 from stigmergy.evidence.receipts.values import (
     EMPTY,
     JUNIT,
-    MICROS,
     Artifact,
     Cost,
     Receipt,
@@ -24,7 +23,6 @@ __all__ = [
     "EMPTY",
     "JUNIT",
     "MAX_REPORT",
-    "MICROS",
     "Artifact",
     "Body",
     "BodyStore",

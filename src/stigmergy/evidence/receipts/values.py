@@ -6,11 +6,9 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import digest, digest_of
+from stigmergy.core import MICROS, digest, digest_of
 
 SCHEMA = "yool-receipt/v1"
-MICROS = 1_000_000
-"""Micro-dollars in a dollar: money is counted in these, and printed in dollars."""
 JUNIT = "junit"
 """What an artifact is that holds a test report."""
 EMPTY = digest(b"")

@@ -15,13 +15,11 @@ from stigmergy.space.catalog.trie import Sharing, Trie, slots, yool_hash
 from stigmergy.space.catalog.values import (
     AUTHORITIES,
     EFFECTS,
-    MICROS,
     Authority,
     CatalogEntry,
     Contract,
     Effect,
     Terms,
-    read_micros,
     read_terms,
 )
 
@@ -36,7 +34,6 @@ __all__ = [
     "CAPABILITIES",
     "EFFECTS",
     "INTROSPECTION",
-    "MICROS",
     "REGISTRY",
     "AgentsRead",
     "Authority",
@@ -65,7 +62,6 @@ __all__ = [
     "print_catalog",
     "read_agents",
     "read_catalog",
-    "read_micros",
     "read_terms",
     "slots",
     "with_introspection",

@@ -152,7 +152,7 @@ def _agents(text: str) -> Iterator[_Agent]:
             if agent is not None:
                 yield agent
             agent = None
-            if title.lower() == "agents" and (section is None or level <= section):
+            if title.lower() == "agents":  # a file called Agents may have a part called Agents: that is meant
                 section = level
             elif section is not None and level <= section:
                 section = None

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityInvalid, TermsInvalid, YoolContract
 
 Authority = Literal["user", "agent", "ci"]
@@ -15,8 +16,6 @@ Effect = Literal["pure", "reads", "writes"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 """From the one that promises most to the one that promises least."""
 
-MICROS = 1_000_000
-"""Micro-dollars in a dollar: money is counted in whole ones."""
 MAX_ABOUT = 200
 MAX_LISTED = 64
 _MOST = {
@@ -130,7 +129,14 @@ def read_terms(said: Any, field: str = "agent_terms", lines: Mapping[str, int] |
         if name == "deadline_iso":
             raise TermsInvalid("A deadline is for one tuple, not for a yool.", field=at, line=line)
         if name not in _MOST:
-            raise TermsInvalid(f"'{str(name)[:40]}' is not a term.", field=at, limit=", ".join(_MOST), line=line)
+            known = ", ".join(_MOST)
+            raise TermsInvalid(
+                f"'{str(name)[:40]}' is not a term.",
+                field=at,
+                limit=known,
+                line=line,
+                hint="Only a tuple has a deadline: deadline_iso." if "deadline" in str(name) else None,
+            )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TermsInvalid(f"'{name}' is not a number.", field=at, used=str(value)[:40], line=line)
         if not 0 <= value <= _MOST[name]:

@@ -7,18 +7,17 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import print_time
+from stigmergy.core import MICROS, print_time
 from stigmergy.errors import (
     DeadlinePast,
     IdempotencyConflict,
     LaneFull,
     ReceiptForeign,
     StaleFence,
-    StigmergyError,
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.evidence.receipts import MICROS, Cost, Receipt, seal
+from stigmergy.evidence.receipts import Cost, Receipt, seal
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     EpochBegun,
@@ -48,6 +47,9 @@ LOST, CANCELLED, REFUSED = 137, 130, 125
 
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Where a tuple that asks for room waits, and what it asks for."""
+
+OWN_AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
+"""On whose authority the product's own tuples run."""
 
 Decided = tuple[Sequence[Fact], Any]
 
@@ -83,14 +85,15 @@ def put(
     *,
     run: str,
     settings: SpaceSettings,
-    admit: Callable[[Checked], None],
+    admit: Callable[[Checked], int | None],
     accept: bool = False,
     again: str | None = None,
     asked: tuple[str, str] | None = None,
 ) -> tuple[list[Fact], list[Put]]:
     """Let tuples in: each once by its id; one that came without an id is moved on until its id is new.
 
-    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer.
+    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer. `admit`
+    refuses a tuple, or tells how often its yools let it be tried again.
     """
     key, request = asked or (None, None)
     if key is not None and (before := view.asked(key)) is not None:
@@ -101,19 +104,22 @@ def put(
     answers: list[Put] = []
     fresh: set[str] = set()
     depth: dict[str, int] = {}
+    moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
     there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.named and (draft.id in fresh or draft.id in there):
             answers.append(Put(id=draft.id, new=False))
             continue
-        admit(draft)
+        retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
         if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
         if draft.id in fresh or draft.id in there:
-            draft = moved_on(draft)
+            first = draft.id
+            draft = moved_on(moved.get(first, draft))
             while draft.id in fresh or view.find(draft.id) is not None:
                 draft = moved_on(draft)
+            moved[first] = draft
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
@@ -133,6 +139,7 @@ def put(
                 again=again,
                 asked=key,
                 request=request,
+                retries=retries,
             )
         )
         answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
@@ -177,7 +184,7 @@ def claim(
                 worker=worker,
                 run=one.run,
                 body=one.body,
-                done=view.finished(one.id) if one.attempts else {},
+                done=view.finished(one.id) if one.attempts or one.ready_at else {},
             )
         )
     return facts, claims
@@ -331,7 +338,8 @@ def release(
         except (StaleFence, TupleNotFound):
             continue
         given.append(tuple_id)
-    return [TupleReleased(id=each, counts=counts, reason=reason) for each in given], given
+    # Since this moment, not since ever: whoever claims it next sees that it was in somebody's hands before.
+    return [TupleReleased(id=each, ready_at=view.as_of, counts=counts, reason=reason) for each in given], given
 
 
 def let_go(view: WorkView, ids: Iterable[str], *, reason: str) -> tuple[list[Fact], list[str]]:
@@ -357,7 +365,7 @@ def put_again(
     *,
     authority: Mapping[str, Any],
     settings: SpaceSettings,
-    admit: Callable[[Checked], None],
+    admit: Callable[[Checked], int | None],
 ) -> tuple[list[Fact], list[Put]]:
     """Put a dead letter once more, as a new tuple that says the same."""
     one = view.find(tuple_id)
@@ -380,7 +388,7 @@ def put_again(
 
 def end(view: WorkView, one: Kept, state: str, *, exit: int, error: str, more: Sequence[Receipt] = ()) -> TupleDone:
     """The end of a tuple, with the receipt over all that was done."""
-    known = view.receipts_of(one.id) if one.attempts else []
+    known = view.receipts_of(one.id) if one.attempts or one.ready_at else []
     kept = [found for each in known if (found := view.receipt(each)) is not None and found.yool != ACCEPTED]
     own = [each for each in kept if each.tuple_id == one.id]
     receipt = whole(
@@ -480,7 +488,7 @@ def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]
     run = run or next((each.run for each in reversed(view.runs())), None)
     if run is None or any(each.lane == GC_LANE for each in view.lanes()):
         return [], None
-    draft = read_tuple(gc_draft(priority=100), {"user": None, "agent": "stigmergy", "ci": False}, view.as_of)
+    draft = read_tuple(gc_draft(priority=100), OWN_AUTHORITY, view.as_of)
     while view.find(draft.id) is not None:
         draft = moved_on(draft)
     return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
@@ -498,8 +506,3 @@ def _accepted(tuple_id: str, at: int) -> Receipt:
 
 def _retries(one: Kept, settings: SpaceSettings) -> int:
     return settings.max_retries if one.retries is None else one.retries
-
-
-def refusal_of(problem: BaseException) -> str:
-    """What a receipt says of a problem, in short."""
-    return problem.code if isinstance(problem, StigmergyError) else type(problem).__name__

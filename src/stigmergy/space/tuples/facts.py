@@ -26,6 +26,8 @@ class TupleOut(_Fact, frozen=True, tag="tuple.out"):
     """The caller and the key under which it was asked for: asked again, it is the answer."""
     request: str | None = None
     """The digest of what was asked then."""
+    retries: int | None = None
+    """How often it may be tried again, where not it but its yools say so."""
 
 
 class TupleTaken(_Fact, frozen=True, tag="tuple.taken"):

@@ -47,7 +47,7 @@ def kept_of(fact: TupleOut, ordinal: int) -> Kept:
         parent=one.parent_id,
         body=body,
         deadline=limits.deadline,
-        retries=limits.terms.max_retries,
+        retries=fact.retries if limits.terms.max_retries is None else limits.terms.max_retries,
         budget_micros=limits.terms.budget_micros,
         budget_tokens=limits.terms.budget_tokens,
     )

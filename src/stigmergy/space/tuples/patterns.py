@@ -3,7 +3,8 @@
     {"lane": "build", "map_pos.stack": {"prefix": "dot"}, "priority": {"ge": 5}, "flags.no_cache": {"exists": false}}
 
 A field is named by its path, a step of a list by its position. A plain value means equal. Besides the tuple's own
-fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; nothing else matches.
+fields there are `state` and `run`. Numbers are compared with numbers and texts with texts; nothing else matches. A
+field that is not there is not equal (`ne`) to anything.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": _equal,
+    "ne": lambda found, value: not _equal(found, value),
     "prefix": lambda found, value: isinstance(found, str) and found.startswith(value),
     "lt": _compared(lambda found, value: found < value),
     "le": _compared(lambda found, value: found <= value),
@@ -123,12 +125,10 @@ def _condition(path: str, operator: str, value: Any) -> Condition:
         )
     fits = {
         "eq": True,
+        "ne": True,
         "prefix": isinstance(value, str),
         "exists": isinstance(value, bool),
     }.get(operator, isinstance(value, int | float | str) and not isinstance(value, bool))
     if not fits:
         raise PatternValue(f"'{operator}' does not compare with this.", field=f"pattern.{path}", used=str(value)[:80])
     return Condition(path, operator, value)
-
-
-EVERYTHING = Pattern()

@@ -114,7 +114,7 @@ class WorkView(Protocol):
         ...
 
     def next_due(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple in the pattern's lane comes due or a claim ends."""
+        """The next moment at which a tuple that is meant comes due or its claim ends."""
         ...
 
     def finished(self, tuple_id: str) -> dict[int, str]:

@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from stigmergy.core import SECOND
 from stigmergy.core.boot import boot_id
-from stigmergy.errors import DiskPressure, LaneFull, ReceiptNotFound, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.errors import (
+    DiskPressure,
+    LaneFull,
+    ReceiptNotFound,
+    StigmergyError,
+    TupleNotFound,
+    YoolForbidden,
+    YoolNotFound,
+)
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import decide
@@ -307,13 +315,21 @@ class TupleSpace:
             due = view.next_due(wanted)
             return LOOK_AGAIN if due is None else max(0.0, (due - view.as_of) / SECOND)
 
-    def _admit(self, draft: Checked) -> None:
-        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to."""
+    def _admit(self, draft: Checked) -> int | None:
+        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to.
+
+        Tells how often it may be tried again by the strictest of its yools, if any says.
+        """
         if self._lookup is None:
-            return
+            return None
+        retries: int | None = None
         held = authority_of(draft.tuple.authority)
         for at, step in enumerate(draft.tuple.payload):
-            entry = self._lookup(step.yool)
+            try:
+                entry = self._lookup(step.yool)
+            except YoolNotFound as refusal:
+                refusal.field = f"payload[{at}].yool"
+                raise
             if not entry.admits(held):
                 raise YoolForbidden(
                     f"'{entry.full_name}' does not run on the authority of '{held}'.",
@@ -321,6 +337,10 @@ class TupleSpace:
                     limit=", ".join(entry.authority),
                     used=held,
                 )
+            said = entry.terms.max_retries
+            if said is not None and (retries is None or said < retries):
+                retries = said
+        return retries
 
 
 def authority_of(stamped: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from stigmergy.space.work.cache import damaged_body, step_key
 from stigmergy.space.work.caretaker import Caretaker
 from stigmergy.space.work.collect import Collected, Collector, Freed
+from stigmergy.space.work.flight import Flights
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
 from stigmergy.space.work.runner import ProcessRunner
@@ -13,6 +14,7 @@ __all__ = [
     "Caretaker",
     "Collected",
     "Collector",
+    "Flights",
     "Freed",
     "LaneWorkerPool",
     "ProcessRunner",

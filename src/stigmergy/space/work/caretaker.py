@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-import msgspec
-
 from stigmergy.core import SECOND, digest
 from stigmergy.errors import StigmergyError
-from stigmergy.space.catalog import Registry
-from stigmergy.space.tuples import GC_LANE, GC_YOOL, gc_draft, read_pattern
+from stigmergy.space.tuples import GC_LANE, OWN_AUTHORITY, gc_draft, read_pattern
 from stigmergy.space.work.ports import Progress
 from stigmergy.space.work.tuple_run import Workshop
 from stigmergy.space.work.worker import LaneWorkerPool
 
-STIG = "from stigmergy.edges.cli import main; main()"
 LONGEST_SLEEP = 600.0
 """Seconds after which the clock is looked at again: a machine may have slept meanwhile."""
-
-CARE = Registry()
-"""What a caretaker carries out: apart from what an operator named, and in nobody's catalog."""
-CARE.yool(
-    GC_YOOL,
-    lane=GC_LANE,
-    authority=("user", "agent", "ci"),
-    env=("PYTHONPATH", "XDG_STATE_HOME", "XDG_DATA_HOME"),
-    cached=False,
-    about="Make room: take away what receipts no longer have to keep.",
-)([sys.executable, "-c", STIG, "gc"])
 
 
 class Caretaker:
@@ -43,8 +27,8 @@ class Caretaker:
         self._shop = shop
         self._run = run
         self._hour = hour
-        own = msgspec.structs.replace(shop, registry=CARE)
-        self._pool = LaneWorkerPool(own, read_pattern({"lane": GC_LANE}), concurrency=1, told=told, under_pressure=True)
+        lane = read_pattern({"lane": GC_LANE})
+        self._pool = LaneWorkerPool(shop, lane, concurrency=1, told=told, under_pressure=True)
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._pool.run, name="caretaker", daemon=True),
@@ -69,7 +53,7 @@ class Caretaker:
         key = f"nightly {night:%Y-%m-%d}"
         draft = gc_draft()
         (put,) = self._shop.space.out(
-            draft, authority=AUTHORITY, run=self._run, asked=(key, digest(key.encode())), trusted=True
+            draft, authority=OWN_AUTHORITY, run=self._run, asked=(key, digest(key.encode())), trusted=True
         )
         return put.new
 
@@ -80,10 +64,6 @@ class Caretaker:
             now = self._shop.clock.now()
             due = last_night(now, self._hour) + timedelta(days=1)
             self._stopping.wait(min(LONGEST_SLEEP, max(1.0, due.timestamp() - now / SECOND)))
-
-
-AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
-"""On whose authority the product's own tuples run."""
 
 
 def last_night(now: int, hour: int) -> datetime:

@@ -15,8 +15,9 @@ from stigmergy.core import Clock
 from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey
 from stigmergy.policy.guardrails import MB, Retention, free_bytes
 from stigmergy.space.tuples import BodyPurged, TupleSpace
+from stigmergy.space.work.folder import sweep
 
-LOCK = "gc.lock"
+LOCK, SCRATCH = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
 """So long after it was put a body is left alone, whatever receipts say: one may be about to name it."""
 ROTATE_BYTES = 1 << 20
@@ -92,6 +93,7 @@ class Collector:
             freed = sum(purge.body.size for purge in purges)
             rotated = False
             if not dry_run:
+                sweep(self._catalog / SCRATCH)
                 freed = self._purge(purges, told)
                 rotated = self._space.store.rotate(least=ROTATE_BYTES, before=now - now % DAY)
             after = total - freed if dry_run else _size(self._catalog)

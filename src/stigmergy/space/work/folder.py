@@ -15,11 +15,15 @@ import msgspec
 
 from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
 from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
-from stigmergy.space.catalog import read_micros
 from stigmergy.space.tuples import Price
+from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import StepOutcome, Told
 
 MAX_ARTIFACTS = 256
+MAX_USD, MAX_TOKENS = 1_000_000, 1_000_000_000
+"""What one line may say was spent."""
+NANOS = 1_000_000_000
+_AT = "@"
 
 
 class Spending(msgspec.Struct):
@@ -34,11 +38,11 @@ _decode = msgspec.json.Decoder(Spending).decode
 
 
 class StepFolder:
-    """A folder of one step's own, gone when the step is."""
+    """A folder of one step's own, gone when the step is; named by its worker, so that others know whose it was."""
 
     def __init__(self, beside: Path) -> None:
         beside.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path = Path(tempfile.mkdtemp(dir=beside))
+        self.path = Path(tempfile.mkdtemp(dir=beside, prefix=worker_name().replace("/", _AT) + _AT))
         self.artifacts = self.path / "artifacts"
         self.artifacts.mkdir()
         self.temporary = self.path / "tmp"
@@ -46,7 +50,7 @@ class StepFolder:
         self.temporary.mkdir()
         self.cost = self.path / "cost.jsonl"
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
-        self.micros = self.tokens_in = self.tokens_out = 0
+        self.micros = self.tokens_in = self.tokens_out = self._nanos = 0
         self._read = 0
         for each in (self.cost, self.stdout, self.stderr):
             each.touch()
@@ -61,17 +65,21 @@ class StepFolder:
 
     def note_spending(self, told: Told) -> None:
         """Read what the step has said since the last time, and pass it on."""
-        with self.cost.open("rb") as file:
-            file.seek(self._read)
-            said = file.read()
+        try:
+            with self.cost.open("rb") as file:
+                file.seek(self._read)
+                said = file.read()
+        except FileNotFoundError:  # the step took it away: it says nothing more
+            return
         whole = said[: said.rfind(b"\n") + 1]
         self._read += len(whole)
-        micros = tokens_in = tokens_out = 0
+        tokens_in = tokens_out = 0
         for line in whole.splitlines():
             spent = _spending(line)
-            micros += read_micros(spent.usd, "cost.usd")
+            self._nanos += round(spent.usd * NANOS)  # prices of single tokens are finer than micro-dollars
             tokens_in += spent.tokens_in
             tokens_out += spent.tokens_out
+        micros = -(-self._nanos // 1000) - self.micros
         self.micros += micros
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
@@ -96,6 +104,10 @@ class StepFolder:
 
     def keep(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
         """Keep everything the step left; what escapes its folder makes it fail."""
+        for each in (self.stdout, self.stderr):
+            if not each.exists():  # the step took it away
+                self.path.mkdir(exist_ok=True)
+                each.touch()
         stdout_sha, stderr_sha = _keep(bodies, self.stdout), _keep(bodies, self.stderr)
         size = self.stdout.stat().st_size + self.stderr.stat().st_size
         artifacts: tuple[Artifact, ...] = ()
@@ -128,7 +140,17 @@ class StepFolder:
 
     def _kept(self, bodies: BodyStore, path: Path) -> Artifact:
         place = path.relative_to(self.artifacts).as_posix()
+        if not _is_unicode(place):
+            raise ArtifactPath("The name of a file a step left is not UTF-8.", field="artifacts", used=ascii(place))
         return Artifact(kind=kind_of(place), path=place, sha=_keep(bodies, path), size=path.stat().st_size)
+
+
+def sweep(beside: Path) -> None:
+    """Take away the folders of steps whose workers were killed."""
+    for path in beside.iterdir() if beside.is_dir() else ():
+        worker, _, _ = path.name.rpartition(_AT)
+        if is_dead(worker.replace(_AT, "/")):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def kind_of(place: str) -> str:
@@ -147,6 +169,15 @@ def _check_real(path: Path, kind: object) -> Path:
     return path
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written down as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _keep(bodies: BodyStore, path: Path) -> str:
     if path.stat().st_size == 0:
         return EMPTY
@@ -160,6 +191,11 @@ def _spending(line: bytes) -> Spending:
         spent = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise FieldValue("A line of cost is not JSON as it should be.", field="cost") from None
-    if spent.usd < 0 or spent.tokens_in < 0 or spent.tokens_out < 0:
-        raise FieldValue("A step cannot spend less than nothing.", field="cost", limit=0)
+    for name, value, most in (
+        ("usd", spent.usd, MAX_USD),
+        ("tokens_in", spent.tokens_in, MAX_TOKENS),
+        ("tokens_out", spent.tokens_out, MAX_TOKENS),
+    ):
+        if not 0 <= value <= most:
+            raise FieldValue("No step can spend that.", field=f"cost.{name}", limit=most, used=value)
     return spent

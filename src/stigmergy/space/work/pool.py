@@ -97,23 +97,25 @@ class WarmPool:
         """Run a callable to its end; its exit, and why it was stopped."""
         process = self._take(request)
         watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
+        kept = False
         try:
             process.begin(request, folder, self._modules_of(request))
+            while True:
+                code = process.answer(LOOK_SECONDS)
+                error = look(request, folder, told, stop, self._clock, watch)
+                if error is not None or code == GONE:
+                    return (STOPPED, error) if error is not None else (GONE, "the process died")
+                if code is not None:
+                    kept = True
+                    return code, f"exit {code}" if code else None
         except BrokenPipeError:
-            self._drop(process)
-            watch.end()
             return GONE, "the process was gone"
-        while True:
-            code = process.answer(LOOK_SECONDS)
-            error = look(request, folder, told, stop, self._clock, watch)
-            if error is not None or code == GONE:
+        finally:
+            if not kept:
                 self._drop(process)
-                watch.end()
-                return (STOPPED, error) if error is not None else (GONE, "the process died")
-            if code is not None:
-                watch.end(keep=True)
+            watch.end(keep=kept)
+            if kept:
                 self._give_back(request, process)
-                return code, f"exit {code}" if code else None
 
     def close(self) -> None:
         """End every process."""

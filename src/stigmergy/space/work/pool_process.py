@@ -50,13 +50,21 @@ def _run(job: dict[str, Any]) -> int:
                 print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
             code = 0
         except SystemExit as asked:
-            code = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+            code = _exit_of(asked.code)
         except BaseException:
             traceback.print_exc()
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
         return code
+
+
+def _exit_of(said: Any) -> int:
+    """The exit a process would have that ends like this; what is not a number is said, as Python says it."""
+    if said is None or isinstance(said, int):
+        return (said or 0) % 256 or int(bool(said))
+    print(said, file=sys.stderr)
+    return 1
 
 
 async def _awaited(answer: Any) -> Any:

@@ -68,7 +68,7 @@ class StepRunner(Protocol):
         ...
 
 
-What = Literal["hit", "miss", "failed", "done", "again", "dead", "lost", "damaged", "pressure"]
+What = Literal["hit", "miss", "failed", "refused", "done", "again", "dead", "lost", "damaged", "pressure"]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

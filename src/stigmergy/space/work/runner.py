@@ -10,7 +10,7 @@ from stigmergy.core import Clock
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.receipts import BodyStore
 from stigmergy.space.work.commands import look_after, mark_of_step, start_command
-from stigmergy.space.work.folder import StepFolder
+from stigmergy.space.work.folder import StepFolder, sweep
 from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
@@ -24,6 +24,7 @@ class ProcessRunner:
     def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
         self._bodies = bodies
         self._scratch = scratch
+        sweep(scratch)
         self._clock = clock
         self._warden = Warden()
         self._pool = WarmPool(modules, clock, self._warden)

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import Clock, print_time
+from stigmergy.core import MICROS, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import MICROS, BodyStore, Cost, Receipt, ReceiptFolder, seal
+from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool
 from stigmergy.space.tuples import (
@@ -28,9 +28,13 @@ from stigmergy.space.tuples import (
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
+from stigmergy.space.work.flight import Flight, Flights
+from stigmergy.space.work.own import OWN
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
 from stigmergy.space.work.terms import quotas_of
 
+SLOT_SECONDS = 1.0
+"""How long a tuple of which nothing was begun is kept for the next free slot."""
 ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
 """Variables every step sees; they decide no result."""
 
@@ -41,8 +45,8 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     space: TupleSpace
     registry: Registry
     """The code that carries yools out."""
-    catalog: Catalog | None
-    """What the project declares; its terms and authority come before the code's."""
+    catalog: Callable[[], Catalog]
+    """What the project declares now; its terms and authority come before the code's."""
     runner: StepRunner
     bodies: BodyStore
     receipts: ReceiptFolder
@@ -52,12 +56,18 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     """The project's folder."""
     environment: Mapping[str, str]
     """What steps may be given of it."""
-    quotas: tuple[Quotas, ...] = ()
-    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say."""
+    flights: Flights
+    """Steps under way: of equal ones the first runs, and the others wait for its result."""
+    quotas: Callable[[], tuple[Quotas, ...]] = tuple
+    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say now."""
+
+    def yool(self, name: str) -> Yool:
+        """The code that carries a yool out: what the operator named, or what is the product's own."""
+        return self.registry.get(name) or OWN.get(name) or self.registry.lookup(name)
 
     def entry(self, yool: Yool) -> CatalogEntry:
         """What the project says of a yool, or else its code."""
-        declared = self.catalog.get(yool.entry.full_name) if self.catalog is not None else None
+        declared = self.catalog().get(yool.entry.full_name)
         if declared is None:
             return yool.entry
         return msgspec.structs.replace(declared, contract=yool.entry.contract)
@@ -84,6 +94,10 @@ class TupleRun:
         self._done: dict[int, str] = dict(claim.done)
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
+        self._flights: list[Flight] = []
+        self._begun = False
+        self.given_back = False
+        """Whether it was given back because there was no slot for it."""
         self._total = 0
 
     def run(self) -> None:
@@ -93,10 +107,24 @@ class TupleRun:
             if self.stop.is_set():
                 return
             self._finish(failed)
-        except StaleFence:
+        except (StaleFence, TupleNotFound):
+            self.lose()
+        finally:
+            for flight in self._flights:
+                flight.end()
+
+    def lose(self) -> None:
+        """Stop: the tuple is not held any more."""
+        if not self.stop.is_set():
+            self.stop.set()
             self._tell("lost")
-        except TupleNotFound:
-            self._tell("lost")
+
+    def yield_unbegun(self) -> bool:
+        """Stop if nothing was begun; whether it was so."""
+        with self._lock:
+            if not self._begun:
+                self.stop.set()
+            return not self._begun
 
     def _run_steps(self) -> str | None:
         """Run the steps in order, or, where the tuple says what each waits for, as soon as they can."""
@@ -134,21 +162,25 @@ class TupleRun:
             return None
         step = self._tuple.payload[at]
         try:
-            yool = self._shop.registry.lookup(step.yool)
+            yool = self._shop.yool(step.yool)
             entry = self._shop.entry(yool)
             held = authority_of(self._tuple.authority)
             if not entry.admits(held):
                 raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
             env = self._environment(entry)
-            key = step_key(entry, step.args, root=self._shop.root, env=env, salt=self._shop.space.settings.salt)
-            if key is not None and not self._tuple.no_cache and self._hit(at, entry, key):
-                return None
-            return self._execute(at, yool, entry, env, key)
+            key = self._key(at, entry, env)
+            if key is None or self._tuple.no_cache:
+                return self._execute(at, yool, entry, env, key)
+            return None if self._hit(at, entry, key) else self._execute_once(at, yool, entry, env, key)
         except StaleFence:
             raise
         except StigmergyError as refusal:
-            self._tell("failed", at, step.yool, error=refusal.code)
+            hint = f" {refusal.hint}" if refusal.hint else ""
+            self._tell("refused", at, step.yool, error=f"{refusal.code}: {refusal.detail}{hint}")
             return refusal.code
+        except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
+            self._tell("refused", at, step.yool, error=f"{type(problem).__name__}: {problem}")
+            return type(problem).__name__
 
     def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
         """Whether the step had been executed on the same input, and everything it left is whole."""
@@ -172,11 +204,33 @@ class TupleRun:
         with self._shop.space.store.read() as view:
             return view.purged(sha) is not None and not self._shop.bodies.has(sha)
 
+    def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
+        """Execute a step, unless an equal one that is under way leaves its result first."""
+        flight = self._shop.flights.begin(key, self._is_late, self.stop)
+        try:
+            if flight.waited and not self.stop.is_set() and self._hit(at, entry, key):
+                return None
+            return self._execute(at, yool, entry, env, key)
+        finally:
+            with self._lock:
+                settled = not self._unsettled
+                if not settled:  # the last receipt is found by others once it is in the journal
+                    self._flights.append(flight)
+            if settled:
+                flight.end()
+
+    def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
+        args, salt = self._tuple.payload[at].args, self._shop.space.settings.salt
+        return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
+
+    def _is_late(self) -> bool:
+        return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
+
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
-        with self._slots:
-            if self.stop.is_set():
-                return "stopped"
+        if not self._take_slot():
+            return "stopped"
+        try:
             with space.store.read() as view:
                 past = view.averages(entry.full_name)
             said = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
@@ -189,12 +243,16 @@ class TupleRun:
                 step=at,
                 root=self._shop.root,
                 env=env,
-                limits=step_limits(*self._shop.quotas, *quotas_of(self._limits.terms, entry.terms)),
+                limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
                 deadline=self._limits.deadline,
             )
             outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
+        finally:
+            self._slots.release()
         if self.stop.is_set():
             return "stopped"
+        if outcome.exit != 0 or (entry.contract.inputs and key != self._key(at, entry, env)):
+            key = None  # a failure is no result, nor is what was made of files that changed meanwhile
         receipt = self._receipt(at, entry, outcome, started, key)
         self._note(at, receipt, receipt.id if receipt.exit == 0 else None)
         self._total += receipt.cost.micros
@@ -207,6 +265,22 @@ class TupleRun:
             error=receipt.error,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
+
+    def _take_slot(self) -> bool:
+        """Wait for a slot. A tuple of which nothing was begun does not wait long: another worker may have one free."""
+        while not self._slots.acquire(timeout=SLOT_SECONDS):
+            if self.stop.is_set():
+                return False
+            if self.yield_unbegun():
+                self.given_back = True
+                self._shop.space.release([(self.claim.id, self.claim.fence)], reason="no slot was free")
+                return False
+        with self._lock:
+            stopped = self.stop.is_set()
+            self._begun = self._begun or not stopped
+        if stopped:
+            self._slots.release()
+        return not stopped
 
     def _spend(self, at: int, more: Price) -> None:
         """Write down what a running step spends; it must stop when it spends what its tuple does not have."""
@@ -240,13 +314,14 @@ class TupleRun:
             step=at,
             attempt=self.claim.attempt,
             worker=self.claim.worker,
-            key=key if outcome.exit == 0 else None,
+            key=key,
             error=outcome.error,
         )
 
     def _note(self, at: int, what: Receipt | tuple[int, str], done: str | None) -> None:
         """Keep what was done; all but the last of it goes into the journal at once."""
         with self._lock:
+            self._begun = True
             if isinstance(what, Receipt):
                 self._own.append(what)
             self._unsettled.append(what)
@@ -287,9 +362,13 @@ class TupleRun:
 
     def _every_own(self) -> list[Receipt]:
         """The executions of this tuple, those of earlier attempts among them."""
+        if self.claim.attempt == 1 and not self.claim.done:
+            return self._own
+        known = {receipt.id for receipt in self._own}
         with self._shop.space.store.read() as view:
-            earlier = [found for each in self.claim.done.values() if (found := view.receipt(each)) is not None]
-        return [*(each for each in earlier if each.tuple_id == self.claim.id), *self._own]
+            others = [view.receipt(each) for each in view.receipts_of(self.claim.id) if each not in known]
+        ours = (each for each in others if each is not None and each.tuple_id == self.claim.id)
+        return [*(each for each in ours if each.step is not None), *self._own]
 
     def _settle(self, settled: Settled) -> None:
         answers, _ = self._shop.space.settle([settled])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any
 
 from stigmergy.core import SECOND
@@ -17,6 +18,8 @@ from stigmergy.space.work.tuple_run import TupleRun, Workshop
 
 IDLE_SECONDS = 1.0
 """How long a worker waits for work before it looks whether it should stop."""
+LOOK_SECONDS = 1.0
+"""How often a worker looks whether what it works on was cancelled or taken from it."""
 PRESSED_SECONDS = 5.0
 """How long a worker waits for room on the disk before it looks again."""
 
@@ -65,44 +68,53 @@ class LaneWorkerPool:
         self._held: dict[str, TupleRun] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._hold_more = True
         self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
 
     def run(self, *, until_empty: bool = False) -> None:
         """Work until told to stop, or, if asked, until nothing is left that could be done now."""
-        # Twice as many tuples as slots are held, so that what is in the cache never waits for a slot.
-        most = self.concurrency * 2
         self._beat.start()
-        with ThreadPoolExecutor(most, "tuple") as threads:
+        with ThreadPoolExecutor(self.concurrency * 2, "tuple") as threads:
             under_way: set[Future[None]] = set()
             try:
                 while not self._stopping.is_set():
-                    under_way = {each for each in under_way if not each.done()}
-                    room = most - len(under_way)
-                    patience = 0.0 if until_empty or room < most else IDLE_SECONDS
-                    claims = self._claim(min(room, self.concurrency), patience, until_empty) if room else []
+                    under_way = _going_on(under_way)
+                    room = self._most() - len(under_way)
+                    patience = 0.0 if until_empty or under_way else IDLE_SECONDS
+                    claims = self._claim(min(room, self.concurrency), patience, until_empty) if room > 0 else []
+                    if self._stopping.is_set():  # it was told so while it claimed
+                        self._shop.space.release([(claim.id, claim.fence) for claim in claims])
+                        break
                     under_way |= {threads.submit(self._work, self._hold(claim)) for claim in claims}
                     if not claims and not under_way and until_empty and not self._something_comes():
                         break
                     if not claims and under_way:
-                        wait(under_way, timeout=IDLE_SECONDS if room == 0 else 0.2, return_when=FIRST_COMPLETED)
+                        wait(under_way, timeout=IDLE_SECONDS if room <= 0 else 0.2, return_when=FIRST_COMPLETED)
             finally:
                 self._stopping.set()
                 wait(under_way)
+                self._over.set()
         self._shop.space.write_receipts(self._shop.receipts)
-        for each in under_way:
-            each.result()
+        _going_on(under_way)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Claim no more; what is under way is finished, or, at once, given back."""
+        """Claim no more; what is begun is finished, or, at once, given back. What is not begun is given back anyway."""
         self._stopping.set()
-        if not at_once:
-            return
         with self._lock:
-            held = [(run.claim.id, run.claim.fence) for run in self._held.values()]
-            for run in self._held.values():
+            back = [run for run in self._held.values() if run.yield_unbegun() or at_once]
+            for run in back:
                 run.stop.set()
-        if held:
-            self._shop.space.release(held)
+        if back:
+            self._shop.space.release([(run.claim.id, run.claim.fence) for run in back])
+
+    def _most(self) -> int:
+        """How many tuples are held at once.
+
+        Twice as many as there are slots, so that what is in the cache never waits for a slot; but when one had to be
+        given back, because it did wait, no more than can be worked on until something has ended.
+        """
+        return self.concurrency * 2 if self._hold_more else self.concurrency
 
     def _claim(self, limit: int, patience: float, until_empty: bool) -> list[Claim]:
         if not self._under_pressure:
@@ -117,12 +129,12 @@ class LaneWorkerPool:
         return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
 
     def _something_comes(self) -> bool:
-        """Whether a tuple waits for its next attempt: then it is waited for."""
+        """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""
         with self._shop.space.store.read() as view:
             due = view.next_due(self._pattern)
             as_of = view.as_of
-        if due is None:
-            return False
+            if due is None:
+                return bool(view.claimable(self._pattern, epoch=view.reign().epoch, limit=1))
         self._stopping.wait(min(IDLE_SECONDS, (due - as_of) / SECOND))
         return True
 
@@ -139,35 +151,43 @@ class LaneWorkerPool:
             with self._lock:
                 if self._held.get(run.claim.id) is run:
                     del self._held[run.claim.id]
+                self._hold_more = not run.given_back
 
     def _heartbeat(self) -> None:
         """Go on holding what is worked on; what is not held any more is stopped."""
         every = self._shop.space.settings.lease / SECOND / 3
-        while True:
-            time.sleep(min(every, 1.0) if every > 1 else every)
+        due = 0.0
+        while not self._over.wait(min(every, LOOK_SECONDS)):
             with self._lock:
-                held = [(run.claim.id, run.claim.fence) for run in self._held.values() if not run.stop.is_set()]
-            if self._stopping.is_set() and not held:
-                return
-            if not self._beat_due(every):
-                continue
-            self._shop.space.write_receipts(self._shop.receipts)
-            if not held:
-                continue
-            try:
-                lost = self._shop.space.renew(held)
-            except StigmergyError:
-                continue  # whoever settles is told what is wrong
-            with self._lock:
-                for each in lost:
-                    if each in self._held:
-                        self._held[each].stop.set()
+                held = [run for run in self._held.values() if not run.stop.is_set()]
+            # Whoever settles is told what is wrong with the journal; a heart that stopped would give everything away.
+            with suppress(StigmergyError, OSError):
+                lost = self._taken_away(held)
+                if time.monotonic() >= due:
+                    due = time.monotonic() + every
+                    if held:
+                        lost |= set(self._shop.space.renew([(run.claim.id, run.claim.fence) for run in held]))
+                    self._shop.space.write_receipts(self._shop.receipts)
+                for run in held:
+                    if run.claim.id in lost:
+                        run.lose()
 
-    _last_beat = 0.0
+    def _taken_away(self, held: list[TupleRun]) -> set[str]:
+        """What was cancelled meanwhile, or is another worker's."""
+        if not held:
+            return set()
+        with self._shop.space.store.read() as view:
+            kept = view.find_all([run.claim.id for run in held])
+        ours = {run.claim.id: run.claim.fence for run in held}
+        return {each for each, fence in ours.items() if each not in kept or kept[each].fence != fence}
 
-    def _beat_due(self, every: float) -> bool:
-        now = time.monotonic()
-        if now - self._last_beat < every:
-            return False
-        self._last_beat = now
-        return True
+
+def _going_on(under_way: Iterable[Future[None]]) -> set[Future[None]]:
+    """Those that have not ended; what went wrong with one that has goes wrong here."""
+    left = set()
+    for each in under_way:
+        if each.done():
+            each.result()
+        else:
+            left.add(each)
+    return left

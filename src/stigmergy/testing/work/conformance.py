@@ -18,7 +18,8 @@ from stigmergy.errors import (
     TupleEnded,
     TupleNotFound,
 )
-from stigmergy.space.tuples import Claim, Price, Settled, tuple_id
+from stigmergy.space.catalog import CatalogEntry, Terms
+from stigmergy.space.tuples import Claim, Price, Settled, TupleSpace, read_pattern, tuple_id
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
 
 LEASE = 30 * SECOND
@@ -264,6 +265,44 @@ class Holding:
         assert receipts[-1].exit == 1
         assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
 
+    def test_the_strictest_yool_says_how_often_it_is_tried_again(self, harness: WorkHarness) -> None:
+        """What a tuple does not say its yools say, also after a restart; what it says holds."""
+
+        def lookup(name: str) -> CatalogEntry:
+            said = {"agent.lint.ruff": 0, "agent.test.pytest": 3}[name]
+            return CatalogEntry(name=name, version=1, authority=("user",), lane="build", terms=Terms(max_retries=said))
+
+        space = TupleSpace(harness.space.store, lookup=lookup, boot="first")
+        strict = draft(payload=[{"yool": "agent.test.pytest"}, {"yool": "agent.lint.ruff"}])
+        patient = draft(payload=[{"yool": "agent.test.pytest"}])
+        own = draft(agent_terms={"max_retries": 1})
+        ids = [each.id for each in space.out(strict, patient, own, authority=PERSON, run=RUN)]
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.delete_index()
+        harness.reopen()
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=3)])
+        assert [harness.space.get(each).state for each in ids] == ["dead", "waiting", "waiting"]
+
+    def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
+        """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
+        held, delayed = put(harness, draft(map_pos={"who": "held"}), draft(map_pos={"who": "delayed"}))
+        _, second = take(harness, limit=2)
+        harness.space.settle([failed(harness, second)])
+        with harness.space.store.read() as view:
+            now = view.as_of
+
+            def due(**said: Any) -> int | None:
+                found = view.next_due(read_pattern(said))
+                return None if found is None else found - now
+
+            assert (due(), due(lane="build")) == (SECOND, SECOND)
+            assert (due(id=held), due(id=delayed)) == (LEASE, SECOND)
+            assert due(lane="build", **{"map_pos.who": "held"}) == LEASE
+            assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE
+            assert due(**{"map_pos.who": "nobody"}) is None
+            assert due(lane="other") is None
+
     def test_a_dead_letter_can_be_put_again_once(self, harness: WorkHarness) -> None:
         """As a new tuple; the old one says which."""
         (one,) = put(harness, draft(agent_terms={"max_retries": 0}))
@@ -313,6 +352,19 @@ class Holding:
         assert answers == [None]
         assert len(more) == 1
         assert harness.space.store.last_line() == before + 1
+
+    def test_finished_steps_are_known_though_the_attempt_does_not_count(self, harness: WorkHarness) -> None:
+        """A worker that was told to stop gives the tuple back; the next one goes on where it stopped."""
+        (one,) = put(harness, draft("build", 1, 2))
+        (claim,) = take(harness)
+        first = receipt(harness, claim)
+        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,))])
+        harness.space.release([(one, claim.fence)])
+        harness.reopen()
+        (again,) = take(harness)
+        assert (again.attempt, again.done) == (1, {0: first.id})
+        harness.space.release([(one, again.fence)])
+        assert harness.space.cancel(one).receipts == (first.id,)
 
     def test_finished_steps_are_known_to_the_next_attempt(self, harness: WorkHarness) -> None:
         """It begins at the first missing step. # YT-10"""

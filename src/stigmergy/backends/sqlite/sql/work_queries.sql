@@ -242,6 +242,18 @@ SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND 
 -- name: next_lost
 SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND until > ?;
 
+-- name: delayed_yet
+SELECT {row}
+FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at > ?
+ORDER BY t.ready_at;
+
+-- name: held
+SELECT {row}
+FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'claimed' AND t.lane = ? AND t.until > ?
+ORDER BY t.until;
+
 -- name: finished
 SELECT step, receipt FROM links
 WHERE ordinal = (

@@ -168,15 +168,19 @@ class SqliteWorkView:
         return row[0] if row else 0
 
     def next_due(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple in the pattern's lane comes due or a claim ends."""
-        lane = pattern.equal_to("lane")
+        """The next moment at which a tuple that is meant comes due or its claim ends."""
+        lane, rest = pattern.equal_to("lane"), pattern.without("lane")
         lanes = [row[0] for row in self._rows("busy_lanes")] if lane is ABSENT else [lane]
-        moments = [
-            self._one(name, each, self._as_of)[0]
-            for each in lanes
-            if isinstance(each, str)
-            for name in ("next_delayed", "next_lost")
-        ]
+        moments = []
+        for each in lanes:
+            if not isinstance(each, str):
+                continue
+            if rest.conditions:
+                delayed = _first(map(kept_from, self._rows("delayed_yet", each, self._as_of)), rest, 1)
+                held = _first(map(kept_from, self._rows("held", each, self._as_of)), rest, 1)
+                moments += [one.ready_at for one in delayed] + [one.until for one in held]
+            else:
+                moments += [self._one(name, each, self._as_of)[0] for name in ("next_delayed", "next_lost")]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def finished(self, tuple_id: str) -> dict[int, str]:

@@ -1,0 +1,79 @@
+"""A worker in a program. # YT-05 # YT-06"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stigmergy import Bus, Worker
+from stigmergy.settings import Settings
+from stigmergy.space.catalog import CAPABILITIES, REGISTRY, Catalog, write_catalog
+from stigmergy.space.work import Progress
+from tests.projects import Repository, make_gateway
+from tests.space.shop import MODULE, OWN
+
+ADD = {"yool": "agent.sum.numbers", "args": {"a": 20, "b": 22}}
+
+
+@pytest.fixture
+def given(repository: Repository, tmp_path: Path) -> Iterator[Settings]:
+    """The settings of a project whose catalog has the tests' yools, as this process has for a while."""
+    settings = Settings.from_environment({"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]})
+    make_gateway(repository.path, settings).close()
+    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([each.entry for each in OWN]))
+    for each in OWN:
+        REGISTRY.add(each)
+    yield settings
+    for each in OWN:
+        REGISTRY._versions.pop(each.entry.name, None)
+
+
+def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Settings) -> None:
+    told: list[Progress] = []
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, told=told.append) as worker,
+    ):
+        one = bus.tuple_out("build", payload=[ADD]).id
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        while bus.tuple_observe(one).state != "done":
+            time.sleep(0.02)
+        worker.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert [each.what for each in told] == ["miss", "done"]
+
+
+def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository: Repository, given: Settings) -> None:
+    """A yool is closed to people, then a quota is set, while the worker is at work. # YT-04 # YT-12"""
+    told: list[Progress] = []
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, told=told.append) as worker,
+    ):
+        bus.tuple_out("build", payload=[{"yool": "agent.show.file", "args": {"path": "README.md"}}])
+        narrowed = [msgspec.structs.replace(each.entry, authority=("ci",)) for each in OWN]
+        write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(narrowed))
+        bus.apply_policy({"guardrails": {"cpu_quota_pct": 7}})
+        worker.run(until_empty=True)
+        assert worker.pool._shop.quotas()[-1].cpu_quota_pct == 7
+    assert "YOOL_FORBIDDEN" in (told[0].error or "")
+
+
+def test_an_active_tuple_bears_the_callers_authority(repository: Repository, given: Settings) -> None:
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
+    ):
+        active = worker.eval({"lane": "own", "payload": [ADD]})
+        active.join(60)
+        found = bus.tuple_rd(lane="own", state="done")
+        assert found.tuple["id"] == active.name
+        assert found.tuple["authority"] == {"user": "admin", "agent": None, "ci": False}
