@@ -90,9 +90,7 @@ def _root(session: Session, given: dict[str, Any]) -> Path | None:
     return None if given["user"] else project_root(session.folder)
 
 
-def _tell(
-    session: Session, given: dict[str, Any], changes: list[Change], nothing: str, following: list[str]
-) -> None:
+def _tell(session: Session, given: dict[str, Any], changes: list[Change], nothing: str, following: list[str]) -> None:
     rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
     changed = any(row["action"] != "unchanged" for row in rows)
 
