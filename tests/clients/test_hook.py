@@ -363,8 +363,8 @@ def test_who_waits_for_the_lock_too_long_lets_a_stop_through_and_no_spawn(desk: 
     events = ("SubagentStop", "PreToolUse")
     with (desk.path / ".catalog" / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started = [subprocess.Popen([STIG, "hook"], cwd="/", **pipes) for _ in events]
+        pipe = subprocess.PIPE
+        started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
         stop, spawn = (
             process.communicate(payload("claude-code", event, desk.path), timeout=60)
             for process, event in zip(started, events, strict=True)

@@ -78,7 +78,7 @@ class Page:
     def _bar(self) -> dict[str, Any]:
         """What stands above the panels: which run this is, and how many wait for an answer."""
         panel = f"{PANELS[self._main].title} · " if self._main else ""
-        waiting = len(self._desk.ask("list_requests").requests)
+        waiting = {name: len(PANELS[name].load(self._desk, {})["rows"]) for name in ("requests", "review")}
         return {"title": f"{panel}{self._desk.run.goal} · Stigmergy", "waiting": waiting}
 
     def _panel(self, name: str) -> str:

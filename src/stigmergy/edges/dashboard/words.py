@@ -53,8 +53,8 @@ def count(number: float) -> str:
     """A count that stays short: `950`, `12.4k`, `3.1M`."""
     for unit, size in (("M", 1_000_000), ("k", 10_000)):
         if abs(number) >= size:
-            return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}"
-    return f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+            return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}".replace("-", "−")
+    return (f"{number:,.0f}" if number == int(number) else f"{number:,.2f}").replace("-", "−")
 
 
 def outward(link: str | None) -> str | None:
