@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stigmergy.core import digest
-from stigmergy.edges.cli.hooks import Given, ask
+from stigmergy.edges.cli.ask import Given, ask
 from stigmergy.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW

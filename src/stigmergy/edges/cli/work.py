@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from stigmergy.edges.cli.ask import ask
 from stigmergy.edges.cli.command import Command
-from stigmergy.edges.cli.hooks import ask
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW
 from stigmergy.edges.cli.table import Entry

@@ -1,0 +1,170 @@
+"""Work, the catalog and what is kept of both, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+
+from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table
+from stigmergy.operations.board import BoardAnswer, StepRow
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+from stigmergy.operations.gc import GarbageAnswer
+from stigmergy.operations.work import (
+    Cancelled,
+    DeadLetters,
+    Dispatched,
+    Observed,
+    ReceiptAnswer,
+    ReceiptVerified,
+    TupleAnswer,
+    WorkRunsAnswer,
+)
+
+
+def dollars(usd: float) -> str:
+    """Money as people write it: `$0.12`, `$0`."""
+    return f"${usd:.6f}".rstrip("0").rstrip(".")
+
+
+def megabytes(size: int) -> str:
+    """Bytes as people write them."""
+    return f"{size / 1_000_000:,.1f} MB"
+
+
+def _yool(answer: YoolAnswer) -> Iterator[str]:
+    yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
+    rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    for name, value in (answer.agent_terms | answer.contract).items():
+        rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    if len(answer.versions) > 1:
+        rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
+    yield from pairs(row for row in rows if row[1])
+
+
+def _yools(answer: CatalogAnswer) -> Iterator[str]:
+    if answer.yools:
+        yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
+    else:
+        yield "None."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _dispatched(answer: Dispatched) -> Iterator[str]:
+    yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
+    if answer.receipt_id:
+        yield dim(f"receipt {safe(answer.receipt_id)}")
+
+
+def _tuple(answer: TupleAnswer) -> Iterator[str]:
+    one = answer.tuple
+    yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
+    for at, step in enumerate(one["payload"]):
+        yield f"  {at}  {safe(str(step['yool']))}"
+    for receipt in one.get("receipts", ()):
+        yield dim(f"  receipt {safe(str(receipt))}")
+
+
+def _observed(answer: Observed) -> Iterator[str]:
+    yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
+    for at, step in enumerate(answer.steps):
+        done = "HIT" if step.hit else "done" if step.receipt else "-"
+        yield f"  {at}  {safe(step.yool)}  {done}  {dim(safe(step.receipt or ''))}".rstrip()
+    budget = f" of {dollars(answer.budget_usd)}" if answer.budget_usd is not None else ""
+    yield f"  attempt {answer.attempts}, {dollars(answer.usd)}{budget}, {answer.tokens} tokens"
+    if answer.terminal:
+        yield dim(f"  last receipt {safe(answer.terminal)}")
+    if answer.again:
+        yield dim(f"  put again as {safe(answer.again)}")
+
+
+def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
+    import json
+
+    yield from json.dumps(answer.statement or answer.receipt, indent=2, ensure_ascii=False).splitlines()
+
+
+def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
+    yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
+    if not answer.id_matches:
+        yield "  its content does not give its id"
+    for body in answer.bodies:
+        yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
+
+
+def _work(answer: WorkRunsAnswer) -> Iterator[str]:
+    if not answer.runs:
+        yield "No run has any work yet."
+    for run in answer.runs:
+        states = ", ".join(f"{count} {state}" for state, count in run.states.items())
+        yield f"{click.style(safe(run.run_id), bold=True)}  {states}"
+        yield dim(f"  {run.executed} executed, {run.hits} from the cache, {dollars(run.usd)}, {run.tokens} tokens")
+
+
+def _dead(answer: DeadLetters) -> Iterator[str]:
+    if not answer.dead:
+        yield "No dead letters."
+    for each in answer.dead:
+        yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
+        if each.again:
+            yield dim(f"  put again as {safe(each.again)}")
+
+
+def _cancelled(answer: Cancelled) -> Iterator[str]:
+    yield f"{safe(answer.id)} is cancelled."
+
+
+def _board(answer: BoardAnswer) -> Iterator[str]:
+    totals = answer.totals
+    states = ", ".join(f"{count} {state}" for state, count in totals.states.items()) or "no work yet"
+    yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {dollars(totals.usd)}"
+    if answer.lanes:
+        rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
+        yield from table(["LANE", "WAITING", "RUNNING"], rows)
+    for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
+        if tuples:
+            rows = [[each.id[:19], each.state, ", ".join(_step(step) for step in each.steps)] for each in tuples]
+            yield from table([title, "STATE", "STEPS"], rows)
+
+
+def _step(step: StepRow) -> str:
+    return f"{step.yool} {'HIT' if step.hit else '-' if step.exit is None else 'ok' if step.exit == 0 else 'FAIL'}"
+
+
+_WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
+
+
+def _collected(answer: GarbageAnswer) -> Iterator[str]:
+    rows = [[_WHY[each.why], f"{each.bodies:,}", megabytes(each.bytes)] for each in answer.freed if each.bodies]
+    if rows:
+        yield from table(["WOULD GO" if answer.dry_run else "GONE", "BODIES", "SIZE"], rows)
+    else:
+        yield "There is nothing that may go."
+    yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
+    then = "would take" if answer.dry_run else "takes"
+    yield f"The catalog took {megabytes(answer.total_bytes)} and {then} {megabytes(answer.after_bytes)}."
+    if answer.rotated:
+        yield "The journal of work goes on in a new file; what was left is compressed."
+    if not answer.enough:
+        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "catalog_lookup": _yool,
+    "catalog_list_by_lane": _yools,
+    "collect_garbage": _collected,
+    "work_board": _board,
+    "tuple_dispatch": _dispatched,
+    "tuple_out": _dispatched,
+    "tuple_rd": _tuple,
+    "tuple_in": _tuple,
+    "tuple_observe": _observed,
+    "receipt_get": _receipt,
+    "receipt_verify": _receipt_verified,
+    "list_work": _work,
+    "list_dead": _dead,
+    "tuple_again": _dispatched,
+    "cancel_tuple": _cancelled,
+}
