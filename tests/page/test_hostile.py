@@ -160,8 +160,10 @@ def test_lines_are_numbered_as_git_counts_them(path: str) -> None:
 
 
 def test_a_name_is_cut_out_of_any_pointer() -> None:
-    for ref in ("", ":", "@", "repo:", "x", "url:https://e.org/a@sha256:" + "0" * 64, "sam:note:x@v1"):
-        assert isinstance(place(ref).name, str)
+    for ref in ("", ":", "@", "repo:", "x"):
+        assert place(ref) == (ref, "", "", "")
+    assert place("url:https://e.org/a@sha256:" + "0" * 64) == ("a", "url:https://e.org/", "", "sha256:0000000")
+    assert place("sam:note:x@v1") == ("note:x", "sam:", "", "v1")
     assert as_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
 
 
