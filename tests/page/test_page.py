@@ -317,6 +317,18 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     expect(page.locator("#keys")).to_be_hidden()
 
 
+def test_who_closes_the_drawer_stands_where_it_was_opened_from(visit: Visit) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    chip = page.locator(".row .chip").nth(2)
+    chip.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#drawer")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#drawer")).to_be_hidden()
+    expect(chip).to_be_focused()
+
+
 def test_light_and_dark_are_kept(visit: Visit) -> None:
     page = visit.open("/")
     ground = "getComputedStyle(document.body).backgroundColor"

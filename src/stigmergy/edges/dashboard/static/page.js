@@ -21,16 +21,18 @@ function dropCode() {
   if (location.hash.startsWith("#code=")) history.replaceState(null, "", location.pathname + location.search);
 }
 
-/* The drawer */
-function show(address, push = true) {
-  const here = document.activeElement?.id;
+/* The drawer; who closes it stands again where it was opened from. */
+let opener = null;
+
+function show(address) {
+  if (at("drawer").hidden) opener = document.activeElement;
   const done = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
-  if (push) history.pushState({ htmx: true }, "", address);
+  history.pushState({ htmx: true }, "", address);
   return Promise.resolve(done).then(() => {
     const drawer = at("drawer");
     drawer.scrollTop = 0;
     if (!drawer.hidden) drawer.focus({ preventScroll: true });
-    else if (here) at(here)?.focus({ preventScroll: true });
+    else if (opener?.isConnected) opener.focus({ preventScroll: true });
   });
 }
 
