@@ -16,6 +16,7 @@ from stigmergy.errors import (
     FieldValue,
     FileNotFound,
     IdTaken,
+    NoPointer,
     PhantomRead,
     RateLimited,
     RoleForbidden,
@@ -204,13 +205,16 @@ def _naming_places(places: list[str], before: int) -> Iterator[None]:
     """Let a refusal of what was given in `at` name that, and not the pointer that was made of it."""
     try:
         yield
+    except NoPointer as refusal:
+        refusal.hint = "Say where it shows, as in at: src/parser.py:10-20."
+        raise
     except StigmergyError as refusal:
         pointer = re.match(r"pointers\[(\d+)\]", refusal.field or "")
         position = int(pointer[1]) - before if pointer else -1
         if position >= 0:
             refusal.field = f"at[{position}]"
             if isinstance(refusal, FileNotFound | SpanNotFound) and not is_ref(places[position]):
-                more = "Lines that are not committed yet can be pointed at after less.anchor with `snapshot`."
+                more = "Lines that are not committed yet can be pointed at once they are anchored with `snapshot`."
                 refusal.hint = f"{refusal.hint} {more}" if refusal.hint else more
         raise
 
