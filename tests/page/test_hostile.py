@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 import stigmergy
 from stigmergy.edges.dashboard import static_files
 from stigmergy.edges.dashboard.highlight import numbered
-from stigmergy.edges.dashboard.words import as_json, outward, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, outward, place
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
@@ -165,6 +165,16 @@ def test_a_name_is_cut_out_of_any_pointer() -> None:
     assert place("url:https://e.org/a@sha256:" + "0" * 64) == ("a", "url:https://e.org/", "", "sha256:0000000")
     assert place("sam:note:x@v1") == ("note:x", "sam:", "", "v1")
     assert as_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
+
+
+def test_numbers_durations_and_times_are_written_for_people() -> None:
+    assert [count(each) for each in (0, 999, 12_345, -1_495, -12_345, 3_100_000, 0.25)] == [
+        *("0", "999", "12.3k", "−1,495", "−12.3k", "3.1M", "0.25")
+    ]
+    assert [lasting(each) for each in ("P14D", "PT90M", "P1DT1S", "PT0.5S")] == [
+        *("14 days", "1 hour 30 minutes", "1 day 1 second", "PT0.5S")
+    ]
+    assert moment("2026-11-15T16:38:35.123456Z") == "2026-11-15 16:38:35 UTC"
 
 
 def test_vendored_files_are_those_in_the_table() -> None:

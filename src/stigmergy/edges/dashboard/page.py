@@ -11,7 +11,7 @@ from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import as_json, count, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, place
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 
@@ -33,7 +33,14 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     # Not `tojson`: that is taken for safe HTML, and would end an attribute.
-    environment.filters |= {"age": age, "count": count, "place": place, "json": as_json}
+    environment.filters |= {
+        "age": age,
+        "count": count,
+        "json": as_json,
+        "lasting": lasting,
+        "moment": moment,
+        "place": place,
+    }
     return environment
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stigmergy.core import is_digest, is_hex
+from stigmergy.core import SECOND, is_digest, is_hex, parse_duration
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.pointers import RepoAddress, parse
 
@@ -55,6 +55,22 @@ def count(number: float) -> str:
         if abs(number) >= size:
             return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}".replace("-", "−")
     return (f"{number:,.0f}" if number == int(number) else f"{number:,.2f}").replace("-", "−")
+
+
+def lasting(duration: str) -> str:
+    """A duration in words: `P14D` is `14 days`, `PT90M` is `1 hour 30 minutes`."""
+    left = parse_duration(duration) // SECOND
+    words = []
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        number, left = divmod(left, size)
+        if number:
+            words.append(f"{number:,} {unit}{'s' * (number > 1)}")
+    return " ".join(words) or duration
+
+
+def moment(time: str) -> str:
+    """A time as the journal has it, to the second: `2026-11-15 16:38:35 UTC`."""
+    return f"{time[:10]} {time[11:19]} UTC"
 
 
 def outward(link: str | None) -> str | None:
