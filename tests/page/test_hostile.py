@@ -168,8 +168,8 @@ def test_a_name_is_cut_out_of_any_pointer() -> None:
 
 
 def test_numbers_durations_and_times_are_written_for_people() -> None:
-    assert [count(each) for each in (0, 999, 12_345, -1_495, -12_345, 3_100_000, 0.25)] == [
-        *("0", "999", "12.3k", "−1,495", "−12.3k", "3.1M", "0.25")
+    assert [count(each) for each in (0, 999, 12_345, 24_000, -1_495, -12_345, 3_100_000, 0.25)] == [
+        *("0", "999", "12.3k", "24k", "−1,495", "−12.3k", "3.1M", "0.25")
     ]
     assert [lasting(each) for each in ("P14D", "PT90M", "P1DT1S", "PT0.5S")] == [
         *("14 days", "1 hour 30 minutes", "1 day 1 second", "PT0.5S")

@@ -29,7 +29,7 @@ def test_an_empty_page_says_what_to_do_next(visit: Visit) -> None:
     expect(visit.open("/page/requests").locator(".empty")).to_contain_text("stig grant ask")
     expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("stig agent add")
     expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
-    visit.open("/page/figures")
+    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing in this time."] * 4)
 
 
 def test_ten_thousand_engrams_are_paged_searched_and_followed(visit: Visit, bus: Served) -> None:

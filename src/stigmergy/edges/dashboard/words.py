@@ -50,11 +50,12 @@ def place(ref: str) -> Place:
 
 
 def count(number: float) -> str:
-    """A count that stays short: `950`, `12.4k`, `3.1M`."""
-    for unit, size in (("M", 1_000_000), ("k", 10_000)):
-        if abs(number) >= size:
-            return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}".replace("-", "−")
-    return (f"{number:,.0f}" if number == int(number) else f"{number:,.2f}").replace("-", "−")
+    """A count that stays short: `950`, `12.4k`, `24k`, `3.1M`."""
+    text = f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+    for unit, least, size in (("k", 10_000, 1000), ("M", 1_000_000, 1_000_000)):
+        if abs(number) >= least:
+            text = f"{number / size:.1f}".removesuffix(".0") + unit
+    return text.replace("-", "−")
 
 
 def lasting(duration: str) -> str:
