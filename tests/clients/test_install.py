@@ -20,6 +20,7 @@ from stigmergy.edges.clients.files import plan_install, write
 from stigmergy.edges.clients.skill import skill_files
 from stigmergy.edges.clients.wanted import CLIENTS, is_ours, setup_for
 from stigmergy.errors import ClientFileChanged
+from stigmergy.settings import Settings
 from tests.cli.stig import STIG, Desk
 from tests.clients.told import RECORDED, payload
 from tests.projects import make_settings
@@ -373,3 +374,8 @@ def test_who_installs_before_there_is_a_project_is_told(bare_desk: Desk) -> None
     assert said == "Nothing to remove: nothing of Stigmergy was found.\n"
     bare_desk.ok("init")
     assert "stig init" not in bare_desk.ok("install", "cursor").out
+
+
+def test_where_the_environment_names_no_home_it_is_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    assert Settings.from_environment({}).home == Path("~").expanduser() != Path("/")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.screen import dim, safe, safe_line, table
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
@@ -47,7 +47,7 @@ def doctor(entry: Entry) -> Command:
 
 def _parameters() -> list[click.Parameter]:
     return [
-        click.Argument(["client"], type=click.Choice(CLIENTS)),
+        Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
         click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
         click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
     ]
