@@ -24,7 +24,7 @@ class Argument(click.Argument):
     """A text given by position; one that may be left out is all the words there are."""
 
     def __init__(
-        self, name: str, called: str | None, about: str, *, required: bool, type: click.ParamType | None = None
+        self, name: str, called: str | None, about: str, *, required: bool, type: click.ParamType[Any] | None = None
     ) -> None:
         shown = called or name.upper()
         super().__init__(
