@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 import stigmergy
 from stigmergy.edges.dashboard import static_files
 from stigmergy.edges.dashboard.highlight import numbered
-from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, outward, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, outward, place, shown
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
@@ -69,6 +69,7 @@ def test_nothing_an_agent_wrote_runs(visit: Visit, bus: Served) -> None:
         page = visit.open(path)
         page.wait_for_load_state()
         assert page.title() != "owned", path
+        assert re.search("[\u202a-\u202e\u2066-\u2069]", page.content()) is None, path
         assert page.locator("body script, svg, [onerror], [onload], [onfocus], img[src=x]").count() == 0, path
         for link in page.eval_on_selector_all("a", "links => links.map((link) => link.protocol)"):
             assert link in ("http:", "https:", "vscode:"), path
@@ -82,6 +83,14 @@ def test_the_lines_of_a_hostile_file_are_shown_as_they_are(visit: Visit) -> None
     assert page.locator(".line").first.inner_text().strip() == f'x = "{SCRIPT}"'
     assert page.title() != "owned"
     assert (page.get_attribute("text=Open in editor", "href") or "").startswith("vscode://file/")
+
+
+def test_nothing_reads_as_what_it_is_not(visit: Visit) -> None:
+    page = visit.open("/?kind=todo")
+    expect(page.locator(".row .claim")).to_have_text("\\u202egnp.exe right to left\\u2066")
+    ((_, line),) = numbered("if admin: # \u202e \u2066<b>", "a.py")
+    assert str(shown(line)).endswith('<span class="c"># \\u202e \\u2066&lt;b&gt;</span>')
+    assert shown(line).__html__() == str(shown(line)), "and is not escaped again"
 
 
 def test_the_policy_stops_what_slips_through(visit: Visit) -> None:

@@ -11,7 +11,7 @@ from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, place, shown
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 
@@ -29,6 +29,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("stigmergy.edges.dashboard"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
 from stigmergy.core import SECOND, is_digest, is_hex, parse_duration
 from stigmergy.errors import StigmergyError
@@ -13,6 +15,10 @@ from stigmergy.evidence.pointers import RepoAddress, parse
 SHORT = 7
 LINKS = ("https://", "vscode://file/")
 """What a link off the page may begin with."""
+
+
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of what follows: with them a text, or code, can read as what it is not."""
 
 
 class Place(NamedTuple):
@@ -77,6 +83,14 @@ def moment(time: str) -> str:
 def outward(link: str | None) -> str | None:
     """A link off the page, if it is of a kind that can only open a page or an editor."""
     return link if link and link.startswith(LINKS) else None
+
+
+def shown(value: Any) -> Any:
+    """A value as it goes into the page: what would make it read as something else is shown as its escape."""
+    if not isinstance(value, str) or not _TURNS.search(value):
+        return value
+    plain = _TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return Markup(plain) if isinstance(value, Markup) else plain  # noqa: S704  # it was markup, and no mark was added
 
 
 def as_json(value: Any) -> str:
