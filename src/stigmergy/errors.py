@@ -163,6 +163,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
 │   ├── ClientFileChanged         CLIENT_FILE_CHANGED
+│   ├── ClientFileUnwritable      CLIENT_FILE_UNWRITABLE
 │   └── PortTaken                 PORT_TAKEN
 └── Trouble                  503  our side is at fault, or the machine's
     ├── StoreReadOnly             STORE_READ_ONLY
@@ -1252,6 +1253,12 @@ class ClientFileChanged(Conflict):
     """A client wrote its file at the same moment, so it was left alone."""
 
     code = "CLIENT_FILE_CHANGED"
+
+
+class ClientFileUnwritable(Conflict):
+    """A client's file cannot be written, so all of them were left as they were."""
+
+    code = "CLIENT_FILE_UNWRITABLE"
 
 
 class PortTaken(Conflict):

@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """The settings the environment gives."""
         given = os.environ if environment is None else environment
-        home = Path(given.get("HOME") or "/")
+        home = Path(given.get("HOME") or _account_home())
         return cls(
             url=given.get("STIGMERGY_URL") or None,
             token=given.get("STIGMERGY_TOKEN") or None,
@@ -166,3 +166,13 @@ def _seconds(name: str, text: str) -> int:
 def _folder(given: str | None, default: Path) -> Path:
     """A folder the XDG way: what is not absolute is ignored."""
     return Path(given) if given and given.startswith("/") else default
+
+
+def _account_home() -> str:
+    """The home of the account, where the environment names none, as under a service manager."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # an account that nobody entered, as in some containers
+        return "/"

@@ -60,7 +60,7 @@ BAD = {
     "an unknown field": ('{"claim":"a","colour":"red"}', "FIELD_UNKNOWN", "colour"),
     "a wrong kind": ('{"claim":"a","kind":"guess"}', "FIELD_VALUE", "kind"),
     "no pointer": ('{"claim":"A claim."}', "NO_POINTER", "pointers"),
-    "an absent file": ('{"claim":"A claim.","at":["absent.py:1"]}', "FILE_NOT_FOUND", "pointers[0].ref"),
+    "an absent file": ('{"claim":"A claim.","at":["absent.py:1"]}', "FILE_NOT_FOUND", "at[0]"),
     "far too long": ('{"claim":"%s"}' % ("x" * 70_000), "BODY_TOO_LARGE", None),
 }
 

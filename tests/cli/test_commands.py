@@ -14,7 +14,10 @@ AT = "src/parser.py:10-12"
 
 
 def test_init_makes_a_project_once(bare_desk: Desk) -> None:
-    assert f"in {bare_desk.path / '.catalog'}" in bare_desk.ok("init").out
+    said = bare_desk.ok("init").out
+    assert f"in {bare_desk.path / '.catalog'}" in said
+    for command in ("up", "demo", "install", "put"):
+        assert f"  stig {command}" in said
     again = bare_desk.run("init", "--json")
     assert again.problem["code"] == "PROJECT_EXISTS"
 

@@ -35,6 +35,9 @@ def test_every_command_explains_itself_with_an_example(words: str) -> None:
     assert done.exit_code == 0
     assert COMMANDS[words].example in done.output
     assert f"stig {words}" in COMMANDS[words].example
+    options = done.output.partition("\nOptions:")[2].partition("\nOn every command:")[0]
+    for line in options.splitlines():
+        assert line.startswith(("   ", "  -")) or not line, "what is given by position is explained under Arguments"
     for option in ("--json", "--as NAME", "--run RUN", "--project"):
         assert option in done.output
 
@@ -52,6 +55,15 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
         called = HOOKS.get(words, PLAIN).called or (name.upper(), "")
         offered = called[0] if name in operation.command.arguments else single
         assert offered in said or single.removesuffix("s") in said
+
+
+@pytest.mark.parametrize("words", ["install", "uninstall"])
+def test_the_clients_are_listed(words: str) -> None:
+    assert (
+        "\n  CLIENT  claude-code, codex, cursor, vscode, gemini\n" in CliRunner().invoke(stig, [words, "--help"]).output
+    )
+    missing = CliRunner().invoke(stig, [words])
+    assert (missing.exit_code, "Missing argument 'CLIENT'" in missing.output) == (2, True)
 
 
 def test_version() -> None:

@@ -72,3 +72,16 @@ def test_a_gateway_elsewhere_is_asked(desk: Desk) -> None:
     code, checks = _checks(desk, STIGMERGY_URL="http://127.0.0.1:9", STIGMERGY_TOKEN="x")
     assert code == 1
     assert "UNREACHABLE" in checks["gateway"]["found"]
+
+
+def test_one_file_that_cannot_be_read_hides_nothing_else(desk: Desk) -> None:
+    (desk.path / ".mcp.json").mkdir()
+    (desk.path / ".gemini").symlink_to(".gemini")
+    code, checks = _checks(desk)
+    assert code == 1
+    assert {name for name, each in checks.items() if each["state"] == "broken"} == {"claude-code", "gemini"}
+    assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
+    assert desk.run("doctor").out.endswith("\nTo be mended: claude-code, gemini.\n")
+    (desk.path / ".mcp.json").rmdir()
+    (desk.path / ".gemini").unlink()
+    assert desk.ok("doctor").out.endswith("\nAll is well.\n")

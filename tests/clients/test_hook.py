@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -324,3 +325,51 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
 def test_what_a_client_invents_is_let_through(desk: Desk) -> None:
     said = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
     assert (said.code, said.json) == (0, {})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Agent"}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Task", "session_id": 7}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": "spawn_agent", "session_id": "s", "cwd": ["/"]}',
+    ],
+)
+def test_a_spawn_that_makes_no_sense_is_denied(desk: Desk, given: bytes) -> None:
+    said = desk.process("hook", given=given)
+    assert said.code == 0
+    assert said.json["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert said.err.startswith("stig hook: FIELD_")
+
+
+def test_settings_that_make_no_sense_let_a_stop_through_and_no_spawn(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STIGMERGY_URL", "ftp://nowhere")
+    monkeypatch.setenv("STIGMERGY_TOKEN", "x")
+    stopped = desk.process("hook", given=payload("claude-code", "SubagentStop", desk.path))
+    assert (stopped.json, stopped.err.count("\n")) == ({}, 1)
+    spawned = desk.process("hook", given=payload("claude-code", "PreToolUse", desk.path))
+    assert spawned.json["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+def test_half_an_emoji_is_no_reason_to_let_an_answer_pass(desk: Desk) -> None:
+    given = payload("claude-code", "SubagentStop", desk.path, last_assistant_message=LONG + "\ud83d")
+    assert b"\\ud83d" in given
+    assert desk.process("hook", given=given).json["decision"] == "block"
+
+
+def test_who_waits_for_the_lock_too_long_lets_a_stop_through_and_no_spawn(desk: Desk) -> None:
+    events = ("SubagentStop", "PreToolUse")
+    with (desk.path / ".catalog" / "lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        pipe = subprocess.PIPE
+        started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
+        stop, spawn = (
+            process.communicate(payload("claude-code", event, desk.path), timeout=60)
+            for process, event in zip(started, events, strict=True)
+        )
+    late = b"stig hook: no answer within 4 seconds\n"
+    assert stop == (b"{}\n", late)
+    assert spawn[1] == late
+    assert json.loads(spawn[0])["hookSpecificOutput"]["permissionDecision"] == "deny"

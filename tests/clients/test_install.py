@@ -20,6 +20,7 @@ from stigmergy.edges.clients.files import plan_install, write
 from stigmergy.edges.clients.skill import skill_files
 from stigmergy.edges.clients.wanted import CLIENTS, is_ours, setup_for
 from stigmergy.errors import ClientFileChanged
+from stigmergy.settings import Settings
 from tests.cli.stig import STIG, Desk
 from tests.clients.told import RECORDED, payload
 from tests.projects import make_settings
@@ -70,7 +71,7 @@ class Place:
         """Everything below the root but what Stigmergy keeps for itself."""
         return {
             str(path.relative_to(self.root)): (
-                stat.S_IMODE(path.stat().st_mode),
+                stat.S_IMODE(path.lstat().st_mode),
                 path.read_bytes() if path.is_file() else b"",
             )
             for path in self.root.rglob("*")
@@ -310,3 +311,71 @@ def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
     done = subprocess.run(group["hooks"][0]["command"], shell=True, env=bare, input=told, capture_output=True, cwd="/")
     assert done.returncode == 0, done.stderr
     assert "Shared Brief" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_cannot_be_written_leaves_everything_as_it_was(desk: Desk, client: str) -> None:
+    place = Place(desk, client, "project")
+    place.fill()
+    skills = (place.root / SKILLS[client][0]).parent
+    skills.parent.mkdir(exist_ok=True)
+    skills.symlink_to("/proc/nobody-makes-folders-here")
+    before = place.tree()
+    problem = place.run("install", "--json").problem
+    assert (problem["code"], problem["field"]) == ("CLIENT_FILE_UNWRITABLE", "SKILL.md")
+    assert place.tree() == before
+    skills.unlink()
+    skills.write_text("a file where the folder should be\n")
+    before = place.tree()
+    assert place.run("install", "--json").problem["code"] == "CLIENT_FILE_BROKEN"
+    assert place.tree() == before
+    assert list((desk.home / ".local/state/stigmergy/clients").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_folder_or_a_ring_of_links_where_a_file_should_be_is_named(desk: Desk, command: str) -> None:
+    path = desk.path / ".mcp.json"
+    path.mkdir()
+    problem = desk.run(command, "claude-code", "--json").problem
+    assert (problem["code"], problem["field"]) == ("CLIENT_FILE_BROKEN", ".mcp.json")
+    path.rmdir()
+    path.symlink_to(path)
+    problem = desk.run(command, "claude-code", "--json").problem
+    assert (problem["code"], problem["field"]) == ("CLIENT_FILE_BROKEN", ".mcp.json")
+    assert [each.name for each in desk.path.glob(".claude*")] == []
+
+
+def test_a_link_to_nowhere_leads_there_and_the_folder_made_for_it_goes_again(desk: Desk, tmp_path: Path) -> None:
+    link = desk.path / ".mcp.json"
+    link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
+    desk.ok("install", "claude-code")
+    assert "stigmergy" in (tmp_path / "dotfiles" / "mcp.json").read_text()
+    desk.ok("uninstall", "claude-code")
+    assert link.is_symlink()
+    assert not (tmp_path / "dotfiles").exists()
+
+
+def test_a_note_that_cannot_be_read_is_done_without(desk: Desk) -> None:
+    place = Place(desk, "gemini", "project")
+    place.fill()
+    place.run("install")
+    for note in (desk.home / ".local/state/stigmergy/clients").iterdir():
+        note.write_bytes(b"{")
+    assert place.run("uninstall").code == 0
+    ((path, recorded),) = place.files.items()
+    assert _without_ours(_read(path)) == _without_ours(_read(recorded))
+    assert "stigmergy" not in path.read_text()
+
+
+def test_who_installs_before_there_is_a_project_is_told(bare_desk: Desk) -> None:
+    assert "stig init" in bare_desk.ok("install", "cursor").out
+    assert bare_desk.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
+    said = bare_desk.ok("uninstall", "cursor").out
+    assert said == "Nothing to remove: nothing of Stigmergy was found.\n"
+    bare_desk.ok("init")
+    assert "stig init" not in bare_desk.ok("install", "cursor").out
+
+
+def test_where_the_environment_names_no_home_it_is_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    assert Settings.from_environment({}).home == Path("~").expanduser() != Path("/")

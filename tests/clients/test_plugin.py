@@ -37,8 +37,11 @@ def test_the_skill_in_the_plugin_is_the_skill() -> None:
 def test_the_market_leads_to_the_plugin() -> None:
     market = _json(".claude-plugin/marketplace.json")
     (entry,) = market["plugins"]
-    assert market["name"]
+    assert {name: bool(value) for name, value in market.items()} == dict.fromkeys(
+        ("name", "description", "owner", "plugins"), True
+    )
     assert market["owner"]["name"]
+    assert entry["source"].startswith("./"), "a path from the top of the market"
     folder = (ROOT / entry["source"]).resolve()
     for kind in (".claude-plugin", ".codex-plugin"):
         plugin = json.loads((folder / kind / "plugin.json").read_text("utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,33 @@ def test_other_languages_have_functions_too() -> None:
     assert found is not None
     assert (found.block.name, found.block.place.first, found.block.place.last) == ("Handle", 3, 13)
     assert (found.block.branches, found.block.branching.first, found.block.branching.last) == (3, 4, 8)
+
+
+BODY = "".join(f"    if (order.part{number}) {{ send(order, {number}); }}\n" for number in range(5))
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "last"),
+    [
+        ("a.ts", "export const handle = async (order: Order): Promise<void> => {\n", 7),
+        ("a.js", "const handle = function (order) {\n", 7),
+        ("a.ts", "async handle(order: Order): Promise<Receipt[]> {\n", 7),
+        ("A.java", "public static Map<String, Order> handle(final Order order) throws IOException {\n", 7),
+        ("a.cs", "public async Task<int> handle(Order order)\n{\n", 8),
+        ("a.c", "static struct order *handle(struct order *order)\n{\n", 8),
+        ("a.cpp", "int Office::handle(const Order& order) const {\n", 7),
+    ],
+)
+def test_functions_begin_in_many_ways(path: str, head: str, last: int) -> None:
+    found = survey({path: head + BODY + "}\nafter();\n"})
+    assert found is not None
+    assert (found.block.name, found.block.place.first, found.block.place.last) == ("handle", 1, last)
+    assert found.block.branches == 5
+
+
+@pytest.mark.parametrize("head", ["while (order(1)) {", "else if (order) {", "send(order);", "synchronized (order) {"])
+def test_what_only_looks_like_a_function_is_none(head: str) -> None:
+    assert survey({"a.java": f"{head}\n{BODY}}}\n"}) is None
 
 
 def test_who_hands_an_error_on_does_not_swallow_it() -> None:

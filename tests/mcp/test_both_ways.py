@@ -151,6 +151,43 @@ def test_refusals_are_problems_with_the_same_codes(
     speak(way, repository, settings, mode, talk)
 
 
+def test_a_refusal_says_what_would_be_taken(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+    cases: list[tuple[str, dict[str, Any], str, str, str]] = [
+        ("less_query_engrams", {"query": "x"}, "FIELD_UNKNOWN", "query", "q, keys, k, "),
+        ("less_query_engrams", {"kind": "gossip"}, "FIELD_VALUE", "kind", "constraint, decision, diff, fact"),
+        (
+            "less_put_engram",
+            {"claim": "x", "kind": "gossip"},
+            "FIELD_VALUE",
+            "kind",
+            "constraint, decision, diff, fact",
+        ),
+        (
+            "less_put_engram",
+            {"claim": "x", "pointers": [{"path": "x"}]},
+            "FIELD_UNKNOWN",
+            "pointers[0].path",
+            "type, ref",
+        ),
+        ("less_deref_pointer", {"pointer": "src/parser.py:1-2"}, "POINTER_SYNTAX", "pointer.ref", "repo, artifact"),
+    ]
+
+    async def talk(client: Client) -> None:
+        for name, arguments, code, field, limit in cases:
+            problem = problem_of(await client.call_tool(name, arguments))
+            assert problem["code"] == code, problem
+            assert problem["field"].startswith(field), problem
+            assert limit in problem["limit"], problem
+        unshown = problem_of(await client.call_tool("less_put_engram", {"claim": "It is so."}))
+        assert "at: src/parser.py:10-20" in unshown["hint"]
+        for places, field in ((["absent.py:1"], "at[0]"), (["src/parser.py:1", "src/parser.py:900"], "at[1]")):
+            problem = problem_of(await client.call_tool("less_put_engram", {"claim": "x", "at": places}))
+            assert problem["field"] == field, problem
+            assert "snapshot" in problem["hint"], problem
+
+    speak(way, repository, settings, mode, talk)
+
+
 def test_many_calls_at_once_are_all_answered(repository: Repository, settings: Settings, way: str, mode: str) -> None:
     async def talk(client: Client) -> None:
         put: dict[int, str] = {}

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 import stigmergy
 from stigmergy.edges.dashboard import static_files
 from stigmergy.edges.dashboard.highlight import numbered
-from stigmergy.edges.dashboard.words import as_json, outward, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, outward, place, shown
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
@@ -69,6 +69,7 @@ def test_nothing_an_agent_wrote_runs(visit: Visit, bus: Served) -> None:
         page = visit.open(path)
         page.wait_for_load_state()
         assert page.title() != "owned", path
+        assert re.search("[\u202a-\u202e\u2066-\u2069]", page.content()) is None, path
         assert page.locator("body script, svg, [onerror], [onload], [onfocus], img[src=x]").count() == 0, path
         for link in page.eval_on_selector_all("a", "links => links.map((link) => link.protocol)"):
             assert link in ("http:", "https:", "vscode:"), path
@@ -82,6 +83,14 @@ def test_the_lines_of_a_hostile_file_are_shown_as_they_are(visit: Visit) -> None
     assert page.locator(".line").first.inner_text().strip() == f'x = "{SCRIPT}"'
     assert page.title() != "owned"
     assert (page.get_attribute("text=Open in editor", "href") or "").startswith("vscode://file/")
+
+
+def test_nothing_reads_as_what_it_is_not(visit: Visit) -> None:
+    page = visit.open("/?kind=todo")
+    expect(page.locator(".row .claim")).to_have_text("\\u202egnp.exe right to left\\u2066")
+    ((_, line),) = numbered("if admin: # \u202e \u2066<b>", "a.py")
+    assert str(shown(line)).endswith('<span class="c"># \\u202e \\u2066&lt;b&gt;</span>')
+    assert shown(line).__html__() == str(shown(line)), "and is not escaped again"
 
 
 def test_the_policy_stops_what_slips_through(visit: Visit) -> None:
@@ -160,9 +169,21 @@ def test_lines_are_numbered_as_git_counts_them(path: str) -> None:
 
 
 def test_a_name_is_cut_out_of_any_pointer() -> None:
-    for ref in ("", ":", "@", "repo:", "x", "url:https://e.org/a@sha256:" + "0" * 64, "sam:note:x@v1"):
-        assert isinstance(place(ref).name, str)
+    for ref in ("", ":", "@", "repo:", "x"):
+        assert place(ref) == (ref, "", "", "")
+    assert place("url:https://e.org/a@sha256:" + "0" * 64) == ("a", "url:https://e.org/", "", "sha256:0000000")
+    assert place("sam:note:x@v1") == ("note:x", "sam:", "", "v1")
     assert as_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
+
+
+def test_numbers_durations_and_times_are_written_for_people() -> None:
+    assert [count(each) for each in (0, 999, 12_345, 24_000, -1_495, -12_345, 3_100_000, 0.25)] == [
+        *("0", "999", "12.3k", "24k", "−1,495", "−12.3k", "3.1M", "0.25")
+    ]
+    assert [lasting(each) for each in ("P14D", "PT90M", "P1DT1S", "PT0.5S")] == [
+        *("14 days", "1 hour 30 minutes", "1 day 1 second", "PT0.5S")
+    ]
+    assert moment("2026-11-15T16:38:35.123456Z") == "2026-11-15 16:38:35 UTC"
 
 
 def test_vendored_files_are_those_in_the_table() -> None:

@@ -24,11 +24,12 @@ def test_an_empty_page_says_what_to_do_next(visit: Visit) -> None:
     page = visit.open("/")
     expect(page.locator("#panel-feed .empty pre").first).to_have_text("stig demo")
     expect(page.locator("#panel-feed .empty pre").nth(1)).to_contain_text("stig put")
+    expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("stig install claude-code")
     expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("stig agent add")
     expect(visit.open("/page/requests").locator(".empty")).to_contain_text("stig grant ask")
     expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("stig agent add")
     expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
-    visit.open("/page/figures")
+    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing in this time."] * 4)
 
 
 def test_ten_thousand_engrams_are_paged_searched_and_followed(visit: Visit, bus: Served) -> None:
@@ -54,3 +55,40 @@ def test_ten_thousand_engrams_are_paged_searched_and_followed(visit: Visit, bus:
         expect(page.locator(".row")).to_have_count(50 * pages)
     last = page.locator(".row").last.inner_text()
     assert f"Claim c{MANY - 200}c of many." in last
+
+
+def test_long_words_stay_inside_every_width(visit: Visit, bus: Served) -> None:
+    assert bus.call("POST", "/run", {"goal": "G" * 190}).status == 200
+    lead = bus.call("POST", "/agent", {"name": "a" * 40, "role": "architect"}).json["token"]
+    coder = bus.call("POST", "/agent", {"name": "b" * 60}, token=lead).json["token"]
+    ref = f"repo:src/parser.py#L10-L12@{bus.repository.sha}"
+    far = {"type": "sam", "ref": f"sam:decision:{'z' * 150}@2026-01-01"}
+    for kind in ("risk", "constraint", "fact"):
+        draft = {"claim": kind[0] * 480, "kind": kind, "pointers": [{"type": "repo", "ref": ref}, far]}
+        assert bus.call("POST", "/engram", draft).status == 200
+    asked = {"pointer": ref, "reason": "W" * 200, "max_tokens": 500}
+    assert bus.call("POST", "/pointer/request", asked, token=coder).status == 200
+    learned = {"content": "Q" * 300, "evidence": [{"kind": "note", "value": "N" * 200}]}
+    assert bus.call("POST", "/contribution", learned, token=coder).status == 200
+    panels = ("requests", "review", "brief", "budgets", "work", "figures")
+    for width in (320, 768, 960, 1024, 1440):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        for path in ("/", *(f"/page/{name}" for name in panels)):
+            page = visit.open(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, path)
+
+
+def test_on_a_phone_too_a_button_says_what_is_new(visit: Visit, bus: Served) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    page = visit.open("/?scope=project")
+    expect(page.locator("#live.on")).to_be_visible()
+    page.mouse.wheel(0, 900)
+    page.wait_for_function("window.scrollY > 160")
+    assert bus.put("What nobody knew before.").status == 200
+    expect(page.locator("#news")).to_be_visible()
+    box = page.locator("#news").bounding_box()
+    assert box is not None
+    middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+    assert page.evaluate("([x, y]) => document.elementFromPoint(x, y)?.id", middle) == "news", "nothing lies over it"
+    page.locator("#news").click()
+    expect(page.locator(".row").first).to_contain_text("What nobody knew before.")

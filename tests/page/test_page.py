@@ -180,12 +180,12 @@ def test_a_request_arrives_and_is_approved(visit: Visit, scene: Scene) -> None:
     )  # fmt: skip
     request = page.locator(f"#r-{asked.request_id}")
     expect(request).to_contain_text("To see how ids sort.")
-    before = int(page.inner_text("#waiting"))
+    before = int(page.inner_text("#waiting-requests"))
     request.locator("[name=cap_tokens]").fill("650")
     request.locator("text=Approve").click()
     expect(page.locator("#panel-requests .notice")).to_have_text("emil may read ids.py.")
     expect(request).to_have_count(0)
-    expect(page.locator("#waiting")).to_have_text(str(before - 1))
+    expect(page.locator("#waiting-requests")).to_have_text(str(before - 1))
     assert any(mail.kind == "grant" and "650 tokens" in mail.text for mail in scene.call("inbox", "emil").mail)
 
 
@@ -214,6 +214,7 @@ def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: 
     second = scene.call(
         "contribute", "ida", content=hostile, evidence=evidence, proposed_categories=["<u>ops</u>"]
     ).contribution_id
+    expect(page.locator("#waiting-review")).to_have_text("2")
     expect(page.locator(f"#c-{first} .conflict")).to_contain_text("Contradicts")
     expect(page.locator(f"#c-{first} .conflict .chip")).to_contain_text("stall")
     expect(page.locator(f"#c-{second} .redacted")).to_contain_text("content: ")
@@ -233,6 +234,7 @@ def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: 
     page.locator(f"#c-{second}").locator("text=Accept").click()
     expect(page.locator("#panel-review .notice")).to_contain_text("Remembered as learning:b-bold-b")
     expect(page.locator(f"#c-{second}")).to_have_count(0)
+    expect(page.locator("#waiting-review")).to_have_count(0)
     assert scene.call("show_contribution", "emil", id=first).reason == "It was raised in one region only."
     assert scene.call("show_contribution", "ida", id=second).status == "accepted"
 
@@ -282,6 +284,10 @@ def test_budgets_are_told_for_each_agent_and_the_team(visit: Visit, scene: Scene
     assert meters.nth(0).get_attribute("value") == str(rows["emil"].turn.repo)
     assert meters.nth(0).get_attribute("max") == str(rows["emil"].limits.repo)
     assert meters.nth(2).get_attribute("value") == str(rows["emil"].turn.run_tokens)
+    together = scene.call("team_budget")
+    meter = page.locator("tfoot meter")
+    assert (meter.get_attribute("value"), meter.get_attribute("max")) == (str(together.used), str(together.limit))
+    expect(page.locator("tfoot td").nth(3)).to_have_text(f"{team.derefs:,}")
     page.click("tbody th a:has-text('emil')")
     expect(page.locator(".row .agent").first).to_have_text("emil")
 
@@ -320,6 +326,18 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     expect(page.locator("#keys")).to_be_hidden()
 
 
+def test_who_closes_the_drawer_stands_where_it_was_opened_from(visit: Visit) -> None:
+    page = visit.open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    chip = page.locator(".row .chip").nth(2)
+    chip.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#drawer")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#drawer")).to_be_hidden()
+    expect(chip).to_be_focused()
+
+
 def test_light_and_dark_are_kept(visit: Visit) -> None:
     page = visit.open("/")
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -353,9 +371,11 @@ def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
         viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
     )
     visit = Visit(context, bus)
-    for path in ("/", "/page/brief", "/page/budgets", "/page/requests", "/page/review", "/page/figures"):
+    panels = ("brief", "budgets", "requests", "review", "work", "figures")
+    for path in ("/", *(f"/page/{name}" for name in panels)):
         page = visit.open(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        expect(page.locator(".bar nav [aria-current]")).to_be_in_viewport(ratio=1)
     page = visit.open("/")
     page.locator(".row .chip").first.tap()
     expect(page.locator("#drawer .code")).to_be_visible()

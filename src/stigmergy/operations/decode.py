@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from stigmergy.errors import FieldMissing, FieldRefusal, FieldType, FieldUnknown, FieldValue
 
@@ -16,19 +19,55 @@ def to_request(value: Any, kind: type[T], *, lax: bool = False) -> T:
     try:
         return msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as problem:
-        raise _refusal(str(problem)) from None
+        raise _refusal(str(problem), kind) from None
 
 
-def _refusal(message: str) -> FieldRefusal:
+def _refusal(message: str, kind: type) -> FieldRefusal:
     said, _, path = message.partition(" - at `")
     where = path.removesuffix("`").removeprefix("$").removeprefix(".")
     named = said.split("`")
     if "unknown field" in said:
-        return FieldUnknown(f"The field '{named[1][:80]}' is not known here.", field=_join(where, named[1]))
+        known = [
+            field.encode_name
+            for each in _expected(kind, where)
+            if isinstance(each, inspect.StructType)
+            for field in each.fields
+        ]
+        detail = f"The field '{named[1][:80]}' is not known here."
+        return FieldUnknown(detail, field=_join(where, named[1]), limit=", ".join(known) or None)
     if "missing required field" in said:
         return FieldMissing(f"The field '{named[1]}' is required.", field=_join(where, named[1]))
-    kind = FieldType if ", got" in said else FieldValue
-    return kind(f"{said}.", field=where or None)
+    if ", got" in said:
+        return FieldType(f"{said}.", field=where or None)
+    choices = [str(value) for each in _expected(kind, where) for value in getattr(each, "values", ())]
+    return FieldValue(f"{said}.", field=where or None, limit=", ".join(choices) or None)
+
+
+def _expected(kind: type, where: str) -> list[inspect.Type]:
+    """What may stand at a place of a request, as in `payload[...].yool`; nothing when the place cannot be found."""
+    types = list(_each([inspect.type_info(kind)]))
+    for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", where):
+        types = list(_each(inner for outer in types for inner in _inside(outer, step)))
+    return types
+
+
+def _each(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    for one in types:
+        if isinstance(one, inspect.UnionType):
+            yield from _each(one.types)
+        elif isinstance(one, inspect.Metadata):
+            yield from _each([one.type])
+        else:
+            yield one
+
+
+def _inside(outer: inspect.Type, step: str) -> Iterator[inspect.Type]:
+    if isinstance(outer, inspect.StructType):
+        yield from (field.type for field in outer.fields if field.encode_name == step)
+    elif isinstance(outer, inspect.DictType):
+        yield outer.value_type
+    elif isinstance(outer, (inspect.ListType, inspect.VarTupleType)):
+        yield outer.item_type
 
 
 def _join(where: str, name: str) -> str:

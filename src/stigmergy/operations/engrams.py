@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -11,7 +12,17 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from stigmergy.core import SECOND, new_ulid, parse_duration, print_time
-from stigmergy.errors import FieldValue, IdTaken, PhantomRead, RateLimited, RoleForbidden, StigmergyError
+from stigmergy.errors import (
+    FieldValue,
+    FileNotFound,
+    IdTaken,
+    NoPointer,
+    PhantomRead,
+    RateLimited,
+    RoleForbidden,
+    SpanNotFound,
+    StigmergyError,
+)
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import (
     CheckedEngram,
@@ -185,7 +196,27 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
         else msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
         for position, place in enumerate(places)
     ]
-    return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+    with _naming_places(places, len(request.pointers)):
+        return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+
+
+@contextmanager
+def _naming_places(places: list[str], before: int) -> Iterator[None]:
+    """Let a refusal of what was given in `at` name that, and not the pointer that was made of it."""
+    try:
+        yield
+    except NoPointer as refusal:
+        refusal.hint = "Say where it shows, as in at: src/parser.py:10-20."
+        raise
+    except StigmergyError as refusal:
+        pointer = re.match(r"pointers\[(\d+)\]", refusal.field or "")
+        position = int(pointer[1]) - before if pointer else -1
+        if position >= 0:
+            refusal.field = f"at[{position}]"
+            if isinstance(refusal, FileNotFound | SpanNotFound) and not is_ref(places[position]):
+                more = "Lines that are not committed yet can be pointed at once they are anchored with `snapshot`."
+                refusal.hint = f"{refusal.hint} {more}" if refusal.hint else more
+        raise
 
 
 def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:

@@ -135,7 +135,12 @@ def stats(context: Context, request: Stats) -> StatsAnswer:
     """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time."""
     caller, view = context.caller, context.view
     if request.over == "project" and not _looks_after_all(context):
-        raise RoleForbidden("The figures of the whole project are for admins.", field="over", limit="run")
+        raise RoleForbidden(
+            "The figures of the whole project are for admins.",
+            field="over",
+            limit="run",
+            hint="An admin gives a scraper a token of its own: stig agent add scraper --role tool.",
+        )
     agents = _agents(context) if request.over == "run" else []
     roles = _roles_of(agents) if request.over == "run" else _roles_of_the_project(context)
     held = view.live_kinds(visible_spaces(caller))

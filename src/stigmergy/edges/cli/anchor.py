@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from stigmergy.edges.cli.hooks import Given
+from stigmergy.edges.cli.ask import Given
 from stigmergy.edges.cli.places import find_worktree, from_top, head_of_linked
 from stigmergy.edges.cli.session import Session
 from stigmergy.errors import BadText, FieldValue, InputNotAFile, PointerPath

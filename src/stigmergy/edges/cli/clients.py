@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.screen import dim, safe, safe_line, table
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
@@ -47,7 +47,7 @@ def doctor(entry: Entry) -> Command:
 
 def _parameters() -> list[click.Parameter]:
     return [
-        click.Argument(["client"], type=click.Choice(CLIENTS)),
+        Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
         click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
         click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
     ]
@@ -60,7 +60,20 @@ def _install(session: Session, given: dict[str, Any]) -> None:
     command = UVX if given["uvx"] else running_command()
     root = _root(session, given)
     changes = put_in(given["client"], root, session.settings, command, dry_run=given["dry_run"])
-    _tell(session, given, changes, _NEXT[given["client"]])
+    following = [_NEXT[given["client"]]]
+    if root is not None and not _is_project(session):
+        following.append("There is no project here yet, and without one the hooks say nothing: stig init makes one.")
+    _tell(session, given, changes, "Nothing to change: everything is as it should be.", following)
+
+
+def _is_project(session: Session) -> bool:
+    from stigmergy.errors import ProjectNotFound
+    from stigmergy.policy import find_project
+
+    try:
+        return session.remote or bool(find_project(session.folder))
+    except ProjectNotFound:
+        return False
 
 
 def _uninstall(session: Session, given: dict[str, Any]) -> None:
@@ -68,7 +81,7 @@ def _uninstall(session: Session, given: dict[str, Any]) -> None:
 
     root = _root(session, given)
     changes = take_out(given["client"], root, session.settings, dry_run=given["dry_run"])
-    _tell(session, given, changes, "")
+    _tell(session, given, changes, "Nothing to remove: nothing of Stigmergy was found.", [])
 
 
 def _root(session: Session, given: dict[str, Any]) -> Path | None:
@@ -77,7 +90,7 @@ def _root(session: Session, given: dict[str, Any]) -> Path | None:
     return None if given["user"] else project_root(session.folder)
 
 
-def _tell(session: Session, given: dict[str, Any], changes: list[Change], following: str) -> None:
+def _tell(session: Session, given: dict[str, Any], changes: list[Change], nothing: str, following: list[str]) -> None:
     rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
     changed = any(row["action"] != "unchanged" for row in rows)
 
@@ -85,11 +98,11 @@ def _tell(session: Session, given: dict[str, Any], changes: list[Change], follow
         for change in changes:
             yield from _shown(change)
         if not changed:
-            yield "Nothing to change: everything is as it should be."
+            yield nothing
         elif given["dry_run"]:
             yield dim("Nothing was written.")
-        elif following:
-            yield dim(following)
+        else:
+            yield from map(dim, following)
 
     session.answer({"client": given["client"], "dry_run": given["dry_run"], "files": rows}, show)
 
@@ -143,5 +156,8 @@ def _table(findings: list[Finding]) -> Callable[[Any], Iterator[str]]:
             yield click.style(row[:2], fg=_MARKS[finding.state][1], bold=True) + row[2:]
             if finding.next:
                 yield dim("    " + safe(finding.next))
+        broken = [finding.check for finding in findings if finding.state == "broken"]
+        yield ""
+        yield f"To be mended: {', '.join(broken)}." if broken else "All is well."
 
     return show

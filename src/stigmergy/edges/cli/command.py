@@ -23,10 +23,13 @@ BROKEN_PIPE = 141
 class Argument(click.Argument):
     """A text given by position; one that may be left out is all the words there are."""
 
-    def __init__(self, name: str, called: str | None, about: str, *, required: bool) -> None:
+    def __init__(
+        self, name: str, called: str | None, about: str, *, required: bool, type: click.ParamType[Any] | None = None
+    ) -> None:
         shown = called or name.upper()
         super().__init__(
             [name],
+            type=type,
             nargs=1 if required else -1,
             metavar=shown if required else f"[{shown}]",
             callback=None if required else lambda ctx, argument, words: " ".join(words) or None,

@@ -7,28 +7,16 @@ from typing import Any, NamedTuple
 
 import click
 
+from stigmergy.edges.cli.ask import Given, ask, ask_and_show
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW
-from stigmergy.operations import Operation, to_request
-
-Given = dict[str, Any]
-
-
-def ask(session: Session, operation: Operation[Any, Any], given: Given, working: str = "Building the index") -> Any:
-    """The answer to what was given."""
-    request = to_request(given, operation.request)
-    with session.bus(working) as bus:
-        return bus.call(operation, request)
-
-
-def _ask_and_show(session: Session, operation: Operation[Any, Any], given: Given) -> None:
-    session.answer(ask(session, operation, given), SHOW[operation.name])
+from stigmergy.operations import Operation
 
 
 class Hook(NamedTuple):
     """How a command differs from its operation."""
 
-    act: Callable[[Session, Operation[Any, Any], Given], None] = _ask_and_show
+    act: Callable[[Session, Operation[Any, Any], Given], None] = ask_and_show
     parameters: tuple[click.Parameter, ...] = ()
     """What it takes besides the operation's fields."""
     optional: bool = False
@@ -63,7 +51,7 @@ def _followed(field: str) -> Callable[[Session, Operation[Any, Any], Given], Non
         from stigmergy.edges.cli.places import full_ref
 
         given[field] = full_ref(given[field], session.folder, field)
-        _ask_and_show(session, operation, given)
+        ask_and_show(session, operation, given)
 
     return act
 
@@ -77,7 +65,7 @@ def _granted(session: Session, operation: Operation[Any, Any], given: Given) -> 
 
 def _from_file(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     """A message is given as a file; - reads stdin."""
-    _ask_and_show(session, operation, _with_text(given))
+    ask_and_show(session, operation, _with_text(given))
 
 
 def _with_text(given: Given) -> Given:
@@ -103,7 +91,7 @@ def _judged(session: Session, operation: Operation[Any, Any], given: Given) -> N
 def _anchor(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     from stigmergy.edges.cli.anchor import complete
 
-    _ask_and_show(session, operation, complete(session, given))
+    ask_and_show(session, operation, complete(session, given))
 
 
 def _verify(session: Session, operation: Operation[Any, Any], given: Given) -> None:
@@ -122,7 +110,7 @@ def _record_tests(session: Session, operation: Operation[Any, Any], given: Given
     file = given["report"]
     if "name" not in given and file != "-":
         given["name"] = PurePath(file).name
-    _ask_and_show(session, operation, {**given, "report": read_text_file(file, "FILE", MAX_TEXT)})
+    ask_and_show(session, operation, {**given, "report": read_text_file(file, "FILE", MAX_TEXT)})
 
 
 def _collect(session: Session, operation: Operation[Any, Any], given: Given) -> None:
@@ -146,7 +134,7 @@ def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given
         said = read_yaml(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
-    _ask_and_show(session, operation, {"policy": {} if said is None else said})
+    ask_and_show(session, operation, {"policy": {} if said is None else said})
 
 
 def _contribute(session: Session, operation: Operation[Any, Any], given: Given) -> None:
@@ -155,7 +143,7 @@ def _contribute(session: Session, operation: Operation[Any, Any], given: Given) 
     if not all(mark for _, mark, _ in parts):
         raise click.UsageError("--evidence takes kind=value: path=src/parser.py:10-20, or url, command_output, note.")
     given["evidence"] = [{"kind": kind, "value": value} for kind, _, value in parts]
-    _ask_and_show(session, operation, given)
+    ask_and_show(session, operation, given)
 
 
 _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
@@ -165,7 +153,7 @@ def _inherit(session: Session, operation: Operation[Any, Any], given: Given) -> 
     """The scope is given as options of its own."""
     scope = {name: given.pop(name) for name in _SCOPE if name in given}
     scope["include_working_memory"] = not given.pop("no_pins", False)
-    _ask_and_show(session, operation, {**given, "scope": scope})
+    ask_and_show(session, operation, {**given, "scope": scope})
 
 
 MESSAGE_FILE = ("FILE", "The message in its form, as YAML or JSON; - reads stdin")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from stigmergy.edges.cli.command import Command
-from stigmergy.edges.cli.screen import dim, safe, safe_line
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
-
-if TYPE_CHECKING:
-    from stigmergy.knowledge.memory import ContextPackage
 
 _PLACES = {
     "max_excerpt_tokens": "budget",
@@ -55,8 +50,8 @@ def _options() -> list[click.Parameter]:
 
 def _read(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.core import read_json
+    from stigmergy.edges.cli.ask import ask_and_show
     from stigmergy.edges.cli.bulk import read_text_file
-    from stigmergy.edges.cli.hooks import ask
     from stigmergy.operations import OPERATIONS
 
     said = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
@@ -69,7 +64,7 @@ def _read(session: Session, given: dict[str, Any]) -> None:
         if said.pop("no_tags", False):
             said["enable_tag_overlap"] = False
         asked = _nested(said)
-    session.answer(ask(session, OPERATIONS["memory_read"], asked), show_package)
+    ask_and_show(session, OPERATIONS["memory_read"], asked)
 
 
 def _nested(said: dict[str, Any]) -> dict[str, Any]:
@@ -78,24 +73,3 @@ def _nested(said: dict[str, Any]) -> dict[str, Any]:
         place = _PLACES.get(name)
         (asked if place is None else asked.setdefault(place, {}))[name] = value
     return {**asked, "budget": asked.get("budget", {})}  # so that what is missing of it is named
-
-
-def show_package(package: ContextPackage) -> Iterator[str]:
-    """The excerpts with their scores, and what became of the rest."""
-    import msgspec
-
-    for item in package.selection.selected:
-        source = dim(f"{safe(item.memory_id)}  {safe(item.store_path)}  {item.excerpt_tokens} tokens")
-        yield f"{click.style(f'{item.score:.2f}', bold=True)}  {source}"
-        for line in item.excerpt.splitlines():
-            yield f"    {safe_line(line)}"
-    dropped = package.selection.dropped_counts
-    if dropped is msgspec.UNSET:
-        dropped = {}
-        for each in package.selection.dropped or ():
-            dropped[each.reason] = dropped.get(each.reason, 0) + 1
-    rest = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
-    budget = package.budget
-    spent = f"{budget.used_excerpt_tokens:,} of {budget.max_excerpt_tokens:,} tokens"
-    yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {rest}" if rest else ""))
-    yield dim(f"package {package.package_hash}")

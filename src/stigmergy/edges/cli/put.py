@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stigmergy.core import digest
-from stigmergy.edges.cli.hooks import Given, ask
+from stigmergy.edges.cli.ask import Given, ask
 from stigmergy.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW
@@ -61,7 +61,7 @@ def _pinned(place: Place, top: Path) -> Place:
 def _explain(refusal: StigmergyError, places: dict[str, Place], top: Path) -> None:
     """Say what to do when the evidence is there for the eye and not for git."""
     if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places.values()):
-        refusal.hint = "The file is not in that commit: commit it first. Pointers lead to committed lines."
+        refusal.hint = "The file is not in that commit: commit it first, or keep its lines with stig anchor --snapshot."
     elif isinstance(refusal, RevisionNotFound) and any(place.revision == HEAD for place in places.values()):
         refusal.hint = "Commit something first. Pointers lead to committed lines."
 

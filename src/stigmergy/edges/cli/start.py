@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from stigmergy.edges.cli.command import Command
-from stigmergy.edges.cli.screen import dim, safe
+from stigmergy.edges.cli.screen import dim, pairs, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
 from stigmergy.edges.cli.up import exporting
@@ -18,6 +19,15 @@ from stigmergy.edges.cli.up import exporting
 if TYPE_CHECKING:
     from stigmergy.edges.client import Way
     from stigmergy.errors import StigmergyError
+
+
+_NEXT = (
+    ("stig up", "shows the page"),
+    ("stig demo", "lets a team of four review this repository, in a minute"),
+    ("stig install CLIENT", "brings in claude-code, codex, cursor, vscode or gemini"),
+    ('stig put "What you know." --at path:10-20', "puts the first claim on the bus"),
+)
+"""What somebody with a new project may want to do."""
 
 
 def init(entry: Entry) -> Command:
@@ -34,7 +44,8 @@ def _init(session: Session, given: dict[str, Any]) -> None:
         yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
         if project.git_folder is None:
             yield dim("There is no git repository here, so claims cannot point at files of one.")
-        yield dim('Next: stig put "What you know." --at path/to/file:10-20')
+        yield dim("Next, any of these:")
+        yield from (f"  {line}" for line in pairs(_NEXT))
 
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
@@ -60,6 +71,10 @@ def _mcp(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.errors import StigmergyError
     from stigmergy.operations import Credential, Gateway
 
+    if sys.stdin.isatty():
+        session.say(
+            dim("An MCP client starts this and speaks on its standard input; `stig install` tells it to. Stop: Ctrl-C.")
+        )
     with ExitStack() as until_the_end:
 
         def open_way() -> Way:

@@ -8,21 +8,22 @@ from typing import Any
 
 import click
 
-from stigmergy.edges.cli.command import Command
-from stigmergy.edges.cli.hooks import ask
+from stigmergy.edges.cli.ask import ask
+from stigmergy.edges.cli.command import Argument, Command
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW
 from stigmergy.edges.cli.table import Entry
 from stigmergy.operations import OPERATIONS
 
 _CONDITION = re.compile(r"(?P<path>[^=<>^?!]+?)\s*(?P<sign>\^=|<=|>=|!=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
+TUPLE_FILE = "The tuple, as JSON or YAML; - reads stdin"
 MAX_FILE = 2 * 1024 * 1024
 _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<": "lt", ">": "gt"}
 
 
 def dispatch(entry: Entry) -> Command:
     """`stig dispatch`"""
-    file = click.Argument(["file"], required=True)
+    file = Argument("file", None, TUPLE_FILE, required=True)
 
     def act(session: Session, given: dict[str, Any]) -> None:
         _send(session, "tuple_dispatch", _read_tuple(given["file"]))
@@ -33,7 +34,7 @@ def dispatch(entry: Entry) -> Command:
 def out(entry: Entry) -> Command:
     """`stig out`"""
     parameters: list[click.Parameter] = [
-        click.Argument(["file"], required=False),
+        Argument("file", None, TUPLE_FILE, required=False),
         click.Option(["--lane", "lane"], help="Where it waits for a worker."),
         click.Option(["--yool", "yool"], help="The one step it has."),
         click.Option(

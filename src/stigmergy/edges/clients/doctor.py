@@ -196,8 +196,11 @@ def _clients(folder: Path, settings: Settings) -> Iterator[Finding]:
                 states[scope] = [*held, has_skill(setups[0].skill)]
         except StigmergyError as problem:
             yield _broken(client, problem)
-            continue
-        yield _client(client, states)
+        except OSError as problem:
+            found = f"{problem.filename} cannot be read: {problem.strerror}"
+            yield Finding(check=client, state="broken", found=found, next="Its files should be yours to read.")
+        else:
+            yield _client(client, states)
 
 
 def _best(same_file: tuple[File, ...]) -> bool | None:
@@ -231,10 +234,14 @@ def _hook(folder: Path) -> Iterator[Finding]:
         {"hook_event_name": "PreToolUse", "tool_name": "Read", "session_id": "doctor", "cwd": str(folder)}
     )
     took = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run([*command, "hook"], input=event.encode(), capture_output=True, timeout=30)
-        took.append((time.perf_counter() - start) * 1000)
+    try:
+        for _ in range(3):
+            start = time.perf_counter()
+            done = subprocess.run([*command, "hook"], input=event.encode(), capture_output=True, timeout=30)
+            took.append((time.perf_counter() - start) * 1000)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        yield Finding(check="hook", state="broken", found=str(problem)[:200], next="Install Stigmergy again.")
+        return
     if done.returncode or done.stdout.strip() != b"{}":
         said = done.stderr.decode("utf-8", "replace").strip()[:200]
         yield Finding(check="hook", state="broken", found=said or "it answers nothing", next="Install Stigmergy again.")

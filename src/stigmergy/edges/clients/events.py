@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
-from stigmergy.errors import BadJson, FieldType, FieldValue
+from stigmergy.errors import BadJson, FieldType, FieldValue, StigmergyError
 
 Kind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn"]
 
@@ -31,16 +32,27 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 LONGEST_TYPE = 24
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of a client's JSON as is read; what it says of tools and prompts is passed over."""
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client asks about."""
 
     hook_event_name: str = ""
+    tool_name: str | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """What it is to us; none for what is no business of ours."""
+        kind = _KINDS.get(self.hook_event_name)
+        return None if kind == "spawn" and self.tool_name not in _SPAWNING else kind
+
+
+class _Told(_Asked, frozen=True, kw_only=True):
+    """As much of a client's JSON as is read; what it says of tools and prompts is passed over."""
+
     session_id: str | None = None
     conversation_id: str | None = None
     """What Cursor calls a session."""
     cwd: str | None = None
     workspace_roots: list[str] | None = None
-    tool_name: str | None = None
     agent_id: str | None = None
     agent_type: str | None = None
     last_assistant_message: str | None = None
@@ -74,14 +86,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_event(data: bytes) -> Event | None:
     """What a client's JSON says; none for what is no business of ours."""
-    try:
-        said = msgspec.json.decode(data, type=_Told)
-    except msgspec.ValidationError as problem:
-        raise FieldType(f"That is not what a client tells a hook: {problem}", field="stdin") from None
-    except (msgspec.DecodeError, RecursionError):
-        raise BadJson(field="stdin") from None
-    kind = _KINDS.get(said.hook_event_name)
-    if kind is None or (kind == "spawn" and said.tool_name not in _SPAWNING):
+    said = _decode(data, _Told)
+    kind = said.kind
+    if kind is None:
         return None
     session, agent = said.session_id or said.conversation_id, said.agent_id
     if not session:
@@ -99,6 +106,32 @@ def read_event(data: bytes) -> Event | None:
         text=said.last_assistant_message or "",
         sent_back=bool(said.stop_hook_active),
     )
+
+
+def asks_to_spawn(data: bytes) -> bool:
+    """Whether a client wants to start a sub-agent, though nothing else it says may make sense."""
+    try:
+        return _decode(data, _Asked).kind == "spawn"
+    except StigmergyError:
+        return False
+
+
+_Shape = TypeVar("_Shape", bound=_Asked)
+
+
+def _decode(data: bytes, shape: type[_Shape]) -> _Shape:
+    try:
+        try:
+            return msgspec.json.decode(data, type=shape)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:  # clients cut texts in the middle of an emoji, and send the half
+            whole = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+            return msgspec.json.decode(whole, type=shape)
+    except msgspec.ValidationError as problem:
+        raise FieldType(f"That is not what a client tells a hook: {problem}", field="stdin") from None
+    except (ValueError, RecursionError):
+        raise BadJson(field="stdin") from None
 
 
 def _folder(said: _Told) -> Path | None:

@@ -106,10 +106,7 @@ def write(change: Change) -> None:
         raise ClientFileChanged(f"{path} was changed while it was read.", field=path.name, hint="Try again.")
     if change.after is None:
         path.unlink()
-        for folder in map(Path, change.note.folders if change.note else ()):
-            if not folder.is_dir() or any(folder.iterdir()):
-                break
-            folder.rmdir()
+        _remove_folders(change.note)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -126,6 +123,23 @@ def write(change: Change) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def undo(change: Change) -> None:
+    """Take a change back, whether it was carried out or stopped half-way."""
+    if _read(change.path) == change.after:
+        write(Change(path=change.path, before=change.after, after=change.before, note=change.note))
+    elif change.before is None:
+        _remove_folders(change.note)
+
+
+def _remove_folders(note: Note | None) -> None:
+    """Remove the folders made for a file, as far as nothing else has come to stand in them."""
+    for folder in map(Path, note.folders if note else ()):
+        if folder.is_dir():
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()
 
 
 def _is_current(file: File, text: str) -> bool:
@@ -301,6 +315,10 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as problem:
+        raise ClientFileBroken(
+            f"{path} cannot be read: {problem.strerror}.", field=path.name, hint="Nothing was changed."
+        ) from None
 
 
 def _decode(path: Path, data: bytes | None) -> str:
@@ -325,7 +343,7 @@ def _broken(path: Path, text: str, problem: Broken) -> ClientFileBroken:
 
 def missing_folders(path: Path) -> tuple[str, ...]:
     """The folders a file would need made, the innermost first."""
-    return tuple(str(folder) for folder in path.parents if not folder.exists())
+    return tuple(str(folder) for folder in Path(os.path.realpath(path)).parents if not folder.exists())
 
 
 def digest(data: bytes) -> str:

@@ -59,7 +59,9 @@ def plugin_made() -> dict[str, bytes]:
     plugin: dict[str, Any] = {"name": SERVER, "version": __version__, "description": ABOUT, "license": "Apache-2.0"}
     entry = {"name": SERVER, "source": "./plugin", "version": __version__, "description": ABOUT}
     made = {
-        ".claude-plugin/marketplace.json": _json({"name": SERVER, "owner": OWNER, "plugins": [entry]}),
+        ".claude-plugin/marketplace.json": _json(
+            {"name": SERVER, "description": ABOUT, "owner": OWNER, "plugins": [entry]}
+        ),
         "plugin/.claude-plugin/plugin.json": _json({**plugin, "author": OWNER}),
         "plugin/.codex-plugin/plugin.json": _json({**plugin, "skills": "./skills/", "mcpServers": "./.mcp.json"}),
         "plugin/.mcp.json": _json({"mcpServers": {SERVER: {"command": UVX[0], "args": [*UVX[1:], "mcp"]}}}),

@@ -7,6 +7,7 @@ work, a stop is let through and a spawn is not: an agent held back from stopping
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 
 from stigmergy.core import BYTES_PER_TOKEN
 from stigmergy.edges.client.bus import Bus, Way
-from stigmergy.edges.clients.events import Event, read_event
+from stigmergy.edges.clients.events import Event, asks_to_spawn, read_event
 from stigmergy.errors import AgentExists, NotFound, ProjectNotFound, Refusal, StigmergyError, TokenMissing
 from stigmergy.operations import Credential
 from stigmergy.settings import Settings
@@ -28,22 +29,35 @@ MAX_ANSWER = 65_536
 """As much of an answer as is judged; one that long is over every budget."""
 MAX_REQUESTS = 10
 PATIENCE = 4.0
-"""Seconds to wait for a gateway; clients give a hook five."""
+"""Seconds for all of it, a gateway and the store's lock included; clients give a hook five, then go on without it."""
 
 _SECTIONS = ("ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT")
 
 
+class TooLate(BaseException):
+    """Nobody waits any longer; no part of an exception that something on the way could take for its own."""
+
+
 def main() -> int:
     """Answer what stands on stdin; exit 1, which no client takes for a verdict, when it cannot be read."""
-    settings = Settings.from_environment()
+    data = sys.stdin.buffer.read()
+    signal.signal(signal.SIGALRM, _hurry)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
-        event = read_event(sys.stdin.buffer.read())
-    except StigmergyError as refusal:
-        _complain(refusal)
-        return 1
-    sys.stdout.buffer.write(msgspec.json.encode(answer(event, settings, Path.cwd()) if event else {}) + b"\n")
+        event = read_event(data)
+        said = answer(event, Settings.from_environment(), Path.cwd()) if event else {}
+    except (StigmergyError, OSError) as problem:
+        _complain(problem)
+        if not asks_to_spawn(data):
+            return 1
+        said = _cannot_tell(problem)
+    sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
     sys.stdout.flush()
     return 0
+
+
+def _hurry(number: int, frame: object) -> None:
+    raise TooLate
 
 
 def answer(event: Event, settings: Settings, here: Path) -> dict[str, Any]:
@@ -53,10 +67,9 @@ def answer(event: Event, settings: Settings, here: Path) -> dict[str, Any]:
             return _ANSWERS[event.kind](_Team(event, way, settings), event)
     except ProjectNotFound:
         return {}  # hooks of the whole account also run where there is no team
-    except Exception as problem:
+    except (Exception, TooLate) as problem:
         _complain(problem)
-        code = problem.code if isinstance(problem, StigmergyError) else type(problem).__name__
-        return _deny(event, f"Stigmergy cannot tell whether the team may grow ({code}).") if _is_spawn(event) else {}
+        return _cannot_tell(problem) if event.kind == "spawn" else {}
 
 
 def _way(folder: Path, settings: Settings) -> Way:
@@ -202,20 +215,19 @@ def _spawn(team: _Team, event: Event) -> dict[str, Any]:
     if budget.left > 0:
         return {}
     return _deny(
-        event,
         f"The team's budget is gone: its {budget.agents} agents have read {budget.used} of {budget.limit} tokens of "
         "content in this run. The work can go on with the agents there are; `deref: {team_turns: N}` in the policy "
         "allows more.",
     )
 
 
-def _deny(event: Event, reason: str) -> dict[str, Any]:
+def _deny(reason: str) -> dict[str, Any]:
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    return {"hookSpecificOutput": {"hookEventName": event.name, **decision}}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
 
 
-def _is_spawn(event: Event) -> bool:
-    return event.kind == "spawn"
+def _cannot_tell(problem: BaseException) -> dict[str, Any]:
+    return _deny(f"Stigmergy cannot tell whether the team may grow ({_named(problem)}); `stig doctor` says why.")
 
 
 def _close(team: _Team, name: str | None, why: str) -> None:
@@ -224,10 +236,17 @@ def _close(team: _Team, name: str | None, why: str) -> None:
         team.bus.close_turn(name, why=why)  # type: ignore[arg-type]  # one of its boundaries
 
 
-def _complain(problem: Exception) -> None:
+def _complain(problem: BaseException) -> None:
     """One line for a person; never what an agent said."""
-    told = f"{problem.code}: {problem.title}" if isinstance(problem, StigmergyError) else type(problem).__name__
-    os.write(2, f"stig hook: {told}\n".encode())
+    told = f"{_named(problem)}: {problem.title}" if isinstance(problem, StigmergyError) else _named(problem)
+    where = f" ({problem.field})" if isinstance(problem, StigmergyError) and problem.field else ""
+    os.write(2, f"stig hook: {told}{where}\n".encode())
+
+
+def _named(problem: BaseException) -> str:
+    if isinstance(problem, TooLate):
+        return f"no answer within {PATIENCE:g} seconds"
+    return problem.code if isinstance(problem, StigmergyError) else type(problem).__name__
 
 
 _ANSWERS = {

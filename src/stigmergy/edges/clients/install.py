@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from stigmergy.edges.clients.files import Change, Note, plan_install, plan_uninstall, write
+from stigmergy.edges.clients.files import Change, Note, plan_install, plan_uninstall, undo, write
 from stigmergy.edges.clients.skill import plan_no_skill, plan_skill, skill_files
 from stigmergy.edges.clients.wanted import Setup, setup_for
+from stigmergy.errors import ClientFileUnwritable, StigmergyError
 from stigmergy.settings import Settings
 
 
@@ -28,12 +30,11 @@ class Notes:
         self._folder = settings.client_notes
 
     def read(self, paths: Sequence[Path]) -> dict[Path, Note]:
-        """The notes there are of these files."""
+        """The notes there are of these files; one that cannot be read is none, and our entries are found without it."""
         found = {}
         for path in paths:
-            place = self._place(path)
-            if place.is_file():
-                kept = msgspec.json.decode(place.read_bytes(), type=_Kept)
+            with suppress(OSError, msgspec.DecodeError):
+                kept = msgspec.json.decode(self._place(path).read_bytes(), type=_Kept)
                 if kept.path == str(path):
                     found[path] = kept.note
         return found
@@ -73,10 +74,8 @@ def install(
         *(plan_install(file, known.get(file.path)) for file in setup.files),
         *plan_skill(setup.skill, known),
     ]
-    for change in changes if not dry_run else ():
-        if change.note is not None:  # noted first: what is written and not noted could not be taken back
-            notes.keep(change.path, change.note)
-        write(change)
+    if not dry_run:
+        _carry_out(changes, notes, known, removing=False)
     return changes
 
 
@@ -89,7 +88,29 @@ def uninstall(client: str, root: Path | None, settings: Settings, *, dry_run: bo
         *(plan_uninstall(file, known.get(file.path)) for file in setup.files),
         *plan_no_skill(setup.skill, known),
     ]
-    for change in changes if not dry_run else ():
-        write(change)
-        notes.keep(change.path, None)
+    if not dry_run:
+        _carry_out(changes, notes, known, removing=True)
     return changes
+
+
+def _carry_out(changes: Sequence[Change], notes: Notes, known: Mapping[Path, Note], *, removing: bool) -> None:
+    """Write every file, or, when one of them cannot be written, none."""
+    for place, change in enumerate(changes):
+        try:
+            if not removing and change.note is not None:  # noted first: what is not noted could not be taken back
+                notes.keep(change.path, change.note)
+            write(change)
+            if removing:
+                notes.keep(change.path, None)
+        except (OSError, StigmergyError) as problem:
+            for each in reversed(changes[: place + 1]):
+                with suppress(OSError, StigmergyError):
+                    notes.keep(each.path, known.get(each.path))
+                    undo(each)
+            if isinstance(problem, StigmergyError):
+                raise
+            raise ClientFileUnwritable(
+                f"{change.path} cannot be written: {problem.strerror}.",
+                field=change.path.name,
+                hint="Nothing was changed. Make it writable and try again.",
+            ) from None

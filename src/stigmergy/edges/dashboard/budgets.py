@@ -12,7 +12,7 @@ from stigmergy.operations.stats import AgentFigures
 def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """The team's figures, and those of each agent below its parent."""
     answer = desk.ask("stats", last=0)
-    return {"answer": answer, "agents": by_parent(answer.agents)}
+    return {"answer": answer, "agents": by_parent(answer.agents), "together": desk.ask("team_budget")}
 
 
 def by_parent(agents: Sequence[AgentFigures]) -> list[tuple[int, AgentFigures]]:

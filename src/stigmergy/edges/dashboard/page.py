@@ -11,7 +11,7 @@ from stigmergy.edges.dashboard import drawer
 from stigmergy.edges.dashboard.address import Address
 from stigmergy.edges.dashboard.desk import Desk
 from stigmergy.edges.dashboard.panels import PANELS
-from stigmergy.edges.dashboard.words import as_json, count, place
+from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, place, shown
 from stigmergy.errors import RouteNotFound, StigmergyError
 from stigmergy.operations.events import TYPES
 
@@ -29,11 +29,20 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("stigmergy.edges.dashboard"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     # Not `tojson`: that is taken for safe HTML, and would end an attribute.
-    environment.filters |= {"age": age, "count": count, "dollars": print_dollars, "place": place, "json": as_json}
+    environment.filters |= {
+        "age": age,
+        "count": count,
+        "dollars": print_dollars,
+        "json": as_json,
+        "lasting": lasting,
+        "moment": moment,
+        "place": place,
+    }
     return environment
 
 
@@ -78,7 +87,7 @@ class Page:
     def _bar(self) -> dict[str, Any]:
         """What stands above the panels: which run this is, and how many wait for an answer."""
         panel = f"{PANELS[self._main].title} · " if self._main else ""
-        waiting = len(self._desk.ask("list_requests").requests)
+        waiting = {name: len(PANELS[name].load(self._desk, {})["rows"]) for name in ("requests", "review")}
         return {"title": f"{panel}{self._desk.run.goal} · Stigmergy", "waiting": waiting}
 
     def _panel(self, name: str) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
-from stigmergy.core import is_digest, is_hex
+from stigmergy.core import SECOND, is_digest, is_hex, parse_duration
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.pointers import RepoAddress, parse
 
 SHORT = 7
 LINKS = ("https://", "vscode://file/")
 """What a link off the page may begin with."""
+
+
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of what follows: with them a text, or code, can read as what it is not."""
 
 
 class Place(NamedTuple):
@@ -50,16 +56,41 @@ def place(ref: str) -> Place:
 
 
 def count(number: float) -> str:
-    """A count that stays short: `950`, `12.4k`, `3.1M`."""
-    for unit, size in (("M", 1_000_000), ("k", 10_000)):
-        if abs(number) >= size:
-            return f"{number / (1_000_000 if unit == 'M' else 1000):.1f}{unit}"
-    return f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+    """A count that stays short: `950`, `12.4k`, `24k`, `3.1M`."""
+    text = f"{number:,.0f}" if number == int(number) else f"{number:,.2f}"
+    for unit, least, size in (("k", 10_000, 1000), ("M", 1_000_000, 1_000_000)):
+        if abs(number) >= least:
+            text = f"{number / size:.1f}".removesuffix(".0") + unit
+    return text.replace("-", "−")
+
+
+def lasting(duration: str) -> str:
+    """A duration in words: `P14D` is `14 days`, `PT90M` is `1 hour 30 minutes`."""
+    left = parse_duration(duration) // SECOND
+    words = []
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        number, left = divmod(left, size)
+        if number:
+            words.append(f"{number:,} {unit}{'s' * (number > 1)}")
+    return " ".join(words) or duration
+
+
+def moment(time: str) -> str:
+    """A time as the journal has it, to the second: `2026-11-15 16:38:35 UTC`."""
+    return f"{time[:10]} {time[11:19]} UTC"
 
 
 def outward(link: str | None) -> str | None:
     """A link off the page, if it is of a kind that can only open a page or an editor."""
     return link if link and link.startswith(LINKS) else None
+
+
+def shown(value: Any) -> Any:
+    """A value as it goes into the page: what would make it read as something else is shown as its escape."""
+    if not isinstance(value, str) or not _TURNS.search(value):
+        return value
+    plain = _TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return Markup(plain) if isinstance(value, Markup) else plain  # noqa: S704  # it was markup, and no mark was added
 
 
 def as_json(value: Any) -> str:

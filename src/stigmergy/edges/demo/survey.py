@@ -21,6 +21,16 @@ _OPENS = re.compile(
     r"(?:(?:export|default|public|private|protected|static|final|pub|async|virtual|inline|override)\s+)*"
     r"(?:def|fn|func|function|fun)\s+(?:\([^)]*\)\s*)?(?P<name>[A-Za-z_]\w{1,40})"
 )
+_ARROW = re.compile(
+    r"^(?P<indent>[ \t]*)(?:export\s+)?(?:const|let|var)\s+(?P<name>[A-Za-z_]\w{1,40})\s*(?::[^=]+)?="
+    r"\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*(?::[^=]+)?=>|\w+\s*=>)"
+)
+_TYPED = re.compile(
+    r"^(?P<indent>[ \t]*)(?!(?:if|else|for|foreach|while|switch|catch|return|do|try|new|case|throw|with|using|lock|"
+    r"synchronized|unless|until)\b)(?:[A-Za-z_][\w<>\[\],.:*&?]*\s+)*[*&]*(?:\w+::)*(?P<name>[A-Za-z_]\w{1,40})"
+    r"\s*\([^;{}]*\)\s*(?:const|noexcept|throws\s[\w., ]+|:\s*[\w<>\[\]|. ]+)?\s*(?P<brace>\{)?\s*$"
+)
+"""A function of a language that begins it with its type, or of one that begins a method with its name."""
 _BRANCH = re.compile(r"^\s*(?:\}?\s*else\b|if|elif|for|while|switch|match|case|when|unless)\b")
 _SWALLOWS = re.compile(r"^\s*(?:except\s*:|except\s+(?:Base)?Exception\b|\}?\s*catch\s*[({]|rescue\b)")
 _HANDS_ON = re.compile(r"\b(raise|throw|throws|panic|rethrow|exit)\b")
@@ -109,10 +119,20 @@ def survey(files: Mapping[str, str], sayable: Callable[[str], bool] = lambda tex
     )
 
 
+def _opened(lines: list[str], number: int) -> re.Match[str] | None:
+    """How a function begins in a line, if one does."""
+    found = _OPENS.match(lines[number]) or _ARROW.match(lines[number])
+    if found is not None:
+        return found
+    typed = _TYPED.match(lines[number])
+    braced = typed is not None and (typed["brace"] or "".join(lines[number + 1 : number + 2]).strip() == "{")
+    return typed if braced else None
+
+
 def _blocks(path: str, lines: list[str]) -> Iterator[Block]:
     """Every function whose end can be told by its indentation."""
-    for start, line in enumerate(lines):
-        opened = _OPENS.match(line)
+    for start in range(len(lines)):
+        opened = _opened(lines, start)
         if opened is None:
             continue
         indent = len(opened["indent"].expandtabs())

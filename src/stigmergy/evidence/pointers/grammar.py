@@ -64,7 +64,10 @@ def parse(ref: str, field: str = "ref") -> Address:
     reader = _READERS.get(scheme) if colon else None
     if reader is None:
         raise PointerSyntax(
-            "A ref starts with its type.", field=field, hint=f"One of {', '.join(TYPES)}, then a colon."
+            "A ref starts with its type.",
+            field=field,
+            limit=", ".join(TYPES),
+            hint="For lines of a file: repo:src/parser.py#L10-L20@<the full commit id>.",
         )
     return reader(body, field)
 

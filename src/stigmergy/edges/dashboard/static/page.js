@@ -21,16 +21,18 @@ function dropCode() {
   if (location.hash.startsWith("#code=")) history.replaceState(null, "", location.pathname + location.search);
 }
 
-/* The drawer */
-function show(address, push = true) {
-  const here = document.activeElement?.id;
+/* The drawer; who closes it stands again where it was opened from. */
+let opener = null;
+
+function show(address) {
+  if (at("drawer").hidden) opener = document.activeElement;
   const done = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
-  if (push) history.pushState({ htmx: true }, "", address);
+  history.pushState({ htmx: true }, "", address);
   return Promise.resolve(done).then(() => {
     const drawer = at("drawer");
     drawer.scrollTop = 0;
     if (!drawer.hidden) drawer.focus({ preventScroll: true });
-    else if (here) at(here)?.focus({ preventScroll: true });
+    else if (opener?.isConnected) opener.focus({ preventScroll: true });
   });
 }
 
@@ -119,7 +121,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 
 function isBusy(panel) {
   const field = document.activeElement;
-  return panel.contains(field) && field.matches("input:not([type=search]), textarea");
+  return (panel.contains(field) && field.matches("input:not([type=search]), textarea")) || panel.querySelector(".runs[open]");
 }
 
 function isReading() {
@@ -173,8 +175,7 @@ function ran(type, run) {
     address.searchParams.set("run", run);
     history.replaceState(history.state, "", address);
   }
-  load("bar");
-  if (follows) for (const panel of document.querySelectorAll("[data-live]")) load(panel.id);
+  for (const panel of document.querySelectorAll("[data-live]")) if (follows || panel.id === "bar") load(panel.id);
 }
 
 const TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
@@ -232,11 +233,6 @@ function settle() {
   if (!isReading()) unseen = 0;
   chosen()?.classList.add("chosen");
   document.title = at("bar").dataset.title;
-  const requests = at("panel-requests")?.querySelectorAll(".request").length;
-  if (requests !== undefined) {
-    at("waiting").textContent = requests;
-    at("waiting").hidden = !requests;
-  }
   ages();
   draw();
 }
@@ -293,7 +289,8 @@ function draw(again = false) {
         height: 180,
         series: [{ label: " ", value: (_, moment) => (moment == null ? "" : stamp(moment, times)) }, ...Object.keys(series).map((label, index) => {
           const stroke = tone("abc"[index]);
-          return { label, stroke, value: (_, number) => (number == null ? "" : number.toLocaleString("en")), width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+          // What was sent again was sent back before: where lines lie on each other, the last one lets the others through.
+          return { label, stroke, dash: index === 2 ? [5, 4] : [], value: (_, number) => (number == null ? "" : number.toLocaleString("en")), width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
         })],
         axes: [{ ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => stamp(tick, times)) }, { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) }],
         scales: { y: { range: (_, low, high) => [0, Math.max(4, high * 1.1)] } },
@@ -332,6 +329,7 @@ function start() {
   enter();
   if (!at("main")?.matches(".start, .alone")) return;
   dropCode();
+  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   at("help").hidden = false;
   at("help").addEventListener("click", KEYS["?"]);
   document.addEventListener("htmx:after:swap", settle);

@@ -1,16 +1,17 @@
-"""Work for people: tuples, receipts, runs, the board, and what makes room."""
+"""Work, the catalog and what is kept of both, as people read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import click
 
 from stigmergy.core import print_dollars
 from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table
 from stigmergy.operations.board import BoardAnswer, TupleRow
+from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
 from stigmergy.operations.gc import GarbageAnswer
-from stigmergy.operations.reports import TestsRecorded
 from stigmergy.operations.steps import StepState
 from stigmergy.operations.work import (
     Cancelled,
@@ -24,14 +25,33 @@ from stigmergy.operations.work import (
 )
 
 
-def show_dispatched(answer: Dispatched) -> Iterator[str]:
+def _yool(answer: YoolAnswer) -> Iterator[str]:
+    yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
+    rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
+    for name, value in (answer.agent_terms | answer.contract).items():
+        rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    if len(answer.versions) > 1:
+        rows.append(("versions", ", ".join(f"v{version}" for version in answer.versions)))
+    yield from pairs(row for row in rows if row[1])
+
+
+def _yools(answer: CatalogAnswer) -> Iterator[str]:
+    if answer.yools:
+        yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
+    else:
+        yield "None."
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _dispatched(answer: Dispatched) -> Iterator[str]:
     """A tuple that was put."""
     yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
     if answer.receipt_id:
         yield dim(f"receipt {safe(answer.receipt_id)}")
 
 
-def show_tuple(answer: TupleAnswer) -> Iterator[str]:
+def _tuple(answer: TupleAnswer) -> Iterator[str]:
     """A tuple that was found."""
     one = answer.tuple
     yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
@@ -41,7 +61,7 @@ def show_tuple(answer: TupleAnswer) -> Iterator[str]:
         yield dim(f"  receipt {safe(str(receipt))}")
 
 
-def show_observed(answer: Observed) -> Iterator[str]:
+def _observed(answer: Observed) -> Iterator[str]:
     """What became of a tuple."""
     yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     for at, step in enumerate(answer.steps):
@@ -57,7 +77,7 @@ def show_observed(answer: Observed) -> Iterator[str]:
         yield dim(f"  put again as {safe(answer.again)}")
 
 
-def show_receipt(answer: ReceiptAnswer) -> Iterator[str]:
+def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
     """What one execution did, and how to read what it left."""
     import json
 
@@ -86,7 +106,7 @@ def show_receipt(answer: ReceiptAnswer) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
-def show_verified(answer: ReceiptVerified) -> Iterator[str]:
+def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
     """Whether a receipt is sound."""
     yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
@@ -95,7 +115,7 @@ def show_verified(answer: ReceiptVerified) -> Iterator[str]:
         yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
 
 
-def show_runs(answer: WorkRunsAnswer) -> Iterator[str]:
+def _work(answer: WorkRunsAnswer) -> Iterator[str]:
     """Runs with work in them."""
     if not answer.runs:
         yield "No run has any work yet."
@@ -106,7 +126,7 @@ def show_runs(answer: WorkRunsAnswer) -> Iterator[str]:
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
 
-def show_dead(answer: DeadLetters) -> Iterator[str]:
+def _dead(answer: DeadLetters) -> Iterator[str]:
     """Dead letters."""
     if not answer.dead:
         yield "No dead letters."
@@ -116,12 +136,12 @@ def show_dead(answer: DeadLetters) -> Iterator[str]:
             yield dim(f"  put again as {safe(each.again)}")
 
 
-def show_cancelled(answer: Cancelled) -> Iterator[str]:
+def _cancelled(answer: Cancelled) -> Iterator[str]:
     """A tuple that was ended."""
     yield f"{safe(answer.id)} is cancelled."
 
 
-def show_board(answer: BoardAnswer) -> Iterator[str]:
+def _board(answer: BoardAnswer) -> Iterator[str]:
     """The work board."""
     totals = answer.totals
     states = ", ".join(f"{count} {state}" for state, count in totals.states.items()) or "no work yet"
@@ -143,36 +163,44 @@ def _stands(step: StepState) -> str:
     return "HIT" if step.hit else "-" if step.exit is None else "done" if step.exit == 0 else "FAIL"
 
 
-def show_tests(answer: TestsRecorded) -> Iterator[str]:
-    """A test report that was recorded."""
-    counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
-    for case in answer.first_failed:
-        yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
-        if case.message:
-            yield dim(f"    {safe(case.message)}")
-
-
 _WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
 
 
-def show_collected(answer: GarbageAnswer) -> Iterator[str]:
+def _collected(answer: GarbageAnswer) -> Iterator[str]:
     """What was freed, or would be."""
-    rows = [[_WHY[each.why], f"{each.bodies:,}", megabytes(each.bytes)] for each in answer.freed if each.bodies]
+    rows = [[_WHY[each.why], f"{each.bodies:,}", _megabytes(each.bytes)] for each in answer.freed if each.bodies]
     if rows:
         yield from table(["WOULD GO" if answer.dry_run else "GONE", "BODIES", "SIZE"], rows)
     else:
         yield "There is nothing that may go."
     yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
     then = "would take" if answer.dry_run else "takes"
-    yield f"The catalog took {megabytes(answer.total_bytes)} and {then} {megabytes(answer.after_bytes)}."
+    yield f"The catalog took {_megabytes(answer.total_bytes)} and {then} {_megabytes(answer.after_bytes)}."
     if answer.rotated:
         yield "The journal of work goes on in a new file; what was left is compressed."
     if not answer.enough:
         yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
 
 
-def megabytes(size: int) -> str:
+def _megabytes(size: int) -> str:
     """Bytes as people write them."""
     return f"{size / 1_000_000:,.1f} MB"
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "catalog_lookup": _yool,
+    "catalog_list_by_lane": _yools,
+    "collect_garbage": _collected,
+    "work_board": _board,
+    "tuple_dispatch": _dispatched,
+    "tuple_out": _dispatched,
+    "tuple_rd": _tuple,
+    "tuple_in": _tuple,
+    "tuple_observe": _observed,
+    "receipt_get": _receipt,
+    "receipt_verify": _receipt_verified,
+    "list_work": _work,
+    "list_dead": _dead,
+    "tuple_again": _dispatched,
+    "cancel_tuple": _cancelled,
+}

@@ -1,16 +1,17 @@
-"""What the team remembers, inherits and reviews, as people read it."""
+"""What the team remembers, reads from its stores, inherits and reviews, as people read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stigmergy.edges.cli.screen import dim, pairs, safe, table, width, wrap
+from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table, width, wrap
 
 if TYPE_CHECKING:
     from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot
+    from stigmergy.knowledge.memory import ContextPackage
     from stigmergy.operations.remembering import EpisodeAnswer
     from stigmergy.operations.reviewing import ContributionsAnswer
 
@@ -18,14 +19,14 @@ STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "
 INDENT = 4
 
 
-def show_episode(answer: EpisodeAnswer) -> Iterator[str]:
+def _episode(answer: EpisodeAnswer) -> Iterator[str]:
     """What was remembered, and under which name."""
     pinned = "  pinned" if answer.pinned else ""
     yield f"{click.style(safe(answer.memory_id), bold=True)}{pinned}"
     yield dim(f"pointer {safe(answer.ref)}   importance {answer.importance:g}")
 
 
-def show_snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
+def _snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
     """The items by precedence, and how much of them there is."""
     import msgspec
 
@@ -45,7 +46,7 @@ def show_snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
     yield dim(f"snapshot {snapshot.snapshot_id}")
 
 
-def show_contribution(it: Contribution) -> Iterator[str]:
+def _contribution(it: Contribution) -> Iterator[str]:
     """One contribution with what was found out about it."""
     status = click.style(it.status, fg=STATUS_COLOURS.get(it.status), bold=True)
     yield f"{status}  {safe(it.contribution_id)}"
@@ -80,7 +81,7 @@ def show_contribution(it: Contribution) -> Iterator[str]:
     yield from pairs(rows)
 
 
-def show_queue(answer: ContributionsAnswer) -> Iterator[str]:
+def _queue(answer: ContributionsAnswer) -> Iterator[str]:
     """The queue, a line each."""
     if not answer.contributions:
         yield "No contributions to show."
@@ -98,3 +99,38 @@ def show_queue(answer: ContributionsAnswer) -> Iterator[str]:
     yield from table(("id", "status", "from", "thread", "content"), rows)
     if answer.cursor:
         yield dim(f"More: --cursor {answer.cursor}")
+
+
+def _package(package: ContextPackage) -> Iterator[str]:
+    """The excerpts with their scores, and what became of the rest."""
+    import msgspec
+
+    for item in package.selection.selected:
+        source = dim(f"{safe(item.memory_id)}  {safe(item.store_path)}  {item.excerpt_tokens} tokens")
+        yield f"{click.style(f'{item.score:.2f}', bold=True)}  {source}"
+        for line in item.excerpt.splitlines():
+            yield f"    {safe_line(line)}"
+    dropped = package.selection.dropped_counts
+    if dropped is msgspec.UNSET:
+        dropped = {}
+        for each in package.selection.dropped or ():
+            dropped[each.reason] = dropped.get(each.reason, 0) + 1
+    rest = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+    budget = package.budget
+    spent = f"{budget.used_excerpt_tokens:,} of {budget.max_excerpt_tokens:,} tokens"
+    yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {rest}" if rest else ""))
+    yield dim(f"package {package.package_hash}")
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "memory_read": _package,
+    "keep_episode": _episode,
+    "pin_episode": _episode,
+    "inherit": _snapshot,
+    "contribute": _contribution,
+    "list_contributions": _queue,
+    "show_contribution": _contribution,
+    "accept_contribution": _contribution,
+    "reject_contribution": _contribution,
+    "withdraw_contribution": _contribution,
+}

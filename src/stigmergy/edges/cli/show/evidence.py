@@ -1,0 +1,88 @@
+"""What pointers lead to, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+
+from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line
+from stigmergy.evidence.pointers import RepoAddress, parse
+from stigmergy.operations.anchoring import AnchorAnswer
+from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+from stigmergy.operations.reports import TestsRecorded
+
+
+def _deref(answer: DerefAnswer) -> Iterator[str]:
+    address = parse(answer.pointer.ref)
+    lines = answer.excerpt.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if isinstance(address, RepoAddress):
+        first = address.lines[0] if address.lines else 1
+        column = len(str(first + len(lines)))
+        for number, line in enumerate(lines, first):
+            yield dim(f"{number:>{column}}  ") + safe_line(line)
+    else:
+        yield from map(safe_line, lines)
+    yield dim("─" * 8)
+    yield safe(answer.pointer.ref)
+    yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
+    if answer.truncated:
+        yield click.style("Cut to fit the budget; --max-tokens N lets more through.", fg="yellow")
+
+
+def _anchor(answer: AnchorAnswer) -> Iterator[str]:
+    if answer.pointer is not None:
+        yield safe(answer.pointer.ref)
+        if answer.pointer.digest:
+            yield dim(answer.pointer.digest)
+    elif answer.candidates:
+        yield "It stands in several places; --path says which one is meant."
+        yield from (safe(pointer.ref) for pointer in answer.candidates)
+    else:
+        yield "Not found in that commit."
+        yield dim("Lines that are not committed yet are found with --snapshot.")
+
+
+def _link(answer: LinkAnswer) -> Iterator[str]:
+    rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
+    rows += [("now", answer.standing), ("at HEAD", answer.head)]
+    yield from pairs((name, value) for name, value in rows if value is not None)
+
+
+def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
+    by = "a grant" if answer.granted else f"turn {answer.turn}"
+    yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
+    yield from _problems(answer.problems)
+
+
+def _problems(problems: list[dict[str, Any]]) -> Iterator[str]:
+    """What something would be refused with, and where, and what to do about it."""
+    for problem in problems:
+        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+        facts = [f"{name}: {safe(str(problem[name]))}" for name in ("field", "line") if problem.get(name) is not None]
+        if facts:
+            yield dim("  " + "   ".join(facts))
+        if problem.get("hint"):
+            yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
+
+
+def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
+    counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
+    for case in answer.first_failed:
+        yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
+        if case.message:
+            yield dim(f"    {safe(case.message)}")
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "validate_deref": _may_read,
+    "deref_pointer": _deref,
+    "anchor_text": _anchor,
+    "link_pointer": _link,
+    "record_tests": _tests_recorded,
+}
