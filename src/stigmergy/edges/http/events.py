@@ -54,9 +54,9 @@ THREADS = 4
 """How many threads all streams together read with: calls have their own."""
 WRITE_AT_ONCE = 64
 PACE_SECONDS = 0.2
-"""How long it is at least from one round to the next: what happens meanwhile is told together."""
-RING_AT_ONCE = 8
-"""How many streams are rung before others, who wait for the answer to a call, have their turn."""
+"""How long a round takes, however few or many are rung in it: what happens meanwhile is told together, in the next."""
+RING_AT_ONCE = 4
+"""How many streams are rung in one moment: in between, calls are answered."""
 BATCHES = 64
 """How many batches are kept, in a round, for the next who wants the same."""
 
@@ -235,21 +235,20 @@ class _Rounds:
                 self._batches.clear()
                 await self._check()
                 await self._ring(news)
-                if news:
-                    await anyio.sleep(PACE_SECONDS)
         finally:
             self._task = None
             self.end()  # whatever happened here: nobody waits for a ring that never comes
 
     async def _ring(self, news: bool) -> None:
-        for number, stream in enumerate(list(self.streams), 1):
-            quiet = time.monotonic() - stream.told_at
-            if stream.writing and quiet > self._stall_seconds:
-                stream.end()
-            elif news or quiet >= self.quiet_seconds:
-                stream.ring()
-            if number % RING_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        streams = list(self.streams)
+        for start in range(0, len(streams), RING_AT_ONCE):
+            for stream in streams[start : start + RING_AT_ONCE]:
+                quiet = time.monotonic() - stream.told_at
+                if stream.writing and quiet > self._stall_seconds:
+                    stream.end()
+                elif news or quiet >= self.quiet_seconds:
+                    stream.ring()
+            await anyio.sleep(PACE_SECONDS * min(1.0, RING_AT_ONCE / len(streams)))
 
     async def _check(self) -> None:
         """End the streams whose tokens hold no more."""
