@@ -363,7 +363,7 @@ def test_who_sees_the_same_is_told_the_same_and_nobody_else(bus: Served) -> None
                 bus.put(f"Claim {number} of one run.", scope="run", token=token, at=lines)
         last = bus.put("The last, for everybody to know.", scope="project", at=["src/parser.py:20-21"])
         for query, token, reader in readers:
-            told = []
+            told: list[Any] = []
             while not told or told[-1]["data"].get("engram") != last.json["id"]:
                 told.append(reader.event().data)
             page = bus.call("GET", f"/events{query}", token=token, headers={"Accept": "application/json"})
