@@ -117,8 +117,10 @@ The same about a tuple stands in [decision 39](decisions/0039-what-a-tuple-costs
 The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
 are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
 the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
-no package. The peers hold as many records, are asked the same questions, and get their vectors from a hash that costs
-nothing, so their search is what is timed.
+no package. *Followers* read every event as it comes, while four clients take turns at asking, and at putting an engram
+once in a hundred times, of a server that has been asked for two seconds before it is timed. The peers hold as many
+records, are asked the same questions, and get their vectors from a hash that costs nothing, so their search is what is
+timed.
 """
 
 

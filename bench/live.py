@@ -26,6 +26,8 @@ LISTENERS = 200
 CLIENTS = 4
 PUT_EACH = 100
 """Every so-manieth request puts an engram, thirty a minute from each client; the others ask."""
+WARM_SECONDS = 2
+"""How long a server that was just started is asked before it is timed: it loads and opens what it needs meanwhile."""
 TOOL_CALLS = 600
 
 EMPTY = """
@@ -117,8 +119,9 @@ def watched_rows(
             gateway.call(add, AddAgent(name=f"bench-{port}-{number}"), LOCAL_ADMIN).token for number in range(CLIENTS)
         ]
         clients = [_requests(port, token, corpus, questions) for token in tokens]
+        _in_turns(clients, WARM_SECONDS)
         before = _processor_seconds(server.pid)
-        alone = _all_at_once(clients, min(seconds, 10))
+        alone = _in_turns(clients, min(seconds, 10))
         busy_alone = (_processor_seconds(server.pid) - before) / min(seconds, 10)
         with subprocess.Popen(
             [sys.executable, "-m", "bench.live", str(port), str(LISTENERS)],
@@ -133,7 +136,7 @@ def watched_rows(
             if listeners.stdout.readline() != "ready\n":
                 raise RuntimeError("not every listener got its stream")
             before = _processor_seconds(server.pid)
-            watched = _all_at_once(clients, seconds)
+            watched = _in_turns(clients, seconds)
             busy = (_processor_seconds(server.pid) - before) / seconds
             told, left = map(int, listeners.communicate("stop\n")[0].split())
     finally:
@@ -172,11 +175,20 @@ def _requests(port: int, token: str, corpus: Corpus, questions: list[str]) -> li
     return [request(number) for number in range(PUT_EACH * 20)]
 
 
-def _all_at_once(clients: list[list[Callable[[], object]]], seconds: int) -> list[float]:
-    """Every client at its share of the rate, so that one slow answer delays only what the same client asks next."""
+def _in_turns(clients: list[list[Callable[[], object]]], seconds: int) -> list[float]:
+    """Every client at its share of the rate, so that one slow answer delays only what the same client asks next.
+
+    They take turns, as the rate has it: agents that know nothing of each other do not all ask in the same instant.
+    """
+
+    def paced(number: int) -> list[float]:
+        time.sleep(number / PACED_RATE)
+        behind = PUT_EACH * number // len(clients)  # nor do they all put at once
+        calls = clients[number][behind:] + clients[number][:behind]
+        return at_a_steady_rate(calls, seconds, PACED_RATE // len(clients))
+
     with ThreadPoolExecutor(len(clients)) as pool:
-        parts = pool.map(lambda calls: at_a_steady_rate(calls, seconds, PACED_RATE // len(clients)), clients)
-        return sorted(chain.from_iterable(parts))
+        return sorted(chain.from_iterable(pool.map(paced, range(len(clients)))))
 
 
 def _processor_seconds(pid: int) -> float:

@@ -351,6 +351,36 @@ def test_it_stands_in_the_document(bus: Served) -> None:
     assert set(types) == TYPES
 
 
+def test_who_sees_the_same_is_told_the_same_and_nobody_else(bus: Served) -> None:  # EB-20, EB-26
+    ada, (_, zoe) = bus.add("ada", "architect"), other_run(bus)
+    everything, puts = "?after=0", "?after=0&type=less.engram.put"
+    ways = [(query, token) for query in (everything, puts, "?after=2&type=less.engram.put") for token in ("", ada, zoe)]
+    with ExitStack() as stack:
+        readers = [(*way, stack.enter_context(reading(bus, way[0], token=way[1]))) for way in ways * 3]
+        for number in range(6):
+            for token in (ada, zoe):
+                lines = [f"src/parser.py:{number + 1}-{number + 2}"]
+                bus.put(f"Claim {number} of one run.", scope="run", token=token, at=lines)
+        last = bus.put("The last, for everybody to know.", scope="project", at=["src/parser.py:20-21"])
+        for query, token, reader in readers:
+            told: list[Any] = []
+            while not told or told[-1]["data"].get("engram") != last.json["id"]:
+                told.append(reader.event().data)
+            page = bus.call("GET", f"/events{query}", token=token, headers={"Accept": "application/json"})
+            assert told == page.json["events"]
+
+
+def test_a_token_that_ends_ends_only_its_own_streams(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+        token = bus.sign(seconds=2)
+        with reading(bus, token=token) as first, reading(bus, token=token) as second, reading(bus) as other:
+            for reader in (first, second):
+                with pytest.raises(EOFError):
+                    reader.event()
+            engram = bus.put(CLAIM).json["id"]
+            assert other.event().data["data"]["engram"] == engram
+
+
 @contextmanager
 def many(bus: Served, count: int) -> Iterator[list[Any]]:
     """Many readers at once."""

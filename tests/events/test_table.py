@@ -26,7 +26,7 @@ from stigmergy.knowledge.engrams import (
     Provenance,
 )
 from stigmergy.knowledge.memory import MemoryRead, MemoryReadData
-from stigmergy.operations.events import TYPES, Event, events_of, may_see, read_mark
+from stigmergy.operations.events import TYPES, Event, events_of, read_mark, sight_of
 from stigmergy.operations.events.table import TABLE
 from stigmergy.operations.events.values import EVERYONE, NOBODY
 from stigmergy.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
@@ -243,18 +243,18 @@ def test_who_may_see_an_event() -> None:
     of_run, of_space = told(FACTS[0][0])[0], told(FACTS[2][0])[0]
     of_all = told(FACTS[1][0])[0]
     for event in (of_run, of_space, of_all):
-        assert may_see(caller(), event)
-        assert may_see(caller(OTHER, "admin", 9), event)
-    assert not may_see(caller(OTHER, number=9), of_run)
-    assert not may_see(caller(OTHER, number=9), of_space)
-    assert may_see(caller(OTHER, number=9), of_all)
+        assert sight_of(caller()).sees(event)
+        assert sight_of(caller(OTHER, "admin", 9)).sees(event)
+    assert not sight_of(caller(OTHER, number=9)).sees(of_run)
+    assert not sight_of(caller(OTHER, number=9)).sees(of_space)
+    assert sight_of(caller(OTHER, number=9)).sees(of_all)
 
 
 def test_what_an_admin_did_without_naming_a_run_is_for_admins() -> None:
     (event,) = told(GrantSpent(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
     assert event.audience == NOBODY
-    assert not may_see(caller(), event)
-    assert may_see(caller(role="admin"), event)
+    assert not sight_of(caller()).sees(event)
+    assert sight_of(caller(role="admin")).sees(event)
 
 
 CONTENT = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz ,;ÄöÜ\n\r\u2028\x1b'\"<>"), min_size=12, max_size=60)

@@ -77,7 +77,7 @@ SAID = (
     ("ida", "risk", "Two places count a deref against the turn: the check before reading and the one after.",
      "operations/pointers.py", "def _paid", 40),
     ("kai", "fact", "A stream is told of nothing its reader may not see; the audience stands in the event itself.",
-     "operations/events/values.py", "def may_see", 6),
+     "operations/events/values.py", "def sight_of", 4),
     ("emil", "todo", "Name the block that ran out when a narrowed grant is refused.", "policy/grants/spend.py",
      "def check_spend", 14),
 )  # fmt: skip

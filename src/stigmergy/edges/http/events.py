@@ -2,17 +2,19 @@
 
 A stream is no operation: it has no answer that ends, so it stands beside them, like `/healthz`, on HTTP alone. The
 reader resumes with `Last-Event-ID`; whoever takes nothing for a while is cut off, and finds everything again that way.
+
+Each reader has a stream of its own and goes at its own pace. One task rings them all when there is news, in rounds: in
+a round those who have come as far and see the same are told the same, so it is read, chosen and printed once for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 import msgspec
@@ -23,6 +25,7 @@ from stigmergy.edges.http.answers import File
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
+from stigmergy.edges.http.tuple_events import HEADERS, until_gone
 from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError, TooManyStreams
 from stigmergy.operations import Credential, Gateway
 from stigmergy.operations.events import (
@@ -30,12 +33,13 @@ from stigmergy.operations.events import (
     Event,
     Follower,
     Mark,
+    Reached,
+    Sight,
     events_after,
-    may_see,
     newest_events,
     read_mark,
+    sight_of,
 )
-from stigmergy.policy import Caller
 
 T = TypeVar("T")
 
@@ -44,17 +48,17 @@ HEARTBEAT_SECONDS = 15.0
 STALL_SECONDS = 10.0
 """How long a reader may take nothing before it is cut off."""
 CHECK_SECONDS = 2.0
-"""How often, while there is something to tell, a stream asks whether its token still holds."""
+"""How often it is asked whether the tokens of those who read still hold."""
 RETRY_MILLISECONDS = 2000
 THREADS = 4
 """How many threads all streams together read with: calls have their own."""
 WRITE_AT_ONCE = 64
-PRINTED = 4096
-"""How many printed events are kept for the next stream."""
 PACE_SECONDS = 0.2
-"""How long a stream waits, more or less, after it told something: what comes meanwhile is told together."""
-CROWD = 40
-"""With more streams than this, each waits longer: so many times as they are too many."""
+"""How long a round takes, however few or many are rung in it: what happens meanwhile is told together, in the next."""
+RING_AT_ONCE = 4
+"""How many streams are rung in one moment: in between, calls are answered."""
+BATCHES = 64
+"""How many batches are kept, in a round, for the next who wants the same."""
 
 PAGE_EVENTS = 100
 MOST_PAGE_EVENTS = 500
@@ -62,12 +66,6 @@ MOST_PAGE_EVENTS = 500
 HANG_UP = "stigmergy.hang_up"
 """In the scope: cuts the connection at once, whatever is left to send."""
 
-_HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-accel-buffering", b"no"),
-]
 _PARAMETERS = frozenset({"after", "type", "as", "limit"})
 
 
@@ -84,11 +82,8 @@ class EventStreams:
     ) -> None:
         self._gateway = gateway
         self._most = most
-        self._heartbeat_seconds = heartbeat_seconds
-        self._stall_seconds = stall_seconds
-        self._open: set[_Stream] = set()
+        self._rounds = _Rounds(gateway, heartbeat_seconds, stall_seconds)
         self._closing = False
-        self._shared = _Shared()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, falls silent, or the server ends."""
@@ -102,33 +97,32 @@ class EventStreams:
         credential = Credential(token=token, speak_as=values.get("as"))
         if _wants_page(scope):
             limit = _read_limit(values.get("limit"))
-            page = await self._shared.in_thread(partial(self._page, credential, types, mark, limit))
+            page = await self._rounds.in_thread(partial(self._page, credential, types, mark, limit))
             await page(scope, receive, send)
             return
         if "limit" in values:
             raise FieldUnknown("A stream has no end, and so no limit.", field="limit", hint="Accept: application/json")
-        stream = _Stream(self._gateway, credential, types, scope.get(HANG_UP), self._stall_seconds, self._shared)
-        await self._shared.in_thread(stream.check)
-        if self._closing or len(self._open) >= self._most:
+        sight = sight_of(await self._rounds.in_thread(partial(self._gateway.who, credential)), types)
+        if self._closing or len(self._rounds.streams) >= self._most:
             raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
         if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await send({"type": "http.response.body", "body": b""})
             return
-        self._open.add(stream)
-        self._shared.streams = len(self._open)
+        stream = _Stream(self._rounds, credential, sight, scope.get(HANG_UP))
+        self._rounds.enter(stream)
         try:
-            await self._shared.in_thread(partial(stream.begin, mark, asyncio.get_running_loop()))
-            await stream.run(receive, send, self._heartbeat_seconds)
+            await self._rounds.in_thread(partial(stream.begin, self._gateway, mark))
+            async with anyio.create_task_group() as group:
+                group.start_soon(until_gone, receive, group.cancel_scope)
+                await stream.run(send)
+                group.cancel_scope.cancel()
         finally:
-            self._open.discard(stream)
-            self._shared.streams = len(self._open)
-            stream.leave()
+            self._rounds.leave(stream)
 
     def _page(self, credential: Credential, types: frozenset[str], mark: Mark | None, limit: int) -> File:
         """What a stream would have told, up to now, and where to go on; the same bytes until there is more."""
-        caller, feed = self._gateway.who(credential), self._gateway.feed
-        sees = partial(_sees, caller, types)
+        feed, sees = self._gateway.feed, sight_of(self._gateway.who(credential), types).sees
         page = newest_events(feed, limit, sees) if mark is None else events_after(feed, mark, limit, sees)
         body = {"id": str(page.mark), "more": page.more, "events": [event.shown() for event in page.events]}
         return File(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
@@ -136,162 +130,213 @@ class EventStreams:
     def close(self) -> None:
         """End every stream, and open no more."""
         self._closing = True
-        for stream in self._open:
-            stream.end()
+        self._rounds.end()
 
 
-class _Shared:
-    """What all streams have in common: their threads, one turn at the journal, and how each event is printed."""
+class _Batch(NamedTuple):
+    """What is told next to those who have come equally far and see the same."""
 
-    def __init__(self) -> None:
-        self.reading = anyio.Lock()
-        self.streams = 0
+    texts: list[bytes]
+    reached: Reached
+    """How far it brings them."""
+    more: bool
+    """Whether to ask again at once."""
+
+
+class _Rounds:
+    """Rings every stream when there is news, and looks after those where nothing moves."""
+
+    def __init__(self, gateway: Gateway, heartbeat_seconds: float, stall_seconds: float) -> None:
+        self.streams: set[_Stream] = set()
+        self._gateway = gateway
+        self._stall_seconds = stall_seconds
+        self._look_seconds = min(heartbeat_seconds, stall_seconds) / 4
+        """How often one looks after the streams when there is no news."""
+        self.quiet_seconds = heartbeat_seconds - self._look_seconds
+        """After how long a stream that told nothing is kept alive, so that it is done in time."""
+        self._news = asyncio.Event()
+        self._awake = False
+        self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[None] | None = None
+        self._checked_at = 0.0
         self._threads = anyio.CapacityLimiter(THREADS)
-        self._printed: dict[int, tuple[Event, bytes]] = {}
+        self._reading = anyio.Lock()
+        self._batches: dict[tuple[Reached, Sight], _Batch] = {}
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do something that may have to wait for the store."""
         return await to_thread.run_sync(work, limiter=self._threads)
 
-    def print(self, event: Event) -> bytes:
-        """An event as every stream sends it; printed once for all who are up to date."""
-        kept = self._printed.get(id(event))
-        if kept is None:
-            if len(self._printed) >= PRINTED:
-                self._printed.clear()
-            kept = self._printed[id(event)] = (event, _print(event))
-        return kept[1]
+    def enter(self, stream: _Stream) -> None:
+        """Ring one more stream from now on."""
+        self.streams.add(stream)
+        if self._task is None:
+            self._loop = asyncio.get_running_loop()
+            self._task = self._loop.create_task(self._run())
+
+    def leave(self, stream: _Stream) -> None:
+        """Ring a stream no more."""
+        stream.leave()
+        self.streams.discard(stream)
+        if not self.streams:
+            self._news.set()
+
+    def end(self) -> None:
+        """Have every stream end."""
+        for stream in self.streams:
+            stream.end()
+
+    def wake(self) -> None:
+        """Have the next round begin; from any thread."""
+        if not self._awake:  # once is enough, however much happens until then
+            self._awake = True
+            with suppress(RuntimeError):  # the server's loop has ended
+                self._loop.call_soon_threadsafe(self._news.set)
+
+    async def batch(self, follower: Follower, sight: Sight) -> _Batch:
+        """What comes next. Only who needs what nobody has read yet reads it, one at a time; others find it read."""
+        found = self._known(follower, sight)
+        if found is None:
+            async with self._reading:
+                found = self._known(follower, sight)
+                if found is None:
+                    before = follower.reached
+                    found = self._keep(before, sight, follower, await self.in_thread(follower.take))
+        return found
+
+    def _known(self, follower: Follower, sight: Sight) -> _Batch | None:
+        before = follower.reached
+        found = self._batches.get((before, sight))
+        if found is not None:
+            follower.reached = found.reached
+            return found
+        ready = follower.take_ready()
+        return None if ready is None else self._keep(before, sight, follower, ready)
+
+    def _keep(self, before: Reached, sight: Sight, follower: Follower, taken: tuple[list[Event], bool]) -> _Batch:
+        events, more = taken
+        pieces = [events[start : start + WRITE_AT_ONCE] for start in range(0, len(events), WRITE_AT_ONCE)]
+        if len(self._batches) >= BATCHES:
+            self._batches.clear()
+        texts = [b"".join(map(_print, piece)) for piece in pieces]
+        found = self._batches[before, sight] = _Batch(texts, follower.reached, more)
+        return found
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                with anyio.move_on_after(self._look_seconds):
+                    await self._news.wait()
+                if not self.streams:
+                    return
+                news = self._news.is_set()
+                self._news.clear()
+                self._awake = False  # before anything is taken: what happens from now on begins another round
+                self._batches.clear()
+                await self._check()
+                await self._ring(news)
+        finally:
+            self._task = None
+            self.end()  # whatever happened here: nobody waits for a ring that never comes
+
+    async def _ring(self, news: bool) -> None:
+        streams = list(self.streams)
+        for start in range(0, len(streams), RING_AT_ONCE):
+            for stream in streams[start : start + RING_AT_ONCE]:
+                quiet = time.monotonic() - stream.told_at
+                if stream.writing and quiet > self._stall_seconds:
+                    stream.end()
+                elif news or quiet >= self.quiet_seconds:
+                    stream.ring()
+            await anyio.sleep(PACE_SECONDS * min(1.0, RING_AT_ONCE / len(streams)))
+
+    async def _check(self) -> None:
+        """End the streams whose tokens hold no more."""
+        if time.monotonic() - self._checked_at < CHECK_SECONDS:
+            return
+        self._checked_at = time.monotonic()
+        asked = {stream.credential: stream.sight for stream in self.streams}
+        held = await self.in_thread(partial(self._held, asked))
+        for stream in self.streams:
+            if stream.credential in asked and stream.credential not in held:
+                stream.end()  # or the store is in trouble: asked again, the gateway says which
+
+    def _held(self, asked: dict[Credential, Sight]) -> set[Credential]:
+        """The credentials that still show somebody who sees the same."""
+        held = set()
+        for credential, sight in asked.items():
+            with suppress(StigmergyError):
+                if sight_of(self._gateway.who(credential), sight.types) == sight:
+                    held.add(credential)
+        return held
 
 
 class _Stream:
     """One reader's stream."""
 
     def __init__(
-        self,
-        gateway: Gateway,
-        credential: Credential,
-        types: frozenset[str],
-        hang_up: Callable[[], None] | None,
-        stall_seconds: float,
-        shared: _Shared,
+        self, rounds: _Rounds, credential: Credential, sight: Sight, hang_up: Callable[[], None] | None
     ) -> None:
-        self._gateway = gateway
-        self._credential = credential
-        self._types = types
+        self.credential = credential
+        self.sight = sight
+        self.writing = False
+        self.told_at = time.monotonic()
+        self._rounds = rounds
         self._hang_up = hang_up
-        self._stall_seconds = stall_seconds
-        self._shared = shared
-        self._pace = PACE_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311  # so that not all write at one moment
-        self._told_at = 0.0
-        self._awake = False
-        self._woken = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._writing = False
-        self._checked_at = 0.0
+        self._rung = asyncio.Event()
+        self._ended = False
         self._follower: Follower | None = None
-        self._caller: Caller
 
-    def check(self) -> None:
-        """Find out who reads; raises when the token holds no more."""
-        self._caller = self._gateway.who(self._credential)
-        self._checked_at = time.monotonic()
-
-    def begin(self, mark: Mark | None, loop: asyncio.AbstractEventLoop) -> None:
+    def begin(self, gateway: Gateway, mark: Mark | None) -> None:
         """Take the place to follow from."""
-
-        def wake() -> None:
-            if not self._awake:  # once is enough, however much happens until the stream looks
-                self._awake = True
-                with suppress(RuntimeError):  # the server's loop has ended
-                    loop.call_soon_threadsafe(self._woken.set)
-
-        self._follower = self._gateway.feed.follow(mark, sees=self._sees, wake=wake)
+        self._follower = gateway.feed.follow(mark, sees=self.sight.sees, wake=self._rounds.wake)
 
     def leave(self) -> None:
         """Follow no more."""
         if self._follower is not None:
             self._follower.leave()
 
+    def ring(self) -> None:
+        """Have the stream see whether there is something to tell."""
+        self._rung.set()
+
     def end(self) -> None:
         """Have the stream end; a reader that is being waited for is cut off."""
-        self._ended.set()
-        self._woken.set()
-        if self._writing and self._hang_up is not None:
+        self._ended = True
+        self._rung.set()
+        if self.writing and self._hang_up is not None:
             self._hang_up()
 
-    async def run(self, receive: Receive, send: Send, heartbeat_seconds: float) -> None:
-        """Write to the reader until it leaves or the stream ends."""
-        async with anyio.create_task_group() as group:
-
-            async def until_gone() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                group.cancel_scope.cancel()
-
-            group.start_soon(until_gone)
-            await self._write_all(send, heartbeat_seconds)
-            group.cancel_scope.cancel()
-
-    async def _write_all(self, send: Send, heartbeat_seconds: float) -> None:
+    async def run(self, send: Send) -> None:
+        """Write to the reader until the stream ends."""
         follower = self._follower
         if follower is None:
             raise RuntimeError("a stream is begun before it is run")
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await self._write(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.mark).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await self._write(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.reached.mark).encode()))
         more = True
-        while not self._ended.is_set():
+        while True:
             if not more:
-                # Counted from what was told last: things happen that this reader may not see.
-                with anyio.move_on_after(max(0.0, self._told_at + heartbeat_seconds - time.monotonic())) as waiting:
-                    await self._woken.wait()
-                if waiting.cancelled_caught:
-                    await self._write(send, b":\nid: %s\n\n" % str(follower.mark).encode())
-                else:
-                    pace = self._pace * max(1.0, self._shared.streams / CROWD)
-                    await anyio.sleep(max(0.0, self._told_at + pace - time.monotonic()))
-            self._woken.clear()
-            self._awake = False
-            if self._ended.is_set():
+                await self._rung.wait()
+            self._rung.clear()
+            if self._ended:
                 break
             try:
-                events, more = await self._take(follower)
+                texts, _, more = await self._rounds.batch(follower, self.sight)
             except StigmergyError:
-                break  # the token holds no more, or the store is in trouble: asked again, the gateway says which
-            for start in range(0, len(events), WRITE_AT_ONCE):
-                await self._write(send, b"".join(map(self._shared.print, events[start : start + WRITE_AT_ONCE])))
+                break  # the store is in trouble: asked again, the gateway says so
+            for text in texts:
+                await self._write(send, text)
+            if not more and time.monotonic() - self.told_at >= self._rounds.quiet_seconds:
+                # Things happen that this reader may not see: it is told how far it has come.
+                await self._write(send, b":\nid: %s\n\n" % str(follower.reached.mark).encode())
         await self._write(send, b"", more=False)
 
-    async def _take(self, follower: Follower) -> tuple[list[Event], bool]:
-        """The next events. Only who needs what nobody has read yet reads it, one at a time; the others find it read."""
-        if time.monotonic() - self._checked_at > CHECK_SECONDS:
-            await self._shared.in_thread(self.check)
-        ready = follower.take_ready()
-        if ready is None:
-            async with self._shared.reading:
-                ready = follower.take_ready()
-                if ready is None:
-                    ready = await self._shared.in_thread(follower.take)
-        return ready
-
-    def _sees(self, event: Event) -> bool:
-        return _sees(self._caller, self._types, event)
-
     async def _write(self, send: Send, text: bytes, *, more: bool = True) -> None:
-        self._writing = True
-        self._told_at = time.monotonic()
-        with anyio.move_on_after(self._stall_seconds) as waiting:
-            await send({"type": "http.response.body", "body": text, "more_body": more})
-        self._writing = False
-        if not waiting.cancelled_caught:
-            return
-        self._ended.set()
-        if self._hang_up is not None:
-            self._hang_up()
-            await anyio.sleep_forever()  # until it is noticed that the reader is gone
-
-
-def _sees(caller: Caller, types: frozenset[str], event: Event) -> bool:
-    return (not types or event.type in types) and may_see(caller, event)
+        self.writing = True
+        self.told_at = time.monotonic()
+        await send({"type": "http.response.body", "body": text, "more_body": more})
+        self.writing = False
 
 
 def _print(event: Event) -> bytes:

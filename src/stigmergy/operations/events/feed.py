@@ -38,6 +38,15 @@ class Told(NamedTuple):
     events: list[Event]
 
 
+class Reached(NamedTuple):
+    """How far a reader has come; two who have come as far are told the same next, if they see the same."""
+
+    mark: Mark
+    """In the journal."""
+    passed: int
+    """Of the events that are not journalled, by their count."""
+
+
 class Feed:
     """One project's events."""
 
@@ -68,7 +77,7 @@ class Feed:
         if after is None or after.seq > last:
             after = Mark(last)
         with self._lock:
-            follower = Follower(self, after, self._passed, sees, wake)
+            follower = Follower(self, Reached(after, self._passed), sees, wake)
             self._followers = (*self._followers, follower)
             if self._poller is None and not self._stop.is_set():
                 self._poller = threading.Thread(target=self._poll, args=(last,), name="events", daemon=True)
@@ -179,13 +188,11 @@ class Feed:
 class Follower:
     """One reader: how far it has come, and what it may see."""
 
-    def __init__(
-        self, feed: Feed, mark: Mark, passed: int, sees: Callable[[Event], bool], wake: Callable[[], None]
-    ) -> None:
-        self.mark = mark
+    def __init__(self, feed: Feed, reached: Reached, sees: Callable[[Event], bool], wake: Callable[[], None]) -> None:
+        self.reached = reached
+        """Whoever knows what comes next may move a reader on without taking it."""
         self.wake = wake
         self._feed = feed
-        self._passed = passed
         self._sees = sees
 
     def take(self) -> tuple[list[Event], bool]:
@@ -198,15 +205,18 @@ class Follower:
         return None if lines is None else self._take(lines)
 
     def _behind(self) -> int:
-        return self.mark.seq if self.mark.fact is None else max(0, self.mark.seq - 1)
+        mark = self.reached.mark
+        return mark.seq if mark.fact is None else max(0, mark.seq - 1)
 
     def _take(self, lines: list[Told]) -> tuple[list[Event], bool]:
         events: list[Event] = []
+        mark = self.reached.mark
         for line in lines:
-            known = self.mark.fact if line.seq == self.mark.seq else None
+            known = mark.fact if line.seq == mark.seq else None
             events += [event for event in line.events if self._sees(event) and not was_told(event, known)]
-            self.mark = Mark(line.seq)
-        passed, self._passed = self._feed.passed_since(self._passed)
+            mark = Mark(line.seq)
+        passed, number = self._feed.passed_since(self.reached.passed)
+        self.reached = Reached(mark, number)
         events += filter(self._sees, passed)
         if passed:
             events.sort(key=lambda event: event.time)

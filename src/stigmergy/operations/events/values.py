@@ -41,11 +41,25 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
-def may_see(caller: Caller, event: Event) -> bool:
-    """Whether an event may be told to a caller: an admin sees all, others what is the project's or their own run's."""
-    if caller.role == ADMIN or event.audience == EVERYONE:
-        return True
-    return event.audience in (caller.run.run_id, space_of("run", caller.run))
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """What of all that happens a reader is told; all readers with the same sight are told the same."""
+
+    audiences: frozenset[str] | None
+    """The audiences the reader belongs to; none for an admin, who sees all."""
+    types: frozenset[str]
+    """The types of events the reader asked for; all if there are none."""
+
+    def sees(self, event: Event) -> bool:
+        """Whether the reader is told of an event."""
+        return (not self.types or event.type in self.types) and (
+            self.audiences is None or event.audience in self.audiences
+        )
+
+
+def sight_of(caller: Caller, types: frozenset[str] = frozenset()) -> Sight:
+    """What a caller may see: an admin sees all, others what is the project's or their own run's."""
+    own = {EVERYONE, caller.run.run_id, space_of("run", caller.run)}
+    return Sight(audiences=None if caller.role == ADMIN else frozenset(own), types=types)
 
 
 class Mark(NamedTuple):
