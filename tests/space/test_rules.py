@@ -33,7 +33,7 @@ from stigmergy.errors import (
 )
 from stigmergy.evidence.receipts import Cost, input_hash, receipt_id, seal
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import Checked, decide, read_limits, read_pattern, read_tuple, tuple_id
+from stigmergy.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
 from stigmergy.space.tuples.rules import moved_on
 from stigmergy.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
 
@@ -62,7 +62,7 @@ def test_many_tuples_that_say_the_same_are_each_moved_once(monkeypatch: pytest.M
         moves.append(checked)
         return moved_on(checked)
 
-    monkeypatch.setattr(decide, "moved_on", counted)
+    monkeypatch.setattr(coming, "moved_on", counted)
     harness = MemoryWorkHarness()
     try:
         puts = harness.space.out(*[draft()] * 100, authority=PERSON, run=RUN)

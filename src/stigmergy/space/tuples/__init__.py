@@ -1,17 +1,7 @@
 """The tuple space: work that waits, is held, done, tried again and paid for."""
 
-from stigmergy.space.tuples.decide import (
-    ACCEPTED,
-    GC_LANE,
-    GC_YOOL,
-    OWN_AUTHORITY,
-    WHOLE,
-    Put,
-    Settled,
-    check_held,
-    gc_draft,
-    whole,
-)
+from stigmergy.space.tuples.coming import GC_LANE, GC_YOOL, OWN_AUTHORITY, Put, gc_draft
+from stigmergy.space.tuples.endings import ACCEPTED, WHOLE, whole
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -29,6 +19,7 @@ from stigmergy.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
+from stigmergy.space.tuples.holding import Settled, check_held
 from stigmergy.space.tuples.keep import (
     after_claim,
     after_end,

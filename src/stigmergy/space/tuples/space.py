@@ -20,7 +20,7 @@ from stigmergy.errors import (
 )
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
-from stigmergy.space.tuples import decide
+from stigmergy.space.tuples import coming, holding
 from stigmergy.space.tuples.facts import BodyDamaged
 from stigmergy.space.tuples.keep import shown
 from stigmergy.space.tuples.money import Price
@@ -69,7 +69,7 @@ class TupleSpace:
         accept: bool = False,
         asked: tuple[str, str] | None = None,
         trusted: bool = False,
-    ) -> list[decide.Put]:
+    ) -> list[coming.Put]:
         """Put tuples; returns once they are on the disk. All of them or none.
 
         A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
@@ -78,9 +78,9 @@ class TupleSpace:
         if not trusted:
             self.check_room(run)
 
-        def put(view: WorkView) -> tuple[Sequence[Any], list[decide.Put]]:
+        def put(view: WorkView) -> tuple[Sequence[Any], list[coming.Put]]:
             checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
-            return decide.put(
+            return coming.put(
                 view,
                 checked,
                 run=run,
@@ -125,7 +125,7 @@ class TupleSpace:
         def take() -> Kept | None:
             if not self._may_match(wanted):
                 return None
-            return self.store.commit(lambda view: decide.take(view, wanted, by=by))
+            return self.store.commit(lambda view: coming.take(view, wanted, by=by))
 
         return self._wait(take, wanted, "work", timeout)
 
@@ -149,7 +149,7 @@ class TupleSpace:
 
     def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
         return self.store.commit(
-            lambda view: decide.claim(
+            lambda view: holding.claim(
                 view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             ),
             synced=False,
@@ -157,7 +157,7 @@ class TupleSpace:
 
     def settle(
         self,
-        results: Sequence[decide.Settled],
+        results: Sequence[holding.Settled],
         *,
         more: tuple[Mapping[str, Any] | Pattern, str, int] | None = None,
     ) -> tuple[list[str | None], list[Claim]]:
@@ -168,11 +168,11 @@ class TupleSpace:
         wanted = (_read(more[0]), more[1], more[2]) if more is not None else None
 
         def write(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
-            facts, answers = decide.settle(view, results, settings=self.settings, boot=self._boot)
+            facts, answers = holding.settle(view, results, settings=self.settings, boot=self._boot)
             if wanted is None:
                 return facts, (answers, [])
             pattern, worker, limit = wanted
-            claimed, claims = decide.claim(
+            claimed, claims = holding.claim(
                 view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             )
             return [*facts, *claimed], (answers, claims)
@@ -183,29 +183,33 @@ class TupleSpace:
         """Go on holding tuples; tells which are not held any more."""
         kept = list(held)
         return self.store.commit(
-            lambda view: decide.renew(view, kept, settings=self.settings, boot=self._boot), synced=False
+            lambda view: holding.renew(view, kept, settings=self.settings, boot=self._boot), synced=False
         )
 
     def release(self, held: Iterable[tuple[str, Fence]], *, counts: bool = False, reason: str = "stopped") -> list[str]:
         """Give tuples back; the attempt does not count unless said."""
         kept = list(held)
-        return self.store.commit(lambda view: decide.release(view, kept, counts=counts, reason=reason, boot=self._boot))
+        return self.store.commit(
+            lambda view: holding.release(view, kept, counts=counts, reason=reason, boot=self._boot)
+        )
 
     def let_go(self, ids: Iterable[str], *, reason: str) -> list[str]:
         """Take tuples from holders who are known to be dead."""
         kept = list(ids)
-        return self.store.commit(lambda view: decide.let_go(view, kept, reason=reason))
+        return self.store.commit(lambda view: holding.let_go(view, kept, reason=reason))
 
     def start_step(self, claim: Claim, step: int, price: Price) -> None:
         """Begin a step, with its probable cost set aside; refused when that is not left."""
         self.store.commit(
-            lambda view: decide.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
+            lambda view: holding.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
         )
 
     def spend(self, claim: Claim, step: int, more: Price) -> Kept:
         """Write down what a step under way has spent beyond what was written before; gives the tuple as it was."""
         return self.store.commit(
-            lambda view: decide.spend(view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot),
+            lambda view: holding.spend(
+                view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot
+            ),
             synced=False,
         )
 
@@ -219,7 +223,7 @@ class TupleSpace:
             self._breaker()
         except DiskPressure:
             with suppress(StigmergyError):  # with no room at all not even for this
-                self.store.commit(lambda view: decide.call_for_room(view, run=run))
+                self.store.commit(lambda view: coming.call_for_room(view, run=run))
             raise
 
     def record(
@@ -232,7 +236,7 @@ class TupleSpace:
     ) -> tuple[str, Receipt]:
         """Write down something that was done elsewhere; `made` gives its receipt for a tuple's id and the moment."""
         return self.store.commit(
-            lambda view: decide.record(
+            lambda view: coming.record(
                 view,
                 read_tuple(draft, authority, view.as_of),
                 lambda tuple_id: made(tuple_id, view.as_of),
@@ -242,12 +246,12 @@ class TupleSpace:
 
     def cancel(self, tuple_id: str) -> Receipt:
         """End a tuple that waits or is being worked on."""
-        return self.store.commit(lambda view: decide.cancel(view, tuple_id))
+        return self.store.commit(lambda view: coming.cancel(view, tuple_id))
 
-    def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> decide.Put:
+    def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> coming.Put:
         """Put a dead letter once more, as a new tuple that says the same."""
         return self.store.commit(
-            lambda view: decide.put_again(
+            lambda view: coming.put_again(
                 view, tuple_id, authority=authority, settings=self.settings, admit=self._admit
             )
         )[0]

@@ -1,0 +1,191 @@
+"""How tuples come into the space, and what takes them out of it before anyone has worked on them.
+
+Here as in `holding`, each function looks at a view under the write lock and says what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stigmergy.core import print_time
+from stigmergy.errors import IdempotencyConflict, LaneFull, TupleEnded, TupleNotFound
+from stigmergy.evidence.receipts import Receipt, seal
+from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
+from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
+from stigmergy.space.tuples.patterns import Pattern
+from stigmergy.space.tuples.ports import WorkView
+from stigmergy.space.tuples.rules import Checked, moved_on, read_tuple
+from stigmergy.space.tuples.settings import SpaceSettings
+from stigmergy.space.tuples.values import ENDED, Kept
+
+GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
+"""Where a tuple that asks for room waits, and what it asks for."""
+
+OWN_AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
+"""On whose authority the product's own tuples run."""
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a tuple that was put."""
+
+    id: str
+    new: bool
+    """Not when the space had it already."""
+    accepted: str | None = None
+    """The id of the receipt for taking it in."""
+
+
+def put(
+    view: WorkView,
+    drafts: Sequence[Checked],
+    *,
+    run: str,
+    settings: SpaceSettings,
+    admit: Callable[[Checked], int | None],
+    accept: bool = False,
+    again: str | None = None,
+    asked: tuple[str, str] | None = None,
+) -> tuple[list[Fact], list[Put]]:
+    """Let tuples in: each once by its id; one that came without an id is moved on until its id is new.
+
+    `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer. `admit`
+    refuses a tuple, or tells how often its yools let it be tried again.
+    """
+    key, request = asked or (None, None)
+    if key is not None and (before := view.asked(key)) is not None:
+        if before.request != request:
+            raise IdempotencyConflict(field="Idempotency-Key", used=key.partition(" ")[2])
+        return [], [Put(id=before.id, new=False, accepted=before.accepted)]
+    facts: list[Fact] = []
+    answers: list[Put] = []
+    fresh: set[str] = set()
+    depth: dict[str, int] = {}
+    moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
+    there = view.find_all([draft.id for draft in drafts])
+    for draft in drafts:
+        if draft.named and (draft.id in fresh or draft.id in there):
+            answers.append(Put(id=draft.id, new=False))
+            continue
+        retries = admit(draft)
+        parent, lane = draft.tuple.parent_id, draft.tuple.lane
+        if parent is not None and parent not in fresh and view.find(parent) is None:
+            raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
+        if draft.id in fresh or draft.id in there:
+            first = draft.id
+            draft = moved_on(moved.get(first, draft))
+            while draft.id in fresh or view.find(draft.id) is not None:
+                draft = moved_on(draft)
+            moved[first] = draft
+        if lane not in depth:
+            depth[lane] = view.waiting(lane)
+        if depth[lane] >= settings.queue_maxsize:
+            raise LaneFull(
+                f"The lane '{lane}' is full.", field="lane", limit=settings.queue_maxsize, used=depth[lane],
+                hint="Wait for workers to take some, or ask to wait.",
+            )  # fmt: skip
+        depth[lane] += 1
+        fresh.add(draft.id)
+        receipt = _accepted(draft.id, view.as_of) if accept else None
+        facts.append(
+            TupleOut(
+                id=draft.id,
+                run=run,
+                tuple=msgspec.Raw(draft.body),
+                accepted=receipt,
+                again=again,
+                asked=key,
+                request=request,
+                retries=retries,
+            )
+        )
+        answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
+    return facts, answers
+
+
+def _accepted(tuple_id: str, at: int) -> Receipt:
+    moment = print_time(at)
+    return seal(yool=ACCEPTED, tuple_id=tuple_id, started_at=moment, ended_at=moment, exit=0)
+
+
+def made_new(view: WorkView, draft: Checked) -> Checked:
+    """The same tuple, moved on until its id is new."""
+    while view.find(draft.id) is not None:
+        draft = moved_on(draft)
+    return draft
+
+
+def put_again(
+    view: WorkView,
+    tuple_id: str,
+    *,
+    authority: Mapping[str, Any],
+    settings: SpaceSettings,
+    admit: Callable[[Checked], int | None],
+) -> tuple[list[Fact], list[Put]]:
+    """Put a dead letter once more, as a new tuple that says the same."""
+    one = view.find(tuple_id)
+    if one is None or one.state == "taken":
+        raise TupleNotFound(field="id", used=tuple_id)
+    if one.state != "dead" or one.again is not None:
+        raise TupleEnded(
+            f"The tuple is {one.state}, not a dead letter." if one.again is None else "It was put again already.",
+            field="id",
+            used=one.again or tuple_id,
+        )
+    fields = msgspec.json.decode(one.body)
+    for stamped in ("authority", "created_at"):
+        fields.pop(stamped)
+    terms = fields["agent_terms"]
+    terms.pop("deadline_iso", None)
+    draft = read_tuple(fields, authority, view.as_of)
+    return put(view, [draft], run=one.run, settings=settings, admit=admit, again=tuple_id)
+
+
+def record(
+    view: WorkView, draft: Checked, made: Callable[[str], Receipt], *, run: str
+) -> tuple[list[Fact], tuple[str, Receipt]]:
+    """Write down something that was done elsewhere: a tuple that comes in with its receipt, and has ended."""
+    draft = made_new(view, draft)
+    receipt = made(draft.id)
+    last = whole(draft.id, own=[receipt], receipts=[receipt.id], exit=receipt.exit, at=print_time(view.as_of))
+    return [
+        TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body)),
+        StepDone(id=draft.id, step=0, run=run, receipt=receipt),
+        TupleDone(id=draft.id, run=run, state="done", receipt=last),
+    ], (draft.id, receipt)
+
+
+def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
+    """Put a tuple that asks for room, in a run or the last one with work, unless one waits or is worked on."""
+    run = run or next((each.run for each in reversed(view.runs())), None)
+    if run is None or any(each.lane == GC_LANE for each in view.lanes()):
+        return [], None
+    draft = made_new(view, read_tuple(gc_draft(priority=100), OWN_AUTHORITY, view.as_of))
+    return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
+
+
+def gc_draft(**more: Any) -> dict[str, Any]:
+    """A tuple that asks for room."""
+    return {"lane": GC_LANE, "payload": [{"yool": GC_YOOL, "args": {}}], **more}
+
+
+def take(view: WorkView, pattern: Pattern, *, by: str) -> tuple[list[Fact], Kept | None]:
+    """Take one waiting tuple out for good."""
+    found = view.claimable(pattern, epoch=view.reign().epoch, limit=1)
+    if not found:
+        return [], None
+    return [TupleTaken(id=found[0].id, by=by)], found[0]
+
+
+def cancel(view: WorkView, tuple_id: str) -> tuple[list[Fact], Receipt]:
+    """End a tuple that waits or is being worked on; whoever holds it may write no more."""
+    one = view.find(tuple_id)
+    if one is None or one.state == "taken":
+        raise TupleNotFound(field="id", used=tuple_id)
+    if one.state in ENDED:
+        raise TupleEnded(f"The tuple is {one.state}.", field="id", used=tuple_id)
+    ended = end(view, one, "cancelled", exit=CANCELLED, error="cancelled")
+    return [ended], ended.receipt

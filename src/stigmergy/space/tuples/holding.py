@@ -1,0 +1,262 @@
+"""Tuples in somebody's hands: claimed, worked on, paid for, settled or given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from stigmergy.core import print_time
+from stigmergy.errors import DeadlinePast, ReceiptForeign, StaleFence, TupleNotFound
+from stigmergy.evidence.receipts import Receipt
+from stigmergy.space.tuples.coming import made_new
+from stigmergy.space.tuples.endings import LOST, REFUSED, end
+from stigmergy.space.tuples.facts import (
+    AlarmRaised,
+    EpochBegun,
+    Fact,
+    LeaseRenewed,
+    StepCost,
+    StepDone,
+    StepHit,
+    StepStarted,
+    TupleClaimed,
+    TupleDone,
+    TupleOut,
+    TupleReleased,
+)
+from stigmergy.space.tuples.money import Price, alarming, check_affordable
+from stigmergy.space.tuples.patterns import Pattern
+from stigmergy.space.tuples.ports import WorkView
+from stigmergy.space.tuples.rules import read_tuple
+from stigmergy.space.tuples.settings import SpaceSettings
+from stigmergy.space.tuples.values import Claim, Fence, Kept
+
+_NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
+"""Refusals that another attempt would only meet again."""
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says about a tuple it held."""
+
+    id: str
+    fence: Fence
+    receipts: tuple[Receipt, ...] = ()
+    """Of steps just executed, in order."""
+    hits: tuple[tuple[int, str], ...] = ()
+    """Steps that had been executed before: position and original receipt."""
+    last: Receipt | None = None
+    """The receipt of the whole tuple, when it is finished."""
+    failed: str | None = None
+    """Why it is not, in short; then it is tried again if it may be."""
+
+
+def claim(
+    view: WorkView, pattern: Pattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
+) -> tuple[list[Fact], list[Claim]]:
+    """Give tuples to a worker for a while. Claims that nobody holds any more are judged here, not in a job apart."""
+    facts: list[Fact] = []
+    reign = view.reign()
+    epoch = reign.epoch
+    if reign.boot != boot:
+        epoch += 1
+        facts.append(EpochBegun(epoch=epoch, boot=boot))
+    counter = reign.counter if epoch == reign.epoch else 0
+    now = view.as_of
+    until = now + settings.lease
+    claims: list[Claim] = []
+    for one in view.claimable(pattern, epoch=epoch, limit=limit) if limit > 0 else ():
+        ended = _judged(view, one, now, settings)
+        if ended is not None:
+            facts.append(ended)
+            continue
+        counter += 1
+        facts.append(TupleClaimed(id=one.id, worker=worker, epoch=epoch, counter=counter, until=until))
+        claims.append(
+            Claim(
+                id=one.id,
+                fence=Fence(epoch, counter),
+                until=until,
+                attempt=one.attempts + 1,
+                worker=worker,
+                run=one.run,
+                body=one.body,
+                done=view.finished(one.id) if one.attempts or one.ready_at else {},
+            )
+        )
+    return facts, claims
+
+
+def _judged(view: WorkView, one: Kept, now: int, settings: SpaceSettings) -> TupleDone | None:
+    """The end of a tuple that may not be given out any more."""
+    if one.deadline is not None and one.deadline <= now:
+        return end(view, one, "dead", exit=REFUSED, error=DeadlinePast.code)
+    if one.attempts > _retries(one, settings):
+        return end(view, one, "dead", exit=LOST, error="the worker was lost")
+    return None
+
+
+def _retries(one: Kept, settings: SpaceSettings) -> int:
+    return settings.max_retries if one.retries is None else one.retries
+
+
+def renew(
+    view: WorkView, held: Iterable[tuple[str, Fence]], *, settings: SpaceSettings, boot: str
+) -> tuple[list[Fact], list[str]]:
+    """Go on holding tuples; tells which are not held any more."""
+    facts: list[Fact] = []
+    lost: list[str] = []
+    for tuple_id, fence in held:
+        try:
+            check_held(view, tuple_id, fence, boot)
+        except StaleFence:
+            lost.append(tuple_id)
+        else:
+            facts.append(LeaseRenewed(id=tuple_id, until=view.as_of + settings.lease))
+    return facts, lost
+
+
+def check_held(view: WorkView, tuple_id: str, fence: Fence, boot: str) -> Kept:
+    """The tuple, if it is still held by whoever has this fence.
+
+    A lease that has run out is not held any more, even if nobody has taken the tuple since; nor is anything that was
+    held before the machine was started anew.
+    """
+    return _still_held(view, view.find(tuple_id), tuple_id, fence, boot)
+
+
+def _still_held(view: WorkView, one: Kept | None, tuple_id: str, fence: Fence, boot: str) -> Kept:
+    if one is None:
+        raise TupleNotFound(field="id", used=tuple_id)
+    reign = view.reign()
+    over = one.until <= view.as_of or fence.epoch != reign.epoch or reign.boot != boot
+    if one.state != "claimed" or one.fence != fence or over:
+        held = f"{one.fence}" if one.fence is not None else "nobody"
+        raise StaleFence(
+            f"The tuple is {one.state}, held by {held} until {print_time(one.until)}.",
+            field="fence",
+            used=str(fence),
+            limit=held,
+        )
+    return one
+
+
+def start_step(
+    view: WorkView, tuple_id: str, fence: Fence, step: int, price: Price, *, boot: str
+) -> tuple[list[Fact], None]:
+    """Begin a step, with its probable cost set aside; refused when that is not left."""
+    one = check_held(view, tuple_id, fence, boot)
+    check_affordable(view, one, price, view.as_of)
+    return [StepStarted(id=tuple_id, step=step, micros=price.micros, tokens=price.tokens)], None
+
+
+def spend(
+    view: WorkView, tuple_id: str, fence: Fence, step: int, more: Price, *, settings: SpaceSettings, boot: str
+) -> tuple[list[Fact], Kept]:
+    """Write down what a step under way has spent beyond what was written before."""
+    one = check_held(view, tuple_id, fence, boot)
+    facts: list[Fact] = [StepCost(id=tuple_id, step=step, micros=more.micros, tokens=more.tokens)]
+    return [*facts, *_alarms(view, one, more, settings)], one
+
+
+def settle(
+    view: WorkView, results: Sequence[Settled], *, settings: SpaceSettings, boot: str
+) -> tuple[list[Fact], list[str | None]]:
+    """Write down what workers did; for each result the code of the refusal when it comes too late."""
+    facts: list[Fact] = []
+    answers: list[str | None] = []
+    held = view.find_all([result.id for result in results])
+    told = view.known_receipts([receipt.id for result in results for receipt in result.receipts])
+    ended: set[str] = set()
+    for result in results:
+        try:
+            if result.id in ended:  # by what came before it here
+                raise StaleFence(field="fence", used=str(result.fence))
+            facts += _settled(view, result, held.get(result.id), told, settings, boot)
+            told.update(receipt.id for receipt in result.receipts)
+            if result.last is not None or result.failed is not None:
+                ended.add(result.id)
+        except (StaleFence, TupleNotFound, ReceiptForeign) as refusal:
+            answers.append(refusal.code)
+        else:
+            answers.append(None)
+    return facts, answers
+
+
+def _settled(
+    view: WorkView, result: Settled, kept: Kept | None, told: set[str], settings: SpaceSettings, boot: str
+) -> list[Fact]:
+    one = _still_held(view, kept, result.id, result.fence, boot)
+    facts: list[Fact] = []
+    spent_micros = spent_tokens = 0
+    for receipt in {each.id: each for each in result.receipts}.values():
+        if receipt.tuple_id != one.id or receipt.step is None:
+            raise ReceiptForeign(field="receipt", used=receipt.id)
+        if receipt.id in told:  # told twice
+            continue
+        before = view.running(one.id, receipt.step)
+        micros, tokens = receipt.cost.micros, receipt.cost.tokens
+        if before is not None:
+            micros, tokens = max(0, micros - before.spent_micros), max(0, tokens - before.spent_tokens)
+        spent_micros += micros
+        spent_tokens += tokens
+        facts.append(StepDone(id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=micros, tokens=tokens))
+    facts += [StepHit(id=one.id, step=step, receipt=original) for step, original in result.hits]
+    if result.last is not None:
+        if result.last.tuple_id != one.id:
+            raise ReceiptForeign(field="receipt", used=result.last.id)
+        facts.append(TupleDone(id=one.id, run=one.run, state="done", receipt=result.last))
+    elif result.failed is not None:
+        facts.append(_failed(view, one, result, settings))
+    if spent_micros or spent_tokens:
+        facts += _alarms(view, one, Price(micros=spent_micros, tokens=spent_tokens), settings)
+    return facts
+
+
+def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings) -> Fact:
+    """Another attempt after a while, or the end."""
+    reason = result.failed or ""
+    allowed = _retries(one, settings)
+    if one.attempts > allowed or reason in _NEVER_AGAIN:
+        codes = [receipt.exit for receipt in result.receipts if receipt.exit]
+        return end(view, one, "dead", exit=codes[-1] if codes else REFUSED, error=reason, more=result.receipts)
+    waits = min(settings.backoff << min(one.attempts - 1, 30), settings.max_backoff)
+    return TupleReleased(id=one.id, ready_at=view.as_of + waits, reason=reason)
+
+
+def _alarms(view: WorkView, one: Kept, more: Price, settings: SpaceSettings) -> list[Fact]:
+    facts: list[Fact] = []
+    for each in alarming(view, one, more, settings.alarm_pct):
+        says = {"tuple": each.id, "spent_micros": each.micros + more.micros, "budget_micros": each.budget_micros}
+        says |= {"spent_tokens": each.tokens + more.tokens, "budget_tokens": each.budget_tokens}
+        fields = {
+            "lane": settings.alarm_lane,
+            "payload": [{"yool": "op.budget.alarm", "args": says}],
+            "src_ptr": [f"tuple://{each.id}"],
+            "priority": 100,
+        }
+        draft = made_new(view, read_tuple(fields, each.tuple.authority, view.as_of))
+        facts.append(TupleOut(id=draft.id, run=each.run, tuple=msgspec.Raw(draft.body)))
+        facts.append(AlarmRaised(id=each.id, alarm=draft.id))
+    return facts
+
+
+def release(
+    view: WorkView, held: Iterable[tuple[str, Fence]], *, counts: bool, reason: str, boot: str
+) -> tuple[list[Fact], list[str]]:
+    """Give tuples back at once; tells which were given back."""
+    given: list[str] = []
+    for tuple_id, fence in held:
+        try:
+            check_held(view, tuple_id, fence, boot)
+        except (StaleFence, TupleNotFound):
+            continue
+        given.append(tuple_id)
+    # Since this moment, not since ever: whoever claims it next sees that it was in somebody's hands before.
+    return [TupleReleased(id=each, ready_at=view.as_of, counts=counts, reason=reason) for each in given], given
+
+
+def let_go(view: WorkView, ids: Iterable[str], *, reason: str) -> tuple[list[Fact], list[str]]:
+    """Take tuples from whoever holds them, who is known to be dead; tells which."""
+    found = [one for each in ids if (one := view.find(each)) is not None and one.state == "claimed"]
+    return [TupleReleased(id=one.id, reason=reason) for one in found], [one.id for one in found]
