@@ -25,8 +25,8 @@ from stigmergy.edges.http.answers import File
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
-from stigmergy.edges.http.tuple_events import HEADERS, until_gone
-from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError, TooManyStreams
+from stigmergy.edges.http.streams import HEADERS, HEARTBEAT_SECONDS, too_many, until_gone
+from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError
 from stigmergy.operations import Credential, Gateway
 from stigmergy.operations.events import (
     TYPES,
@@ -44,7 +44,6 @@ from stigmergy.operations.events import (
 T = TypeVar("T")
 
 MOST_STREAMS = 256
-HEARTBEAT_SECONDS = 15.0
 STALL_SECONDS = 10.0
 """How long a reader may take nothing before it is cut off."""
 CHECK_SECONDS = 2.0
@@ -104,7 +103,7 @@ class EventStreams:
             raise FieldUnknown("A stream has no end, and so no limit.", field="limit", hint="Accept: application/json")
         sight = sight_of(await self._rounds.in_thread(partial(self._gateway.who, credential)), types)
         if self._closing or len(self._rounds.streams) >= self._most:
-            raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
+            raise too_many(self._most)
         if scope["method"] == "HEAD":
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await send({"type": "http.response.body", "body": b""})

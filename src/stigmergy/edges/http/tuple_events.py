@@ -18,21 +18,14 @@ from starlette.types import Receive, Scope, Send
 from stigmergy.edges.http.answers import etag_of
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
-from stigmergy.errors import StigmergyError, TooManyStreams
+from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, MOST_STREAMS, Streams, write
+from stigmergy.errors import StigmergyError
 from stigmergy.operations import OPERATIONS, Credential, Gateway, to_request
 
-MOST_STREAMS = 64
 LOOK_SECONDS = 0.1
 """How often the journal's size is asked while somebody reads; the tuple is looked at only when it has grown."""
-HEARTBEAT_SECONDS = 15.0
 ENDED = frozenset({"done", "dead", "cancelled"})
 
-HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-accel-buffering", b"no"),
-]
 _encode = msgspec.json.Encoder().encode
 
 TUPLE_EVENTS: dict[str, Any] = {
@@ -75,9 +68,8 @@ class TupleStreams:
 
     def __init__(self, gateway: Gateway, *, most: int = MOST_STREAMS, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self._gateway = gateway
-        self._most = most
+        self._streams = Streams(most)
         self._heartbeat = heartbeat
-        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until the tuple has ended or the reader has left."""
@@ -88,20 +80,7 @@ class TupleStreams:
         look = partial(self._look, scope["path_params"]["id"], Credential(token=token, speak_as=values.get("as")))
         known = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
         seen = await to_thread.run_sync(look)
-        if self._open >= self._most:
-            raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
-        self._open += 1
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(until_gone, receive, group.cancel_scope)
-                await self._follow(send, look, seen, known)
-                group.cancel_scope.cancel()
-        finally:
-            self._open -= 1
+        await self._streams.serve(scope, receive, send, partial(self._follow, send, look, seen, known))
 
     async def _follow(self, send: Send, look: Any, seen: tuple[str, bytes, str, int], known: str) -> None:
         quiet = 0.0
@@ -122,7 +101,6 @@ class TupleStreams:
                 seen = await to_thread.run_sync(look)
             except StigmergyError:
                 break  # the token holds no more, or the tuple was taken: asked again, the gateway says which
-        await write(send, b"", more=False)
 
     def _look(self, tuple_id: str, credential: Credential) -> tuple[str, bytes, str, int]:
         line = self._gateway.workbench.space.store.last_line()
@@ -130,15 +108,3 @@ class TupleStreams:
         answer = self._gateway.call(operation, to_request({"id": tuple_id}, operation.request), credential)
         body = _encode(answer)
         return etag_of(body), body, answer.state, line
-
-
-async def until_gone(receive: Receive, cancel: anyio.CancelScope) -> None:
-    """Wait for the reader to leave, then end what is being sent."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    cancel.cancel()
-
-
-async def write(send: Send, text: bytes, *, more: bool = True) -> None:
-    """Send a piece of a stream."""
-    await send({"type": "http.response.body", "body": text, "more_body": more})

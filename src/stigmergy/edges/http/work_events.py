@@ -6,6 +6,7 @@ see, and one that comes back has missed nothing. It is no operation: it has no a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,15 +16,13 @@ from starlette.types import Receive, Scope, Send
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
-from stigmergy.edges.http.tuple_events import HEADERS, until_gone, write
-from stigmergy.errors import RoleForbidden, StigmergyError, TooManyStreams
+from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, Streams, write
+from stigmergy.errors import RoleForbidden, StigmergyError
 from stigmergy.operations import Credential, Gateway
 from stigmergy.policy import ADMIN
 
-MOST_STREAMS = 64
 PACE_SECONDS = 0.25
 """How often the journal's size is asked: what happens meanwhile is told as one."""
-HEARTBEAT_SECONDS = 15.0
 
 WORK_EVENTS: dict[str, Any] = {
     "operationId": "work_events",
@@ -43,7 +42,7 @@ class WorkStreams:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._open = 0
+        self._streams = Streams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, or its token holds no more."""
@@ -51,21 +50,9 @@ class WorkStreams:
         token = bearer(scope) if header(scope, b"authorization") else session_token(scope) or bearer(scope)
         read_query(scope, frozenset())
         await read_body(scope, receive, 0)
-        line = await to_thread.run_sync(self._line, Credential(token=token))
-        if self._open >= MOST_STREAMS:
-            raise TooManyStreams(limit=MOST_STREAMS, hint="Close a stream, or try again later.")
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
-        self._open += 1
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(until_gone, receive, group.cancel_scope)
-                await self._follow(send, Credential(token=token), line)
-                group.cancel_scope.cancel()
-        finally:
-            self._open -= 1
+        credential = Credential(token=token)
+        line = await to_thread.run_sync(self._line, credential)
+        await self._streams.serve(scope, receive, send, partial(self._follow, send, credential, line))
 
     async def _follow(self, send: Send, credential: Credential, line: int) -> None:
         known, quiet = -1, 0.0
@@ -82,7 +69,6 @@ class WorkStreams:
                 line = await to_thread.run_sync(self._line, credential)
             except StigmergyError:
                 break  # the token holds no more: asked again, the gateway says so
-        await write(send, b"", more=False)
 
     def _line(self, credential: Credential) -> int:
         """The number of the last line, for whoever may see the board."""
