@@ -34,7 +34,7 @@ CASES = sorted(VECTORS.glob("case-*.json"))
 
 def read(asked: dict[str, Any], folder: Path, **how: Any) -> dict[str, Any]:
     with FileStores(folder, **how) as stores:
-        package = msgspec.to_builtins(read_memory(msgspec.convert(asked, MemoryInput), stores))
+        package = msgspec.to_builtins(read_memory(msgspec.convert(asked, MemoryInput), stores).package())
     assert isinstance(package, dict)
     return package
 
@@ -317,6 +317,6 @@ def test_a_line_of_twenty_megabytes_is_a_record_and_one_without_end_is_refused(
     ],
 )
 def test_both_ways_of_reading_a_line_agree(line: bytes) -> None:  # MC-02
-    slowly, quickly = read_record(line), read_block(line)
-    assert quickly.hashes == (slowly.hash if slowly else b"")
+    slowly, (quickly, _) = read_record(line), read_block(line)
+    assert (slowly.hash.hex() if slowly else "") in quickly.drafts
     assert bool(quickly.invalid) == (slowly is None)

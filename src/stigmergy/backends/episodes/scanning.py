@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from stigmergy.backends.episodes.cache import BlockCache
 from stigmergy.errors import MemoryLineTooLong, MemoryStoreChanged
-from stigmergy.knowledge.memory import Question, Scored, read_block, score_block
+from stigmergy.knowledge.memory import Question, Store, rank_block, read_block, read_texts
 
 STRETCH = 4 * 1024 * 1024
 """A stretch ends with the first line that reaches this far."""
@@ -18,32 +17,34 @@ MAX_LINE = 64 * 1024 * 1024
 WINDOW = 64 * 1024
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(NamedTuple):
     """A stretch to scan."""
 
+    store: int
+    """The number of its store."""
     start: int
     end: int
 
 
-def stretches(store: int, size: int) -> Iterator[Job]:
+def stretches(file: int, store: Store, size: int) -> Iterator[Job]:
     """The stretches of an open file, whole lines each. They depend on nothing that comes after them."""
     start = 0
     while start < size:
-        end = _line_end(store, min(start + STRETCH, size) - 1, size)
+        end = _line_end(file, min(start + STRETCH, size) - 1, size)
         if end - start > STRETCH + MAX_LINE:
             raise MemoryLineTooLong(
                 f"A line that begins after byte {start} is longer than {MAX_LINE} bytes.",
                 field="store_paths",
                 limit=MAX_LINE,
             )
-        yield Job(start, end)
+        yield Job(store.number, start, end)
         start = end
 
 
-def _line_end(store: int, position: int, size: int) -> int:
+def _line_end(file: int, position: int, size: int) -> int:
     """Where the line that holds a position ends."""
     while position < size:
-        window = os.pread(store, min(WINDOW, size - position), position)
+        window = os.pread(file, min(WINDOW, size - position), position)
         newline = window.find(b"\n")
         if newline >= 0:
             return position + newline + 1
@@ -55,16 +56,18 @@ def _line_end(store: int, position: int, size: int) -> int:
     return size
 
 
-def scan(store: int, job: Job, question: Question, cache: Path | None) -> Scored:
-    """The scores of one stretch of an open file."""
-    data = os.pread(store, job.end - job.start, job.start)
+def scan(file: int, store: Store, job: Job, question: Question, cache: Path | None) -> list[str]:
+    """The rows of one stretch of an open store, in their order."""
+    data = os.pread(file, job.end - job.start, job.start)
     if len(data) != job.end - job.start:
         raise MemoryStoreChanged(field="store_paths")
     whole = len(data) >= STRETCH and data.endswith(b"\n")
     blocks = BlockCache(cache) if cache is not None and whole else None
     block = blocks.find(data) if blocks else None
-    if block is None:
-        block = read_block(data)
+    if block is not None:
+        texts = read_texts(block, data)
+    else:
+        block, texts = read_block(data)
         if blocks:
             blocks.keep(data, block)
-    return score_block(block, data, question, job.start)
+    return rank_block(block, texts, question, store, job.start)

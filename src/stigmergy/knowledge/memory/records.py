@@ -22,8 +22,10 @@ _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 SHORT_TIME = len("2026-01-31T12:00:00Z")
 """A timestamp of this length is in its normal form, if its day and time were found in these."""
-_DAYS: dict[str, int] = {}
-_TIMES: dict[str, int] = {}
+DAYS: dict[str, int] = {}
+"""Days as a timestamp in its normal form begins with them, as far as they have come up."""
+TIMES: dict[str, int] = {}
+"""The same for times of day, with which it ends."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,7 +94,7 @@ def read_moment(text: str) -> int | None:
     """The moment a UTC timestamp names, in microseconds; None when it names none."""
     if len(text) == SHORT_TIME:  # days and times of day come again and again
         try:
-            return _DAYS[text[:10]] + _TIMES[text[10:]]
+            return DAYS[text[:10]] + TIMES[text[10:]]
         except KeyError:
             pass
     found = _TIME.fullmatch(text)
@@ -106,7 +108,7 @@ def read_moment(text: str) -> int | None:
     whole = (moment - _EPOCH) // _MICROSECOND
     if len(text) == SHORT_TIME and text[10] == "T":
         within = whole % _DAY
-        _DAYS[text[:10]], _TIMES[text[10:]] = whole - within, within
+        DAYS[text[:10]], TIMES[text[10:]] = whole - within, within
     return whole + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
 
 
