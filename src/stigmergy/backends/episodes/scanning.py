@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from stigmergy.backends.episodes.cache import BlockCache
 from stigmergy.errors import MemoryLineTooLong, MemoryStoreChanged
-from stigmergy.knowledge.memory import Question, Store, rank_block, read_block, read_texts
+from stigmergy.knowledge.memory import Block, Question, Store, Texts, rank_block, read_block, read_texts
 
 STRETCH = 4 * 1024 * 1024
 """A stretch ends with the first line that reaches this far."""
@@ -61,13 +62,18 @@ def scan(file: int, store: Store, job: Job, question: Question, cache: Path | No
     data = os.pread(file, job.end - job.start, job.start)
     if len(data) != job.end - job.start:
         raise MemoryStoreChanged(field="store_paths")
-    whole = len(data) >= STRETCH and data.endswith(b"\n")
-    blocks = BlockCache(cache) if cache is not None and whole else None
-    block = blocks.find(data) if blocks else None
-    if block is not None:
-        texts = read_texts(block, data)
-    else:
-        block, texts = read_block(data)
-        if blocks:
-            blocks.keep(data, block)
+    block, texts = _taken_apart(data, cache)
     return rank_block(block, texts, question, store, job.start)
+
+
+def _taken_apart(data: bytes, cache: Path | None) -> tuple[Block, Texts]:
+    """What is to be known of a stretch, and its texts. A stretch that will end elsewhere is not remembered."""
+    if cache is None or len(data) < STRETCH or not data.endswith(b"\n"):
+        return read_block(data)
+    blocks, digest = BlockCache(cache), hashlib.sha256(data).hexdigest()
+    block = blocks.find(digest)
+    if block is not None:
+        return block, read_texts(block, data)
+    block, texts = read_block(data)
+    blocks.keep(digest, block)
+    return block, texts

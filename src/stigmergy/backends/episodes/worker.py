@@ -6,6 +6,7 @@ from. What a worker is told and what it answers is msgpack, after its length in 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import struct
@@ -23,6 +24,9 @@ JOB = struct.Struct(">QQQ")
 """A job in the pipe: small enough to be written and read in one piece."""
 PIECE = 4096
 """Rows in one answer."""
+TRIM_THRESHOLD, KEPT = -1, 256 * 1024 * 1024
+MMAP_THRESHOLD, LARGEST_IN_HEAP = -3, 32 * 1024 * 1024
+"""Options of glibc's mallopt(3), and their values."""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -83,4 +87,13 @@ def serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
 def work() -> None:
     """Serve the process that started this one."""
     gc.disable()  # nothing here refers to itself, and there is much of it
+    _keep_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def _keep_memory() -> None:
+    """Have the allocator keep what the last stretch needed: asking the system for it again would take longer."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(TRIM_THRESHOLD, KEPT)
+        set_option(MMAP_THRESHOLD, LARGEST_IN_HEAP)

@@ -1,6 +1,6 @@
 """The memory controller: JSONL stores read the same way every time, within a budget."""
 
-from stigmergy.knowledge.memory.blocks import Block, read_block, read_texts
+from stigmergy.knowledge.memory.blocks import Block, Texts, read_block, read_texts
 from stigmergy.knowledge.memory.controller import Reading, check_input, read_memory
 from stigmergy.knowledge.memory.facts import MemoryRead, MemoryReadData
 from stigmergy.knowledge.memory.ports import Stores
@@ -34,6 +34,7 @@ __all__ = [
     "Selected",
     "Store",
     "Stores",
+    "Texts",
     "TrustFilter",
     "check_input",
     "normalise",

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stigmergy.knowledge.memory.records import (
-    DAYS,
+    HOUR,
+    HOURS,
     MAX_DEPTH,
-    TIMES,
+    MINUTES,
     Record,
     as_record,
     print_moment,
@@ -27,6 +28,8 @@ from stigmergy.knowledge.memory.records import (
     read_record,
 )
 from stigmergy.knowledge.memory.rows import draft_rows
+
+PIECE = 128 * 1024
 
 _Scalar = (
     str
@@ -57,6 +60,14 @@ _decode_texts = msgspec.json.Decoder(_Text).decode_lines
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
+class Texts(msgspec.Struct, kw_only=True):
+    """The lower-cased texts of a stretch, one after the other with a line feed behind each."""
+
+    lowered: bytes
+    sizes: list[int]
+    """How many bytes each has."""
+
+
 class Block(msgspec.Struct, kw_only=True):
     """The records of a stretch, in the order of its lines."""
 
@@ -66,7 +77,7 @@ class Block(msgspec.Struct, kw_only=True):
     """The different tags that records have."""
     tagged: list[int] = []
     """Which of these each record has."""
-    texts: list[str] | None = None
+    texts: Texts | None = None
     """The texts, where they cannot simply be decoded from the lines again."""
     invalid: list[tuple[int, int, str]] = []
     """Where each line that holds no record begins and ends, and its hash."""
@@ -80,30 +91,60 @@ class _Read(msgspec.Struct, kw_only=True):
     times: list[str | None] = []
     """In the normal form of `ts_utc`."""
     tags: list[tuple[str, ...]] = []
-    texts: list[str] = []
+    lowered: bytearray = msgspec.field(default_factory=bytearray)
+    sizes: list[int] = []
+    """The texts, as in `Texts`."""
     places: list[int] = []
     """Where each line begins and ends, one after the other."""
     invalid: list[tuple[int, int, str]] = []
 
 
-def read_block(data: bytes) -> tuple[Block, list[str]]:
+def read_block(data: bytes) -> tuple[Block, Texts]:
     """What is worth keeping of a stretch of whole lines, and its texts."""
-    read = _Read()
-    at_once = _take_lines(read, data.removesuffix(b"\n").split(b"\n"), 0)
+    read, at_once = _Read(), True
+    for start, piece in _pieces(data):
+        at_once &= _take_lines(read, piece.removesuffix(b"\n").split(b"\n"), start)
     kinds = {tags: number for number, tags in enumerate(dict.fromkeys(read.tags))}
+    texts = Texts(lowered=bytes(read.lowered), sizes=read.sizes)
     block = Block(
         drafts=draft_rows(read.ids, read.hashes, read.times, read.places),
         tags=list(kinds),
         tagged=[kinds[tags] for tags in read.tags],
-        texts=None if at_once else read.texts,
+        texts=None if at_once else texts,
         invalid=read.invalid,
     )
-    return block, read.texts
+    return block, texts
 
 
-def read_texts(block: Block, data: bytes) -> list[str]:
+def read_texts(block: Block, data: bytes) -> Texts:
     """The texts of the stretch a block was made from."""
-    return [line.text for line in _decode_texts(data)] if block.texts is None else block.texts
+    if block.texts is not None:
+        return block.texts
+    read = _Read()
+    for _, piece in _pieces(data):
+        _take_texts(read, [line.text for line in _decode_texts(piece)])
+    return Texts(lowered=bytes(read.lowered), sizes=read.sizes)
+
+
+def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """A stretch piece by piece, whole lines each: as much as a processor has at hand, and where it begins."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + PIECE) + 1 or len(data)
+        yield start, data[start:end]
+        start = end
+
+
+def _take_texts(read: _Read, texts: list[str]) -> None:
+    joined = "\n".join(texts)
+    if joined.isascii():
+        read.sizes += map(len, texts)
+        read.lowered += joined.encode().lower()
+    else:
+        lowered = [text.lower().encode() for text in texts]
+        read.sizes += map(len, lowered)
+        read.lowered += b"\n".join(lowered)
+    read.lowered += b"\n"
 
 
 def _take_lines(read: _Read, lines: list[bytes], start: int) -> bool:
@@ -134,11 +175,9 @@ def _take_at_once(read: _Read, lines: list[bytes], start: int) -> bool:
     read.ids += [line.memory_id for line in said]
     read.times += [line.ts_utc or None for line in said]
     read.tags += [line.tags or () for line in said]
-    read.texts += [line.text for line in said]
-    for line in lines:
-        end = start + len(line)
-        read.places += (start, end)
-        start = end + 1
+    _take_texts(read, [line.text for line in said])
+    starts = list(accumulate([len(line) + 1 for line in lines], initial=start))
+    read.places += chain.from_iterable([(start, after - 1) for start, after in pairwise(starts)])
     return True
 
 
@@ -158,7 +197,7 @@ def _normalise(said: list[_Line]) -> tuple[list[bytes], list[bytes]]:
         line.tags = normal[line.tags]
     for line in said:
         when = line.ts_utc
-        if when and when[:10] in DAYS and when[10:] in TIMES:
+        if when and when[:HOUR] in HOURS and when[HOUR:] in MINUTES:
             continue
         if when is UNSET:
             line.ts_utc = None
@@ -200,7 +239,7 @@ def _take_alone(read: _Read, line: bytes, start: int) -> None:
     read.hashes.append(record.hash.hex())
     read.times.append(None if record.moment is None else print_moment(record.moment))
     read.tags.append(tuple(record.tags))
-    read.texts.append(record.text)
+    _take_texts(read, [record.text])
     read.places += (start, start + len(line))
 
 

@@ -19,13 +19,14 @@ MAX_DEPTH = 64
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|[+-]00:00)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_DAY = 86_400_000_000
+_HOUR = 3_600_000_000
 SHORT_TIME = len("2026-01-31T12:00:00Z")
 """A timestamp of this length is in its normal form, if its day and time were found in these."""
-DAYS: dict[str, int] = {}
-"""Days as a timestamp in its normal form begins with them, as far as they have come up."""
-TIMES: dict[str, int] = {}
-"""The same for times of day, with which it ends."""
+HOURS: dict[str, int] = {}
+"""What a timestamp in its normal form begins with, as far as it has come up: `2026-01-31T12`."""
+MINUTES: dict[str, int] = {}
+"""What it ends with: `:00:00Z`."""
+HOUR = len("2026-01-31T12")
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,9 +93,9 @@ def as_record(said: Any) -> Record | None:
 
 def read_moment(text: str) -> int | None:
     """The moment a UTC timestamp names, in microseconds; None when it names none."""
-    if len(text) == SHORT_TIME:  # days and times of day come again and again
+    if len(text) == SHORT_TIME:  # hours, and times within them, come again and again
         try:
-            return DAYS[text[:10]] + TIMES[text[10:]]
+            return HOURS[text[:HOUR]] + MINUTES[text[HOUR:]]
         except KeyError:
             pass
     found = _TIME.fullmatch(text)
@@ -107,8 +108,8 @@ def read_moment(text: str) -> int | None:
         return None
     whole = (moment - _EPOCH) // _MICROSECOND
     if len(text) == SHORT_TIME and text[10] == "T":
-        within = whole % _DAY
-        DAYS[text[:10]], TIMES[text[10:]] = whole - within, within
+        within = whole % _HOUR
+        HOURS[text[:HOUR]], MINUTES[text[HOUR:]] = whole - within, within
     return whole + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
 
 

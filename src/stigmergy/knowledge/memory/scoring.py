@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import msgspec
 
-from stigmergy.knowledge.memory.blocks import Block
+from stigmergy.knowledge.memory.blocks import Block, Texts
 from stigmergy.knowledge.memory.records import normalise, read_moment
 from stigmergy.knowledge.memory.rows import (
     Store,
@@ -55,7 +55,7 @@ def given_terms(terms: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for term in map(normalise, terms) if term))
 
 
-def rank_block(block: Block, texts: list[str], question: Question, store: Store, offset: int) -> list[str]:
+def rank_block(block: Block, texts: Texts, question: Question, store: Store, offset: int) -> list[str]:
     """The rows of a stretch that stands at some offset of a store, in their order."""
     rows = complete_rows(block.drafts, store, offset)
     scores = _score(block, texts, question)
@@ -74,33 +74,22 @@ def rank_block(block: Block, texts: list[str], question: Question, store: Store,
     return rows
 
 
-def _score(block: Block, texts: list[str], question: Question) -> list[float]:
+def _score(block: Block, texts: Texts, question: Question) -> list[float]:
     points = [0.0] * len(block.tags)
     if question.tags:
         points = [TAG_POINTS * len(set(question.terms).intersection(tags)) for tags in block.tags]
     scores = [points[kind] for kind in block.tagged]
-    lowered, starts = _lowered(texts)
+    starts = list(accumulate([size + 1 for size in texts.sizes], initial=0))
     for term in question.terms:
         if " " in term:
-            _count_phrase(texts, term, scores)
+            _count_phrase(texts.lowered, starts, term, scores)
         else:
-            _count_word(lowered, starts, term.encode(), scores)
+            _count_word(texts.lowered, starts, term.encode(), scores)
     return scores
 
 
-def _lowered(texts: list[str]) -> tuple[bytes, list[int]]:
-    """All texts one after the other, lower-cased, and where each begins. No term reaches from one into the next."""
-    joined = "\n".join(texts)
-    if joined.isascii():
-        sizes, lowered = map(len, texts), joined.encode().lower()
-    else:
-        small = [text.lower().encode() for text in texts]
-        sizes, lowered = map(len, small), b"\n".join(small)
-    return lowered, list(accumulate((size + 1 for size in sizes), initial=0))
-
-
 def _count_word(lowered: bytes, starts: list[int], term: bytes, scores: list[float]) -> None:
-    """A point for each text the term stands in, found by one search over all of them."""
+    """A point for each text a word stands in, found by one search over all: it does not reach from one into the next."""
     find = _finder(lowered, term)
     at = find(0)
     while at >= 0:
@@ -143,10 +132,10 @@ def _leaper(text: bytes, term: bytes, rarest: int) -> Callable[[int], int]:
     return leap
 
 
-def _count_phrase(texts: list[str], term: str, scores: list[float]) -> None:
+def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[float]) -> None:
     """The same for a term of several words: white space between them counts as one space."""
-    for position, text in enumerate(texts):
-        if term in normalise(text):
+    for position, (start, end) in enumerate(pairwise(starts)):
+        if term in normalise(lowered[start:end].decode()):
             scores[position] += 1.0
 
 
