@@ -74,12 +74,15 @@ times = st.sampled_from(
 anything = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=True), texts, st.just([]), st.just([{}]), st.just({})
 )
+numbers = st.one_of(st.integers(-(2**53), 2**53), st.sampled_from([0.5, 0.0, 1e5, 1e-5, 1e16, -2.25]))
 refs = st.lists(
-    st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), st.none(), texts), max_size=2), max_size=2
+    st.dictionaries(texts, st.one_of(numbers, st.none(), texts, st.lists(numbers, max_size=2)), max_size=2), max_size=2
 )
 records = st.fixed_dictionaries(
     {
-        "memory_id": st.one_of(st.sampled_from(["m1", "m2", "text", 'm"3', "µ"]), anything),
+        "memory_id": st.one_of(
+            st.sampled_from(["m", "m1", "m!", "m 1", "m\\", "m\n", "m\0", "text", 'm"3', "µ", "{m"]), anything
+        ),
         "text": st.one_of(texts, anything),
     },
     optional={

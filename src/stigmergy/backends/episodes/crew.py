@@ -48,9 +48,7 @@ def scanned_together(
 
 
 def _hire(files: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
-    )
+    return subprocess.Popen([sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files)
 
 
 def _run(answers: IO[bytes]) -> Iterator[list[str]]:

@@ -47,7 +47,7 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     refs: Sequence[dict[str, _Scalar | list[_Scalar]]] = ()
     tags: tuple[str, ...] | UnsetType = UNSET
     text: str
-    ts_utc: str | None | UnsetType = UNSET
+    ts_utc: str | UnsetType | None = UNSET
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -168,7 +168,7 @@ def _take_at_once(read: _Read, lines: list[bytes], start: int) -> bool:
         return False
     added, removed = _normalise(said)
     printed = list(map(_encode, said))
-    if not _none_twice([*lines, *added], [*printed, *removed], numbers=any([line.refs for line in said])):
+    if not _none_twice([*lines, *added], [*printed, *removed], numbers=any(line.refs for line in said)):
         return False
     sha256 = hashlib.sha256
     read.hashes += [sha256(line).hexdigest() for line in printed]

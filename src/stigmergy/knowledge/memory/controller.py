@@ -46,12 +46,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     def counted(self) -> ContextPackage:
         """The package with dropped records only counted."""
-        return self._package(Selection(selected=self.selected, dropped_counts=dict(sorted(self.dropped.counts.items()))))
+        return self._package(
+            Selection(selected=self.selected, dropped_counts=dict(sorted(self.dropped.counts.items())))
+        )
 
     def _package(self, selection: Selection) -> ContextPackage:
-        return ContextPackage(
-            query=self.query, budget=self.budget, selection=selection, package_hash=self.package_hash
-        )
+        return ContextPackage(query=self.query, budget=self.budget, selection=selection, package_hash=self.package_hash)
 
 
 def read_memory(asked: MemoryInput, stores: Stores) -> Reading:

@@ -18,7 +18,7 @@ def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
 
     Of what has been handed out, everything up to the least of the last rows is known to come before all that follows.
     """
-    heads = [(piece, run) for run in runs if (piece := next(run, None))]
+    heads = [(piece, run) for run in runs if (piece := next(run, []))]
     while heads:
         bound = min(piece[-1] for piece, _ in heads)
         rows: list[str] = []
@@ -26,7 +26,7 @@ def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
         for piece, run in heads:
             upto = bisect_right(piece, bound)
             rows += piece[:upto]
-            if more := piece[upto:] or next(run, None):
+            if more := piece[upto:] or next(run, []):
                 rest.append((more, run))
         heads = rest
         rows.sort()

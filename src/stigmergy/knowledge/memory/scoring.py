@@ -89,7 +89,7 @@ def _score(block: Block, texts: Texts, question: Question) -> list[float]:
 
 
 def _count_word(lowered: bytes, starts: list[int], term: bytes, scores: list[float]) -> None:
-    """A point for each text a word stands in, found by one search over all: it does not reach from one into the next."""
+    """A point for each text a word stands in, found by one search over all of them: no word reaches into the next."""
     find = _finder(lowered, term)
     at = find(0)
     while at >= 0:
