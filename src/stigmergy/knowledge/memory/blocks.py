@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stigmergy.knowledge.memory.records import (
-    HOUR,
-    HOURS,
     MAX_DEPTH,
-    MINUTES,
     Record,
+    are_normal,
     as_record,
     print_moment,
     read_moment,
@@ -94,8 +92,9 @@ class _Read(msgspec.Struct, kw_only=True):
     lowered: bytearray = msgspec.field(default_factory=bytearray)
     sizes: list[int] = []
     """The texts, as in `Texts`."""
-    places: list[int] = []
-    """Where each line begins and ends, one after the other."""
+    starts: list[int] = []
+    """Where each line begins in the stretch."""
+    ends: list[int] = []
     invalid: list[tuple[int, int, str]] = []
 
 
@@ -107,7 +106,7 @@ def read_block(data: bytes) -> tuple[Block, Texts]:
     kinds = {tags: number for number, tags in enumerate(dict.fromkeys(read.tags))}
     texts = Texts(lowered=bytes(read.lowered), sizes=read.sizes)
     block = Block(
-        drafts=draft_rows(read.ids, read.hashes, read.times, read.places),
+        drafts=draft_rows(read.ids, read.hashes, read.times, read.starts, read.ends),
         tags=list(kinds),
         tagged=[kinds[tags] for tags in read.tags],
         texts=None if at_once else texts,
@@ -177,7 +176,8 @@ def _take_at_once(read: _Read, lines: list[bytes], start: int) -> bool:
     read.tags += [line.tags or () for line in said]
     _take_texts(read, [line.text for line in said])
     starts = list(accumulate([len(line) + 1 for line in lines], initial=start))
-    read.places += chain.from_iterable([(start, after - 1) for start, after in pairwise(starts)])
+    read.starts += starts[:-1]
+    read.ends += [after - 1 for after in starts[1:]]
     return True
 
 
@@ -195,10 +195,10 @@ def _normalise(said: list[_Line]) -> tuple[list[bytes], list[bytes]]:
             removed.append(_encode(tags) * count)
     for line in said:
         line.tags = normal[line.tags]
+    if are_normal([line.ts_utc or "" for line in said]):
+        return added, removed
     for line in said:
         when = line.ts_utc
-        if when and when[:HOUR] in HOURS and when[HOUR:] in MINUTES:
-            continue
         if when is UNSET:
             line.ts_utc = None
             added.append(b',"ts_utc":null')
@@ -240,7 +240,8 @@ def _take_alone(read: _Read, line: bytes, start: int) -> None:
     read.times.append(None if record.moment is None else print_moment(record.moment))
     read.tags.append(tuple(record.tags))
     _take_texts(read, [record.text])
-    read.places += (start, start + len(line))
+    read.starts.append(start)
+    read.ends.append(start + len(line))
 
 
 def _quickly(line: bytes) -> Record | None:

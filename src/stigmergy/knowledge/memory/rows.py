@@ -64,10 +64,14 @@ class _Entry(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Entry).decode
 
 
-def draft_rows(ids: Sequence[str], hashes: Sequence[str], times: Sequence[str | None], places: Sequence[int]) -> str:
-    """Rows without a score and a store, one a line. Places are where each record's line begins and ends, in turn."""
+def draft_rows(
+    ids: Sequence[str], hashes: Sequence[str], times: Sequence[str | None], starts: Sequence[int], ends: Sequence[int]
+) -> str:
+    """Rows without a score and a store, one a line."""
     if not ids:
         return ""
+    places = [0] * (2 * len(ids))
+    places[::2], places[1::2] = starts, ends
     spans = struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n")
     whens = "\n".join([time or _NO_TIME for time in times]).translate(_LATEST_FIRST).split("\n")
     ordered, printed = ids, ids
