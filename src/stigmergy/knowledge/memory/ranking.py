@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stigmergy.knowledge.memory.rows import DENIED, RANKED, REASON, entry_of
+from stigmergy.knowledge.memory.rows import DENIED, RANKED, REASON, entries_of
 from stigmergy.knowledge.memory.values import Dropped
 
 _decode = msgspec.json.Decoder(list[Dropped]).decode
@@ -49,7 +49,7 @@ class DroppedList:
         """Add rows at the end."""
         if rows:
             comma = "," if self.pieces else ""
-            self.pieces.append((comma + ",".join(map(entry_of, rows)).replace(REASON, reason)).encode())
+            self.pieces.append((comma + ",".join(entries_of(rows)).replace(REASON, reason)).encode())
             self.counts[reason] = self.counts.get(reason, 0) + len(rows)
 
     def add_unranked(self, rows: list[str]) -> list[str]:

@@ -120,14 +120,14 @@ def identity_of(row: str) -> tuple[str, str]:
     return name, rest[:64]
 
 
-def entry_of(row: str) -> str:
-    """The entry of a row."""
-    return row[row.index(" ") + 1 : -PLACE]
+def entries_of(rows: list[str]) -> list[str]:
+    """The entries of rows."""
+    return [row[row.index(" ") + 1 : -PLACE] for row in rows]
 
 
 def read_row(row: str) -> Row:
     """A ranked row, read again."""
-    entry = _decode(entry_of(row).replace(REASON, ""))
+    entry = _decode(entries_of([row])[0].replace(REASON, ""))
     bits = _SIGN - int(row[1:17], 16)
     place = row[-PLACE:]
     offset = int(place[:12], 16)
