@@ -112,8 +112,8 @@ def _ours(store: str, cache: str) -> int:
 
     asked = MemoryInput(query=QUERY, store_paths=[store], budget=Budget(max_excerpt_tokens=1000))
     with FileStores(Path.cwd(), cache=Path(cache), workers=os.cpu_count() or 1) as stores:
-        package = read_memory(asked, stores)
-    return len(package.selection.selected) + len(package.selection.dropped or ())
+        reading = read_memory(asked, stores)
+    return len(reading.selected) + len(reading.dropped)
 
 
 def _duckdb(store: str) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stigmergy.backends.episodes import CortexFolder, FileStores
+from stigmergy.backends.cortex import CortexFolder
+from stigmergy.backends.episodes import FileStores
 from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside

@@ -10,6 +10,7 @@ import stigmergy.knowledge.memory as room
 HARMLESS = {
     "__future__",
     "bisect",
+    "collections",
     "collections.abc",
     "hashlib",
     "itertools",
@@ -17,6 +18,7 @@ HARMLESS = {
     "msgspec",
     "posixpath",
     "re",
+    "struct",
     "typing",
 }
 FROM = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from stigmergy.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
@@ -39,7 +37,8 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those asked for
     with context.workplace.memory_stores(fences) as stores:
-        package = read_memory(request, stores)
+        reading = read_memory(request, stores)
+    package = reading.package() if request.dropped == "full" else reading.counted()
     receipt = MemoryRead(
         data=MemoryReadData(
             query_hash=package.query.query_hash,
@@ -49,10 +48,6 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
         )
     )
     cost = package.budget.used_excerpt_tokens
-    if request.dropped == "counts" and package.selection.dropped is not msgspec.UNSET:
-        counts = dict(sorted(Counter(each.reason for each in package.selection.dropped).items()))
-        selection = msgspec.structs.replace(package.selection, dropped=msgspec.UNSET, dropped_counts=counts)
-        package = msgspec.structs.replace(package, selection=selection)
 
     def decide(view: View) -> tuple[list[Any], ContextPackage]:
         turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)

@@ -15,7 +15,7 @@ import msgspec
 
 from stigmergy.knowledge.memory import Block
 
-FORMAT = b"stigmergy block 1\n"
+FORMAT = b"stigmergy block 2\n"
 MAX_BYTES = 1024**3
 """Entries used least lately are removed beyond this."""
 
@@ -29,9 +29,9 @@ class BlockCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def find(self, data: bytes) -> Block | None:
-        """The block made from these bytes before."""
-        place = self._place(data)
+    def find(self, digest: str) -> Block | None:
+        """The block made before from the bytes that have this SHA-256."""
+        place = self._place(digest)
         try:
             held = place.read_bytes()
             os.utime(place)
@@ -43,9 +43,9 @@ class BlockCache:
             return None
         return _decode(payload)
 
-    def keep(self, data: bytes, block: Block) -> None:
+    def keep(self, digest: str, block: Block) -> None:
         """Remember a block. A full disk is no reason to fail a read."""
-        place = self._place(data)
+        place = self._place(digest)
         payload = _encode(block)
         written = place.with_name(f"{place.name}.{os.getpid()}")
         with suppress(OSError):
@@ -72,6 +72,5 @@ class BlockCache:
                 place.unlink()
                 left -= size
 
-    def _place(self, data: bytes) -> Path:
-        name = hashlib.sha256(data).hexdigest()
-        return self._folder / name[:2] / name[2:]
+    def _place(self, digest: str) -> Path:
+        return self._folder / digest[:2] / digest[2:]

@@ -1,66 +1,70 @@
-"""Several processes scanning one store, their answers in the order of its lines."""
+"""Several processes scanning large stores together, each of them a run of rows."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from stigmergy.backends.episodes.scanning import Job
-from stigmergy.backends.episodes.worker import Answer, Setup, receive, send
+from stigmergy.backends.episodes.worker import JOB, Answer, Setup, receive, send
 from stigmergy.errors import Internal, StigmergyError
-from stigmergy.knowledge.memory import Question, Scored
+from stigmergy.knowledge.memory import Question, Store
 
 WORK = "from stigmergy.backends.episodes.worker import work; work()"
-AHEAD = 2
-"""Stretches a worker is told about before its answers are read: never so many that both sides wait."""
+
+_decode = msgspec.msgpack.Decoder(Answer).decode
 
 
-def scan_together(
-    store: int, jobs: Iterator[Job], question: Question, cache: Path | None, workers: int
-) -> Iterator[Scored]:
-    """Scan stretches in worker processes."""
-    crew = [_hire(store) for _ in range(workers)]
+@contextmanager
+def scanned_together(
+    jobs: Iterable[Job], stores: list[Store], files: list[int], question: Question, cache: Path | None, workers: int
+) -> Iterator[list[Iterator[list[str]]]]:
+    """The runs of a crew that has taken all jobs. It is sent home at the end."""
+    taking, giving = os.pipe()
+    crew = [_hire((*files, taking)) for _ in range(workers)]
+    os.close(taking)
+    setup = Setup(stores, files, taking, question, None if cache is None else str(cache))
     try:
-        for worker in crew:
-            send(_pipe(worker.stdin), Setup(store, question, None if cache is None else str(cache)))
-        waiting: deque[subprocess.Popen[bytes]] = deque()
-        for number, job in enumerate(jobs):
-            if len(waiting) == AHEAD * workers:
-                yield _answer(waiting.popleft())
-            worker = crew[number % workers]
-            send(_pipe(worker.stdin), job)
-            waiting.append(worker)
-        while waiting:
-            yield _answer(waiting.popleft())
+        try:
+            with open(giving, "wb", buffering=0) as pipe:
+                for worker in crew:
+                    send(_pipe(worker.stdin), setup)
+                for job in jobs:
+                    pipe.write(JOB.pack(*job))
+        except BrokenPipeError:
+            raise _died() from None
+        yield [_run(_pipe(worker.stdout)) for worker in crew]
     finally:
         for worker in crew:
             worker.kill()
             worker.communicate()
 
 
-def _hire(store: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WORK],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(store,),
-    )
+def _hire(files: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files)
 
 
-def _answer(worker: subprocess.Popen[bytes]) -> Scored:
-    body = receive(_pipe(worker.stdout))
-    if body is None:
-        raise Internal("A process that was scanning a memory store has died.")
-    answer = msgspec.msgpack.decode(body, type=Answer)
-    if answer.scored is None:
-        raise StigmergyError.from_problem(answer.problem or {})
-    return answer.scored
+def _run(answers: IO[bytes]) -> Iterator[list[str]]:
+    """What a worker answers, piece by piece."""
+    while (body := receive(answers)) is not None:
+        answer = _decode(body)
+        if answer.problem is not None:
+            raise StigmergyError.from_problem(answer.problem)
+        if not answer.rows:
+            return
+        yield answer.rows.split("\n")
+    raise _died()
+
+
+def _died() -> Internal:
+    return Internal("A process that was scanning a memory store has died.")
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

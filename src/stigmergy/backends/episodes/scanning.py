@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from stigmergy.backends.episodes.cache import BlockCache
 from stigmergy.errors import MemoryLineTooLong, MemoryStoreChanged
-from stigmergy.knowledge.memory import Question, Scored, read_block, score_block
+from stigmergy.knowledge.memory import Block, Question, Store, Texts, rank_block, read_block, read_texts
 
 STRETCH = 4 * 1024 * 1024
 """A stretch ends with the first line that reaches this far."""
@@ -19,35 +19,37 @@ MAX_LINE = 64 * 1024 * 1024
 WINDOW = 64 * 1024
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(NamedTuple):
     """A stretch to scan."""
 
+    store: int
+    """The number of its store."""
     start: int
     end: int
 
 
-def stretches(store: int, size: int) -> Iterator[Job]:
+def stretches(file: int, store: Store, size: int) -> Iterator[Job]:
     """The stretches of an open file, whole lines each. They depend on nothing that comes after them.
 
     A byte order mark, which editors put before everything else, is no part of the first line.
     """
-    start = len(BOM_UTF8) if os.pread(store, len(BOM_UTF8), 0) == BOM_UTF8 else 0
+    start = len(BOM_UTF8) if os.pread(file, len(BOM_UTF8), 0) == BOM_UTF8 else 0
     while start < size:
-        end = _line_end(store, min(start + STRETCH, size) - 1, size)
+        end = _line_end(file, min(start + STRETCH, size) - 1, size)
         if end - start > STRETCH + MAX_LINE:
             raise MemoryLineTooLong(
                 f"A line that begins after byte {start} is longer than {MAX_LINE} bytes.",
                 field="store_paths",
                 limit=MAX_LINE,
             )
-        yield Job(start, end)
+        yield Job(store.number, start, end)
         start = end
 
 
-def _line_end(store: int, position: int, size: int) -> int:
+def _line_end(file: int, position: int, size: int) -> int:
     """Where the line that holds a position ends."""
     while position < size:
-        window = os.pread(store, min(WINDOW, size - position), position)
+        window = os.pread(file, min(WINDOW, size - position), position)
         newline = window.find(b"\n")
         if newline >= 0:
             return position + newline + 1
@@ -59,16 +61,23 @@ def _line_end(store: int, position: int, size: int) -> int:
     return size
 
 
-def scan(store: int, job: Job, question: Question, cache: Path | None) -> Scored:
-    """The scores of one stretch of an open file."""
-    data = os.pread(store, job.end - job.start, job.start)
+def scan(file: int, store: Store, job: Job, question: Question, cache: Path | None) -> list[str]:
+    """The rows of one stretch of an open store, in their order."""
+    data = os.pread(file, job.end - job.start, job.start)
     if len(data) != job.end - job.start:
         raise MemoryStoreChanged(field="store_paths")
-    whole = len(data) >= STRETCH and data.endswith(b"\n")
-    blocks = BlockCache(cache) if cache is not None and whole else None
-    block = blocks.find(data) if blocks else None
-    if block is None:
-        block = read_block(data)
-        if blocks:
-            blocks.keep(data, block)
-    return score_block(block, data, question, job.start)
+    block, texts = _taken_apart(data, cache)
+    return rank_block(block, texts, question, store, job.start)
+
+
+def _taken_apart(data: bytes, cache: Path | None) -> tuple[Block, Texts]:
+    """What is to be known of a stretch, and its texts. A stretch that will end elsewhere is not remembered."""
+    if cache is None or len(data) < STRETCH or not data.endswith(b"\n"):
+        return read_block(data)
+    blocks, digest = BlockCache(cache), hashlib.sha256(data).hexdigest()
+    block = blocks.find(digest)
+    if block is not None:
+        return block, read_texts(block, data)
+    block, texts = read_block(data)
+    blocks.keep(digest, block)
+    return block, texts

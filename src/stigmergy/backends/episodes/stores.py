@@ -6,10 +6,12 @@ import os
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
 from stigmergy.backends.episodes.cache import BlockCache
-from stigmergy.backends.episodes.crew import scan_together
+from stigmergy.backends.episodes.crew import scanned_together
 from stigmergy.backends.episodes.scanning import scan, stretches
 from stigmergy.errors import (
     MemoryStoreNotAFile,
@@ -17,7 +19,7 @@ from stigmergy.errors import (
     MemoryStoreOutside,
     TrustSnapshotInvalid,
 )
-from stigmergy.knowledge.memory import MAX_SNAPSHOT, Question, Scored
+from stigmergy.knowledge.memory import MAX_SNAPSHOT, Question, Store
 
 WORTH_A_CREW = 32 * 1024 * 1024
 """Stores from this size on are scanned by several processes."""
@@ -37,26 +39,34 @@ class FileStores:
         self._cache = cache
         self._workers = workers
         self._open: dict[str, int] = {}
+        self._closing = ExitStack()
 
     def __enter__(self) -> FileStores:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._open:
-            os.close(self._open.popitem()[1])
+        try:
+            self._closing.close()
+        finally:
+            while self._open:
+                os.close(self._open.popitem()[1])
 
-    def scan(self, path: str, question: Question) -> Iterator[Scored]:
-        """The records of a store with their scores, stretch by stretch."""
-        store = self._open[path] = self._opened(path, STORE_FIELD)
-        size = os.fstat(store).st_size
-        jobs = stretches(store, size)
-        if size >= WORTH_A_CREW:
-            yield from scan_together(store, jobs, question, self._cache, self._workers)
-        else:
-            for job in jobs:
-                yield scan(store, job, question, self._cache)
+    def scan(self, stores: list[Store], question: Question) -> list[Iterator[list[str]]]:
+        """The rows of all stores in a few runs, each in its order."""
+        for store in stores:
+            self._open[store.path] = self._opened(store.path, STORE_FIELD)
+        files = [self._open[store.path] for store in stores]
+        sizes = [os.fstat(file).st_size for file in files]
+        jobs = chain.from_iterable(map(stretches, files, stores, sizes))
         if self._cache is not None:
-            BlockCache(self._cache).trim()
+            self._closing.callback(BlockCache(self._cache).trim)
+        if sum(sizes) >= WORTH_A_CREW:
+            crew = scanned_together(jobs, stores, files, question, self._cache, self._workers)
+            return self._closing.enter_context(crew)
+        rows: list[str] = []
+        for job in jobs:
+            rows += scan(files[job.store], stores[job.store], job, question, self._cache)
+        return [iter([sorted(rows)])]
 
     def line(self, path: str, start: int, end: int) -> bytes:
         """A line of a store that was scanned."""

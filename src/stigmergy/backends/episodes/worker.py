@@ -1,11 +1,15 @@
-"""A process that scans the stretches of a large store it is told about.
+"""A process that scans stretches of large stores, and hands out their rows when there are no more.
 
-Both ways, a message is its length in four bytes and then msgpack. The store is inherited as an open file.
+The stores are inherited as open files, and so is the list of stretches: a pipe that all workers of a crew take jobs
+from. What a worker is told and what it answers is msgpack, after its length in four bytes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import struct
 import sys
 from pathlib import Path
 from typing import IO
@@ -14,29 +18,42 @@ import msgspec
 
 from stigmergy.backends.episodes.scanning import Job, scan
 from stigmergy.errors import StigmergyError
-from stigmergy.knowledge.memory import Question, Scored
+from stigmergy.knowledge.memory import Question, Store
+
+JOB = struct.Struct(">QQQ")
+"""A job in the pipe: small enough to be written and read in one piece."""
+PIECE = 4096
+"""Rows in one answer."""
+TRIM_THRESHOLD, KEPT = -1, 256 * 1024 * 1024
+MMAP_THRESHOLD, LARGEST_IN_HEAP = -3, 32 * 1024 * 1024
+"""Options of glibc's mallopt(3), and their values."""
 
 
 class Setup(msgspec.Struct, frozen=True):
     """What all stretches of one scan have in common."""
 
-    store: int
-    """The file's descriptor."""
+    stores: list[Store]
+    files: list[int]
+    """Their descriptors."""
+    jobs: int
+    """Where the stretches are taken from."""
     question: Question
     cache: str | None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A scanned stretch, or why it could not be scanned."""
+    """Rows in their order, or why there are none."""
 
-    scored: Scored | None = None
+    rows: str = ""
+    """One a line."""
     problem: dict[str, object] | None = None
 
 
 def send(stream: IO[bytes], value: object) -> None:
     """Write one message."""
     body = msgspec.msgpack.encode(value)
-    stream.write(len(body).to_bytes(4) + body)
+    stream.write(len(body).to_bytes(4))
+    stream.write(body)
     stream.flush()
 
 
@@ -47,21 +64,36 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-    """Answer jobs until there are no more."""
+    """Scan until there are no more jobs, then answer. An answer without rows is the last."""
     first = receive(incoming)
     if first is None:
         return
     setup = msgspec.msgpack.decode(first, type=Setup)
     cache = None if setup.cache is None else Path(setup.cache)
-    while (body := receive(incoming)) is not None:
-        try:
-            answer = Answer(scored=scan(setup.store, msgspec.msgpack.decode(body, type=Job), setup.question, cache))
-        except StigmergyError as problem:
-            answer = Answer(problem=problem.problem())
-        send(outgoing, answer)
+    rows: list[str] = []
+    try:
+        while body := os.read(setup.jobs, JOB.size):
+            job = Job(*JOB.unpack(body))
+            rows += scan(setup.files[job.store], setup.stores[job.store], job, setup.question, cache)
+    except StigmergyError as problem:
+        send(outgoing, Answer(problem=problem.problem()))
+        return
+    rows.sort()
+    for start in range(0, len(rows), PIECE):
+        send(outgoing, Answer(rows="\n".join(rows[start : start + PIECE])))
+    send(outgoing, Answer())
 
 
 def work() -> None:
     """Serve the process that started this one."""
     gc.disable()  # nothing here refers to itself, and there is much of it
+    _keep_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def _keep_memory() -> None:
+    """Have the allocator keep what the last stretch needed: asking the system for it again would take longer."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(TRIM_THRESHOLD, KEPT)
+        set_option(MMAP_THRESHOLD, LARGEST_IN_HEAP)

@@ -1,11 +1,12 @@
 """The memory controller: JSONL stores read the same way every time, within a budget."""
 
-from stigmergy.knowledge.memory.blocks import Block, read_block
-from stigmergy.knowledge.memory.controller import check_input, read_memory
+from stigmergy.knowledge.memory.blocks import Block, Texts, read_block, read_texts
+from stigmergy.knowledge.memory.controller import Reading, check_input, read_memory
 from stigmergy.knowledge.memory.facts import MemoryRead, MemoryReadData
 from stigmergy.knowledge.memory.ports import Stores
 from stigmergy.knowledge.memory.records import Record, normalise, print_moment, read_moment, read_record
-from stigmergy.knowledge.memory.scoring import Question, Scored, score_block
+from stigmergy.knowledge.memory.rows import Store
+from stigmergy.knowledge.memory.scoring import Question, rank_block
 from stigmergy.knowledge.memory.trust import MAX_SNAPSHOT
 from stigmergy.knowledge.memory.values import (
     Budget,
@@ -27,18 +28,21 @@ __all__ = [
     "MemoryRead",
     "MemoryReadData",
     "Question",
+    "Reading",
     "Record",
-    "Scored",
     "Scoring",
     "Selected",
+    "Store",
     "Stores",
+    "Texts",
     "TrustFilter",
     "check_input",
     "normalise",
     "print_moment",
+    "rank_block",
     "read_block",
     "read_memory",
     "read_moment",
     "read_record",
-    "score_block",
+    "read_texts",
 ]

@@ -6,7 +6,6 @@ No clock, no network, no environment and no randomness: what could differ betwee
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from posixpath import normpath
 
 import msgspec
@@ -14,13 +13,14 @@ import msgspec
 from stigmergy.core import BYTES_PER_TOKEN, canonical, estimate_tokens
 from stigmergy.errors import FieldMissing, FieldValue, MemoryStoreChanged
 from stigmergy.knowledge.memory.ports import Stores
-from stigmergy.knowledge.memory.ranking import Found
+from stigmergy.knowledge.memory.ranking import DroppedList, merged
 from stigmergy.knowledge.memory.records import normalise, read_moment, read_record
+from stigmergy.knowledge.memory.rows import Row, Store, read_row
 from stigmergy.knowledge.memory.scoring import Question, given_terms, query_terms
-from stigmergy.knowledge.memory.trust import Denied, read_denied
+from stigmergy.knowledge.memory.trust import read_denied
 from stigmergy.knowledge.memory.values import (
+    CONTROLLER_VERSION,
     ContextPackage,
-    Dropped,
     MemoryInput,
     Query,
     Scoring,
@@ -30,26 +30,43 @@ from stigmergy.knowledge.memory.values import (
     TrustFilter,
 )
 
-CHUNK = 10_000
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read found: a package that may list as many dropped records as the stores hold."""
+
+    query: Query
+    budget: Spent
+    selected: list[Selected]
+    dropped: DroppedList
+    package_hash: str
+
+    def package(self) -> ContextPackage:
+        """The package, with every dropped record in it."""
+        return self._package(Selection(selected=self.selected, dropped=self.dropped.records()))
+
+    def counted(self) -> ContextPackage:
+        """The package with dropped records only counted."""
+        return self._package(
+            Selection(selected=self.selected, dropped_counts=dict(sorted(self.dropped.counts.items())))
+        )
+
+    def _package(self, selection: Selection) -> ContextPackage:
+        return ContextPackage(query=self.query, budget=self.budget, selection=selection, package_hash=self.package_hash)
 
 
-def read_memory(asked: MemoryInput, stores: Stores) -> ContextPackage:
+def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
     """What the stores hold on a question, within its budget."""
     question, paths = check_input(asked)
     trust = asked.trust_filter or TrustFilter()
-    denied = Denied()
     if trust.trust_snapshot_path is not None:
         denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
-    found = Found(denied)
-    for path in paths:
-        for scored in stores.scan(path, question):
-            found.take(path, scored)
-    order = found.ranked()
-    selected, reason = _select(asked, stores, found, order)
-    dropped = [*found.invalid, *found.denied, *found.dropped(order[len(selected) :], reason)]
-    return _package(asked, selected, dropped)
+        question = msgspec.structs.replace(question, denied=denied)
+    runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
+    choice, dropped = _Choice(asked, stores), DroppedList()
+    for rows in merged(runs):
+        ranked = dropped.add_unranked(rows)
+        dropped.add(choice.take(ranked), choice.reason)
+    return _reading(asked, choice.selected, dropped)
 
 
 def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
@@ -77,39 +94,53 @@ def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
     return question, sorted({normpath(path) for path in asked.store_paths})
 
 
-def _select(asked: MemoryInput, stores: Stores, found: Found, order: list[int]) -> tuple[list[Selected], str]:
+class _Choice:
     """The first rows that fit, and why the next one did not."""
-    budget = asked.budget
-    left, item_bytes = budget.max_excerpt_tokens, _item_tokens(asked) * BYTES_PER_TOKEN
-    selected: list[Selected] = []
-    for row in order:
-        if len(selected) == budget.max_items:
-            return selected, "max_items_reached"
-        excerpt = _excerpt(stores, found, row, item_bytes)
+
+    def __init__(self, asked: MemoryInput, stores: Stores) -> None:
+        self._stores = stores
+        self._left = asked.budget.max_excerpt_tokens
+        self._item_bytes = _item_tokens(asked) * BYTES_PER_TOKEN
+        self._max_items = asked.budget.max_items
+        self.selected: list[Selected] = []
+        self.reason = ""
+
+    def take(self, rows: list[str]) -> list[str]:
+        """Select of the next rows what fits; the others."""
+        for position, row in enumerate(rows):
+            if not self.reason:
+                self._consider(read_row(row))
+            if self.reason:
+                return rows[position:]
+        return []
+
+    def _consider(self, row: Row) -> None:
+        if len(self.selected) == self._max_items:
+            self.reason = "max_items_reached"
+            return
+        excerpt = self._excerpt(row)
         tokens = estimate_tokens(excerpt)
-        if tokens > left:
-            break
-        left -= tokens
-        selected.append(
+        if tokens > self._left:
+            self.reason = "budget_exhausted"
+            return
+        self._left -= tokens
+        self.selected.append(
             Selected(
-                memory_id=found.ids[row],
-                record_hash=found.hashes[row],
-                store_path=found.paths[row],
-                score=found.scores[row],
+                memory_id=row.memory_id,
+                record_hash=row.record_hash,
+                store_path=row.store_path,
+                score=row.score,
                 excerpt=excerpt,
                 excerpt_tokens=tokens,
             )
         )
-    return selected, "budget_exhausted"
 
-
-def _excerpt(stores: Stores, found: Found, row: int, item_bytes: int) -> str:
-    """The beginning of a record's text, cut where a character ends. The record is read again, and must be the same."""
-    path = found.paths[row]
-    record = read_record(stores.line(path, found.starts[row], found.ends[row]))
-    if record is None or record.hash.hex() != found.hashes[row]:
-        raise MemoryStoreChanged(f"{path} changed while it was read.", field="store_paths")
-    return record.text.strip().encode()[:item_bytes].decode(errors="ignore")
+    def _excerpt(self, row: Row) -> str:
+        """The beginning of a record's text, cut where a character ends. It is read again, and must be the same."""
+        record = read_record(self._stores.line(row.store_path, row.start, row.end))
+        if record is None or record.hash.hex() != row.record_hash:
+            raise MemoryStoreChanged(f"{row.store_path} changed while it was read.", field="store_paths")
+        return record.text.strip().encode()[: self._item_bytes].decode(errors="ignore")
 
 
 def _item_tokens(asked: MemoryInput) -> int:
@@ -117,10 +148,10 @@ def _item_tokens(asked: MemoryInput) -> int:
     return min(budget.per_item_max_excerpt_tokens or budget.max_excerpt_tokens, budget.max_excerpt_tokens)
 
 
-def _package(asked: MemoryInput, selected: list[Selected], dropped: list[Dropped]) -> ContextPackage:
+def _reading(asked: MemoryInput, selected: list[Selected], dropped: DroppedList) -> Reading:
     budget = asked.budget
     used = sum(item.excerpt_tokens for item in selected)
-    package = ContextPackage(
+    reading = Reading(
         query=Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest()),
         budget=Spent(
             max_excerpt_tokens=budget.max_excerpt_tokens,
@@ -129,23 +160,22 @@ def _package(asked: MemoryInput, selected: list[Selected], dropped: list[Dropped
             per_item_max_excerpt_tokens=_item_tokens(asked),
             max_items=budget.max_items,
         ),
-        selection=Selection(selected=selected, dropped=dropped),
+        selected=selected,
+        dropped=dropped,
         package_hash="",
     )
-    hashed = hashlib.sha256()
-    for piece in _canonical_pieces(package, dropped):
-        hashed.update(piece)
-    return msgspec.structs.replace(package, package_hash=hashed.hexdigest())
+    return msgspec.structs.replace(reading, package_hash=_package_hash(reading))
 
 
-def _canonical_pieces(package: ContextPackage, dropped: list[Dropped]) -> Iterator[bytes]:
-    """The canonical package without its hash, piece by piece: what was dropped may be the whole store."""
+def _package_hash(reading: Reading) -> str:
+    """The hash of the canonical package without it."""
     few = {
-        "budget": msgspec.to_builtins(package.budget),
-        "controller_version": package.controller_version,
-        "query": msgspec.to_builtins(package.query),
+        "budget": msgspec.to_builtins(reading.budget),
+        "controller_version": CONTROLLER_VERSION,
+        "query": msgspec.to_builtins(reading.query),
     }
-    yield canonical(few)[:-1] + b',"selection":{"dropped":['
-    for start in range(0, len(dropped), CHUNK):
-        yield b"," * (start > 0) + _encode(dropped[start : start + CHUNK])[1:-1]
-    yield b'],"selected":' + canonical(msgspec.to_builtins(package.selection.selected)) + b"}}"
+    hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
+    for piece in reading.dropped.pieces:
+        hashed.update(piece)
+    hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(reading.selected)) + b"}}")
+    return hashed.hexdigest()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from stigmergy.knowledge.memory.scoring import Question, Scored
+from stigmergy.knowledge.memory.rows import Store
+from stigmergy.knowledge.memory.scoring import Question
 
 
 class Stores(Protocol):
     """JSONL files, opened for reading only."""
 
-    def scan(self, path: str, question: Question) -> Iterator[Scored]:
-        """The records of a store with their scores, stretch by stretch, in the order of its lines."""
+    def scan(self, stores: list[Store], question: Question) -> list[Iterator[list[str]]]:
+        """The rows of all stores in a few runs, each in its order and handed out piece by piece."""
         ...
 
     def line(self, path: str, start: int, end: int) -> bytes:

@@ -1,112 +1,64 @@
-"""Everything the stores hold, and the order it is offered in."""
+"""Rows of all stores in one order, and the list of those that were dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import compress, pairwise, repeat
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
-from stigmergy.knowledge.memory.blocks import MISSING
-from stigmergy.knowledge.memory.scoring import Scored
-from stigmergy.knowledge.memory.trust import Denied
+import msgspec
+
+from stigmergy.knowledge.memory.rows import DENIED, RANKED, REASON, entries_of
 from stigmergy.knowledge.memory.values import Dropped
 
-HASH_DIGITS = 64
-EXACT = 2**53
-"""Whole numbers below this are floats without loss."""
+_decode = msgspec.json.Decoder(list[Dropped]).decode
 
 
-class Found:
-    """A row for each record that may be selected, and what may not."""
+def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
+    """The rows of several runs in one order, piece by piece.
 
-    def __init__(self, denied: Denied) -> None:
-        self._denied = denied
-        self.ids: list[str] = []
-        self.hashes: list[str] = []
-        self.paths: list[str] = []
-        self.moments: list[int] = []
-        self.scores: list[float] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.invalid: list[Dropped] = []
-        self.denied: list[Dropped] = []
-
-    def take(self, path: str, scored: Scored) -> None:
-        """Take in a stretch of a store."""
-        self.invalid += (Dropped("", name, path, "invalid_record_schema") for name in _split(scored.invalid))
-        hashes = _split(scored.hashes)
-        if self._denied:
-            scored, hashes = self._without_denied(path, scored, hashes)
-        self.ids += scored.ids
-        self.hashes += hashes
-        self.paths += [path] * len(hashes)
-        self.moments += scored.moments
-        self.scores += scored.scores
-        self.starts += scored.starts
-        self.ends += scored.ends
-
-    def _without_denied(self, path: str, scored: Scored, hashes: list[str]) -> tuple[Scored, list[str]]:
-        denied = [self._denied.denies(name, hashed) for name, hashed in zip(scored.ids, hashes, strict=True)]
-        self.denied += (
-            Dropped(name, hashed, path, "trust_denied")
-            for name, hashed, out in zip(scored.ids, hashes, denied, strict=True)
-            if out
-        )
-        kept = [not out for out in denied]
-        rest = Scored(
-            ids=list(compress(scored.ids, kept)),
-            hashes=b"",
-            moments=list(compress(scored.moments, kept)),
-            scores=list(compress(scored.scores, kept)),
-            starts=list(compress(scored.starts, kept)),
-            ends=list(compress(scored.ends, kept)),
-            invalid=b"",
-        )
-        return rest, list(compress(hashes, kept))
-
-    def ranked(self) -> list[int]:
-        """The rows by score, newest first, then by store, id and hash.
-
-        There are few different scores and few rows of the same moment, so rows are dealt out by score, sorted by
-        moment, and only those that agree in both are compared further.
-        """
-        by_score: dict[float, list[int]] = {}
-        for row, score in enumerate(self.scores):
-            try:
-                by_score[score].append(row)
-            except KeyError:
-                by_score[score] = [row]
-        keys: Sequence[float] = self.moments
-        if all(moment == MISSING or -EXACT < moment < EXACT for moment in keys):
-            keys = list(map(float, keys))  # exact, and faster to compare
-        order: list[int] = []
-        for score in sorted(by_score, reverse=True):
-            rows = by_score[score]
-            rows.sort(key=keys.__getitem__, reverse=True)
-            self._settle(rows)
-            order += rows
-        return order
-
-    def dropped(self, rows: list[int], reason: str) -> list[Dropped]:
-        """Rows that were not selected, in their order."""
-        columns = ([column[row] for row in rows] for column in (self.ids, self.hashes, self.paths))
-        return list(map(Dropped, *columns, repeat(reason)))
-
-    def _settle(self, rows: list[int]) -> None:
-        """Put rows of the same moment in their order."""
-        moments = [self.moments[row] for row in rows]
-        tied = [at for at, (one, next_one) in enumerate(pairwise(moments)) if one == next_one]
-        done = -1
-        for start in tied:
-            if start < done:
-                continue
-            done = start + 1
-            while done < len(rows) and moments[done] == moments[start]:
-                done += 1
-            rows[start:done] = sorted(
-                rows[start:done], key=lambda row: (self.paths[row], self.ids[row], self.hashes[row])
-            )
+    Of what has been handed out, everything up to the least of the last rows is known to come before all that follows.
+    """
+    heads = [(piece, run) for run in runs if (piece := next(run, []))]
+    while heads:
+        bound = min(piece[-1] for piece, _ in heads)
+        rows: list[str] = []
+        rest: list[tuple[list[str], Iterator[list[str]]]] = []
+        for piece, run in heads:
+            upto = bisect_right(piece, bound)
+            rows += piece[:upto]
+            if more := piece[upto:] or next(run, []):
+                rest.append((more, run))
+        heads = rest
+        rows.sort()
+        yield rows
 
 
-def _split(hashes: bytes) -> list[str]:
-    digits = hashes.hex()
-    return [digits[start : start + HASH_DIGITS] for start in range(0, len(digits), HASH_DIGITS)]
+class DroppedList:
+    """What was dropped, as it stands in the package: printed, for it may be as long as the stores."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        """How many were dropped for each reason."""
+        self.pieces: list[bytes] = []
+        """Canonical JSON."""
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+    def add(self, rows: list[str], reason: str) -> None:
+        """Add rows at the end."""
+        if rows:
+            comma = "," if self.pieces else ""
+            self.pieces.append((comma + ",".join(entries_of(rows)).replace(REASON, reason)).encode())
+            self.counts[reason] = self.counts.get(reason, 0) + len(rows)
+
+    def add_unranked(self, rows: list[str]) -> list[str]:
+        """Add those rows that cannot be selected; the others."""
+        denied, ranked = bisect_left(rows, DENIED), bisect_left(rows, RANKED)
+        self.add(rows[:denied], "invalid_record_schema")
+        self.add(rows[denied:ranked], "trust_denied")
+        return rows[ranked:]
+
+    def records(self) -> list[Dropped]:
+        """The list itself."""
+        return _decode(b"[" + b"".join(self.pieces) + b"]")

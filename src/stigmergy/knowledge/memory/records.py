@@ -23,6 +23,11 @@ SHORT_TIME = len("2026-01-31T12:00:00Z")
 """A timestamp of this length is in its normal form, if its day and time were found in these."""
 _DAYS: dict[str, int] = {}
 _TIMES: dict[str, int] = {}
+_NORMAL = re.compile(
+    r"(?:[12]\d{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    r"|02-(?:0[1-9]|1\d|2[0-8]))T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ\n)*",
+    re.ASCII,
+)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -107,6 +112,12 @@ def read_moment(text: str) -> int | None:
         within = whole % _DAY
         _DAYS[text[:10]], _TIMES[text[10:]] = whole - within, within
     return whole + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
+
+
+def are_normal(times: list[str]) -> bool:
+    """Whether timestamps are certainly all in their normal form; told in less time than it takes to read them."""
+    joined = "\n".join([*times, ""])
+    return len(joined) == len(times) * (SHORT_TIME + 1) and _NORMAL.fullmatch(joined) is not None
 
 
 def print_moment(moment: int) -> str:

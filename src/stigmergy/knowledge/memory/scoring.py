@@ -5,23 +5,35 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 
 import msgspec
 
-from stigmergy.knowledge.memory.blocks import MISSING, Block
-from stigmergy.knowledge.memory.records import normalise
+from stigmergy.knowledge.memory.blocks import Block, Texts
+from stigmergy.knowledge.memory.records import normalise, read_moment
+from stigmergy.knowledge.memory.rows import (
+    Store,
+    complete_rows,
+    denied_key,
+    identity_of,
+    invalid_row,
+    ranked_key,
+    time_of,
+)
+from stigmergy.knowledge.memory.trust import Denied
 
 TAG_POINTS = 0.5
 SHORTEST_TERM = 2
-SAMPLE = 65_536
+SAMPLE = 16_384
 RARE = 30
 """A letter is rare if it is at most one in so many."""
+VERY_RARE = 400
 MICROSECONDS_A_SECOND = 1_000_000
 SECONDS_A_DAY = 86_400
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What every record is scored against."""
+    """What every record is held against."""
 
     terms: tuple[str, ...]
     tags: bool
@@ -29,19 +41,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     now: int | None = None
     """The moment recency is measured from; None to leave it out."""
     half_life_days: int = 1
-
-
-class Scored(msgspec.Struct, kw_only=True, gc=False):
-    """The records of one stretch with their scores, in the order of their lines."""
-
-    ids: list[str]
-    hashes: bytes
-    moments: list[int]
-    scores: list[float]
-    starts: list[int]
-    """Where each record's line begins in the store."""
-    ends: list[int]
-    invalid: bytes
+    denied: Denied = Denied()
+    """Which records are left out."""
 
 
 def query_terms(query: str) -> tuple[str, ...]:
@@ -54,52 +55,60 @@ def given_terms(terms: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for term in map(normalise, terms) if term))
 
 
-def score_block(block: Block, data: bytes, question: Question, offset: int) -> Scored:
-    """The scores of a stretch that stands at some offset of its store."""
-    scores = [0.0] * len(block.ids)
-    lowered = data.lower()
-    for term in question.terms:
-        written = term.encode()
-        if " " in term:
-            _count_phrase(block, lowered, written, scores)
-        else:
-            _count_word(block, lowered, written, scores)
-        for position, text in block.folded.items():
-            if written in text:
-                scores[position] += 1.0
-        if question.tags:
-            for position in block.tagged.get(term, ()):
-                scores[position] += TAG_POINTS
+def rank_block(block: Block, texts: Texts, question: Question, store: Store, offset: int) -> list[str]:
+    """The rows of a stretch that stands at some offset of a store, in their order."""
+    rows = complete_rows(block.drafts, store, offset)
+    scores = _score(block, texts, question)
     if question.now is not None:
-        _add_recency(block.moments, scores, question.now, question.half_life_days)
-    return Scored(
-        ids=block.ids,
-        hashes=block.hashes,
-        moments=block.moments,
-        scores=scores,
-        starts=[offset + start for start in block.starts],
-        ends=[offset + end for end in block.ends],
-        invalid=block.invalid,
-    )
+        _add_recency(rows, scores, question.now, question.half_life_days)
+    keys = {score: ranked_key(score) for score in set(scores)}
+    if question.denied:
+        rows = [
+            (denied_key(store, row) if question.denied.denies(*identity_of(row)) else keys[score]) + row
+            for score, row in zip(scores, rows, strict=True)
+        ]
+    else:
+        rows = [keys[score] + row for score, row in zip(scores, rows, strict=True)]
+    rows += [invalid_row(store, offset, *line) for line in block.invalid]
+    rows.sort()
+    return rows
 
 
-def _count_word(block: Block, lowered: bytes, term: bytes, scores: list[float]) -> None:
-    """A point for each plain text the term stands in, found by one search over the whole stretch."""
-    starts, ends, size = block.text_starts, block.text_ends, len(term)
-    last, find = len(starts) - 1, _finder(lowered, term)
+def _score(block: Block, texts: Texts, question: Question) -> list[float]:
+    points = [0.0] * len(block.tags)
+    if question.tags:
+        points = [TAG_POINTS * len(set(question.terms).intersection(tags)) for tags in block.tags]
+    scores = [points[kind] for kind in block.tagged]
+    starts = list(accumulate([size + 1 for size in texts.sizes], initial=0))
+    for term in question.terms:
+        if " " in term:
+            _count_phrase(texts.lowered, starts, term, scores)
+        else:
+            _count_word(texts.lowered, starts, term.encode(), scores)
+    return scores
+
+
+def _count_word(lowered: bytes, starts: list[int], term: bytes, scores: list[float]) -> None:
+    """A point for each text a word stands in, found by one search over all of them: no word reaches into the next."""
+    find = _finder(lowered, term)
     at = find(0)
     while at >= 0:
-        position = bisect_right(starts, at) - 1
-        if position >= 0 and at + size <= ends[position]:
-            scores[position] += 1.0
-        if position == last:
-            return
-        at = find(starts[position + 1])
+        position = bisect_right(starts, at)
+        scores[position - 1] += 1.0
+        at = find(starts[position])
 
 
 def _finder(text: bytes, term: bytes) -> Callable[[int], int]:
-    """Where a term next stands from a place on. A pattern leaps to its first letter: faster while that is rare."""
-    if text.count(term[:1], 0, SAMPLE) * RARE > min(len(text), SAMPLE):
+    """Where a term next stands from a place on.
+
+    What is very rare is leapt to. A pattern looks for its first letter: faster than a search while that is rare.
+    """
+    sample = text[:SAMPLE]
+    shares = [sample.count(letter) for letter in term]
+    rarest = shares.index(min(shares))
+    if shares[rarest] * VERY_RARE <= len(sample):
+        return _leaper(text, term, rarest)
+    if shares[0] * RARE > len(sample):
         return lambda start: text.find(term, start)
     search = re.compile(re.escape(term)).search
 
@@ -110,16 +119,31 @@ def _finder(text: bytes, term: bytes) -> Callable[[int], int]:
     return find
 
 
-def _count_phrase(block: Block, lowered: bytes, term: bytes, scores: list[float]) -> None:
+def _leaper(text: bytes, term: bytes, rarest: int) -> Callable[[int], int]:
+    letter, find, stands = term[rarest], text.find, text.startswith
+
+    def leap(start: int) -> int:
+        at = start + rarest - 1
+        while (at := find(letter, at + 1)) >= 0:
+            if stands(term, at - rarest):
+                return at - rarest
+        return -1
+
+    return leap
+
+
+def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[float]) -> None:
     """The same for a term of several words: white space between them counts as one space."""
-    for position, (start, end) in enumerate(zip(block.text_starts, block.text_ends, strict=True)):
-        if term in b" ".join(lowered[start:end].split()):
+    for position, (start, end) in enumerate(pairwise(starts)):
+        if term in normalise(lowered[start:end].decode()):
             scores[position] += 1.0
 
 
-def _add_recency(moments: list[int], scores: list[float], now: int, half_life_days: int) -> None:
-    for position, moment in enumerate(moments):
-        if moment != MISSING:
+def _add_recency(rows: list[str], scores: list[float], now: int, half_life_days: int) -> None:
+    for position, row in enumerate(rows):
+        time = time_of(row)
+        moment = read_moment(time) if time else None
+        if moment is not None:
             age_days = (now - moment) / MICROSECONDS_A_SECOND / SECONDS_A_DAY
             try:
                 weight = 0.5 ** (age_days / half_life_days)

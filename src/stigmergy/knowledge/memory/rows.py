@@ -1,0 +1,141 @@
+"""A record as one line of text: sorted as texts, rows stand in the order in which the package lists them.
+
+A row is its key, a space, the entry that `dropped` gets if it is not selected, and its place. A key is, without spaces:
+- what became of the record, one of `INVALID`, `DENIED` and `RANKED`;
+- its score, the highest first (of what is not ranked: where its line stands);
+- its moment, the latest first, those without one last;
+- the number of its store, and its id, the least first. The entry, which follows, settles the rest: it holds the hash.
+
+An entry is canonical JSON with a tab where the reason will stand. Text has neither tabs nor line feeds elsewhere.
+A place is where the stretch begins in the store, and where the line begins and ends in the stretch.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+
+import msgspec
+
+INVALID, DENIED, RANKED = "0", "1", "2"
+REASON = "\t"
+PLACE = 12 + 8 + 8
+_STORE, _PATH = "\0", "\1"
+"""What a draft holds instead of the store's number, and of its path and the stretch's place."""
+
+_LATEST_FIRST = str.maketrans("0123456789", "9876543210")
+_NO_TIME = "~"
+_TAKEN = re.compile(r'[\0-"\\]')
+"""What an id is seldom made of. Without these it is printed as it is, and sorts before all that begin with it."""
+_ORDERED = {code: f"!{chr(code + ord('#'))}" for code in range(ord("#"))}
+_FLOAT = struct.Struct(">d")
+_SIGN = 1 << 63
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Store(msgspec.Struct, frozen=True):
+    """A store among those that are read."""
+
+    number: int
+    """Its position in the order of their paths."""
+    path: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row, read again."""
+
+    memory_id: str
+    record_hash: str
+    store_path: str
+    score: float
+    start: int
+    """Where its line begins in the store."""
+    end: int
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    memory_id: str
+    record_hash: str
+    store_path: str
+
+
+_decode = msgspec.json.Decoder(_Entry).decode
+
+
+def draft_rows(
+    ids: Sequence[str], hashes: Sequence[str], times: Sequence[str | None], starts: Sequence[int], ends: Sequence[int]
+) -> str:
+    """Rows without a score and a store, one a line."""
+    if not ids:
+        return ""
+    places = [0] * (2 * len(ids))
+    places[::2], places[1::2] = starts, ends
+    spans = struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n")
+    whens = "\n".join([time or _NO_TIME for time in times]).translate(_LATEST_FIRST).split("\n")
+    ordered, printed = ids, ids
+    if _TAKEN.search("".join(ids)):
+        ordered = [name.translate(_ORDERED) for name in ids]
+        printed = [_encode(name).decode()[1:-1] for name in ids]
+    return "\n".join(
+        [
+            f'{when}\0{order} {{"memory_id":"{name}","reason":"\t","record_hash":"{digits}","store_path":\1{span}'
+            for when, order, name, digits, span in zip(whens, ordered, printed, hashes, spans, strict=True)
+        ]
+    )
+
+
+def complete_rows(drafts: str, store: Store, offset: int) -> list[str]:
+    """Rows that lack only what stands before the moment."""
+    path = f"{_encode(store.path).decode()}}}{offset:012x}"
+    return drafts.replace(_STORE, f"{store.number:08x}").replace(_PATH, path).split("\n") if drafts else []
+
+
+def invalid_row(store: Store, offset: int, start: int, end: int, digits: str) -> str:
+    """The row of a line that holds no record."""
+    entry = f'{{"memory_id":"","reason":"\t","record_hash":"{digits}","store_path":{_encode(store.path).decode()}}}'
+    return f"{INVALID}{store.number:08x}{offset:012x}{start:08x} {entry}{offset:012x}{start:08x}{end:08x}"
+
+
+def denied_key(store: Store, row: str) -> str:
+    """What a completed row begins with if its record is left out."""
+    return f"{DENIED}{store.number:08x}{row[-PLACE:-8]}"
+
+
+def ranked_key(score: float) -> str:
+    """What a completed row begins with if its record has a score."""
+    return f"{RANKED}{_SIGN - int.from_bytes(_FLOAT.pack(score)):016x}"
+
+
+def time_of(row: str) -> str | None:
+    """The timestamp of a completed row."""
+    when = row[: row.index("Z") + 1] if row[0] != _NO_TIME else None
+    return when and when.translate(_LATEST_FIRST)
+
+
+def identity_of(row: str) -> tuple[str, str]:
+    """The id of a row as it is printed, and its hash."""
+    name, _, rest = row[row.index(" ") + len(' {"memory_id":"') :].partition('","reason":"\t","record_hash":"')
+    return name, rest[:64]
+
+
+def entries_of(rows: list[str]) -> list[str]:
+    """The entries of rows."""
+    return [row[row.index(" ") + 1 : -PLACE] for row in rows]
+
+
+def read_row(row: str) -> Row:
+    """A ranked row, read again."""
+    entry = _decode(entries_of([row])[0].replace(REASON, ""))
+    bits = _SIGN - int(row[1:17], 16)
+    place = row[-PLACE:]
+    offset = int(place[:12], 16)
+    return Row(
+        memory_id=entry.memory_id,
+        record_hash=entry.record_hash,
+        store_path=entry.store_path,
+        score=_FLOAT.unpack(bits.to_bytes(8))[0],
+        start=offset + int(place[12:20], 16),
+        end=offset + int(place[20:], 16),
+    )
