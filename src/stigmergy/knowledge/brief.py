@@ -35,8 +35,8 @@ _LEADS = (
 )
 _HANDS = (
     Section(CONSTRAINTS, ("constraint", "policy"), 6),
-    Section(RISKS, ("risk", "test"), 4),
-    Section(NOW, ("todo", "decision", "diff", "fact", "perf"), 7),
+    Section(RISKS, ("risk",), 4),
+    Section(NOW, ("todo", "decision", "test", "diff", "fact", "perf"), 7),
 )
 SECTIONS: dict[str, tuple[Section, ...]] = {
     "admin": _LEADS,
