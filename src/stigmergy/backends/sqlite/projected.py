@@ -9,9 +9,6 @@ Reading: a snapshot of the index. It never waits for a writer, and never sees wh
 
 from __future__ import annotations
 
-import fcntl
-import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +19,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import apsw
 
 from stigmergy.backends.sqlite.index import Progress, connect, remove_index
+from stigmergy.backends.sqlite.lock import WriteLock
+from stigmergy.backends.sqlite.readers import Identity, Readers, identity
 from stigmergy.backends.sqlite.tail import Tail
 from stigmergy.core import Clock, parse_time
 from stigmergy.core.boot import boot_id
@@ -75,7 +74,7 @@ class Change(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    file: tuple[int, int]
+    file: Identity
     connection: apsw.Connection
     applied: Any
 
@@ -89,17 +88,15 @@ class Projected(ABC, Generic[A, P, V]):
         self._clock = clock
         self._progress = progress
         self._journal = Journal(journal)
-        self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = WriteLock(lock)
+        self._readers = Readers(index)
         self._tail = Tail(self._journal)
         self._watchers: list[Callable[[], None]] = []
         self._commits: GroupCommit[Change, Any] = GroupCommit(self._run_batch)
         self._writer: apsw.Connection | None = None
-        self._writer_file: tuple[int, int] | None = None
+        self._writer_file: Identity | None = None
         self._known: A | None = None
         """How far the index has come, when this process was the last to know."""
-        self._mutex = threading.Lock()
-        self._readers: list[_Reading] = []
-        self._readers_lock = threading.Lock()
         if not index.exists():
             with self._locked():
                 self._open_writer()
@@ -134,7 +131,7 @@ class Projected(ABC, Generic[A, P, V]):
         projection.finish()
 
     @abstractmethod
-    def _view(self, connection: apsw.Connection, applied: A, as_of: int, file: tuple[int, int]) -> V:
+    def _view(self, connection: apsw.Connection, applied: A, as_of: int, file: Identity) -> V:
         """Everything, as of a moment; `file` tells one index from another that was put in its place."""
 
     def _seen(self, view: V) -> None:  # most have nothing more to do
@@ -211,13 +208,10 @@ class Projected(ABC, Generic[A, P, V]):
 
     def close(self) -> None:
         """Let go of every file."""
-        with self._readers_lock:
-            for reading in self._readers:
-                reading.connection.close()
-            self._readers.clear()
+        self._readers.close()
         self._close_writer()
         self._journal.close()
-        os.close(self._lock)
+        self._lock.close()
 
     # Writing
 
@@ -289,18 +283,15 @@ class Projected(ABC, Generic[A, P, V]):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock, alone in this process and among processes."""
-        with self._mutex:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            try:
+        """Hold the lock; a disk without room is told of in our words."""
+        try:
+            with self._lock.held():
                 yield
-            except apsw.FullError as problem:
-                raise DiskPressure(
-                    "The disk has no room for the index; nothing was stored.",
-                    hint="Free some space; reading goes on, and writing will too.",
-                ) from problem
-            finally:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except apsw.FullError as problem:
+            raise DiskPressure(
+                "The disk has no room for the index; nothing was stored.",
+                hint="Free some space; reading goes on, and writing will too.",
+            ) from problem
 
     def _caught_up(self) -> tuple[apsw.Connection, A]:
         """The writing connection with the index brought up to the journal. The caller holds the lock."""
@@ -309,7 +300,7 @@ class Projected(ABC, Generic[A, P, V]):
             known is not None
             and writer is not None
             and known.place.offset == self._journal.size()
-            and _identity(self._index_name) == self._writer_file
+            and identity(self._index_name) == self._writer_file
         ):
             return writer, known
         for _ in range(3):
@@ -340,7 +331,7 @@ class Projected(ABC, Generic[A, P, V]):
             self._journal.sync()
 
     def _open_writer(self) -> apsw.Connection:
-        file = _identity(self._index_name)
+        file = identity(self._index_name)
         if self._writer is not None and file == self._writer_file:
             return self._writer
         self._close_writer()
@@ -349,7 +340,7 @@ class Projected(ABC, Generic[A, P, V]):
             self._build(self._index_path)
         self._writer = connect(self._index_path, writer=True)
         self._writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._writer_file = _identity(self._index_name)
+        self._writer_file = identity(self._index_name)
         return self._writer
 
     def _rebuild(self) -> None:
@@ -443,11 +434,11 @@ class Projected(ABC, Generic[A, P, V]):
 
     def _snapshot(self) -> _Reading | None:
         """A read transaction on the index that lies there now; none when it cannot be trusted."""
-        file = _identity(self._index_name)
+        file = identity(self._index_name)
         if file is None:
             return None
         try:
-            connection = self._reader(file)
+            connection = self._readers.take(file)
             connection.execute("BEGIN")
             applied = self._read_applied(connection)
         except (*DAMAGED, apsw.CantOpenError):
@@ -457,39 +448,22 @@ class Projected(ABC, Generic[A, P, V]):
             return None
         return _Reading(file, connection, applied)
 
-    def _reader(self, file: tuple[int, int]) -> apsw.Connection:
-        with self._readers_lock:
-            while self._readers:
-                reading = self._readers.pop()
-                if reading.file == file:
-                    return reading.connection
-                reading.connection.close()
-        return connect(self._index_path)
-
     def _end_read(self, reading: _Reading) -> None:
         reading.connection.execute("COMMIT")
-        with self._readers_lock:
-            self._readers.append(reading)
+        self._readers.give(reading.file, reading.connection)
 
     def _tend(self, more: Callable[[apsw.Connection, A], None] | None = None) -> None:
         """Bring the index up to the journal, and do more with it, unless a writer is at work: then it will."""
-        if not self._mutex.acquire(blocking=False):
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._mutex.release()
-            return
-        try:
-            writer, self._known = self._caught_up()
-            if more is not None:
-                applied, self._known = self._known, None
-                more(writer, applied)
-        except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
-            pass  # what can be read is read; the next writer will say what is wrong
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-            self._mutex.release()
+        with self._lock.held_if_free() as free:
+            if not free:
+                return
+            try:
+                writer, self._known = self._caught_up()
+                if more is not None:
+                    applied, self._known = self._known, None
+                    more(writer, applied)
+            except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
+                pass  # what can be read is read; the next writer will say what is wrong
 
 
 def _outlived(applied: Reached) -> bool:
@@ -512,11 +486,3 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino

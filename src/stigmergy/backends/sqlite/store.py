@@ -13,6 +13,7 @@ from stigmergy.backends.sqlite.index import Progress
 from stigmergy.backends.sqlite.projected import Projected, transaction
 from stigmergy.backends.sqlite.projection import LAYOUT, Applied, Projection, save_applied
 from stigmergy.backends.sqlite.queries import queries, schema
+from stigmergy.backends.sqlite.readers import Identity
 from stigmergy.backends.sqlite.verify import verify_store
 from stigmergy.backends.sqlite.view import Kept, SqliteView
 from stigmergy.core import SECOND, Clock
@@ -37,7 +38,7 @@ class SqliteStore(Projected[Applied, Projection, View]):
     """The store in one `.catalog` folder."""
 
     def __init__(self, folder: Path, clock: Clock, progress: Progress | None = None) -> None:
-        self._kept: tuple[tuple[int, int], Kept] = ((0, 0), Kept())
+        self._kept: tuple[Identity, Kept] = ((0, 0), Kept())
         self._sweep_at = 0
         super().__init__(folder / JOURNAL, folder / INDEX, folder / LOCK, clock, progress)
 
@@ -84,10 +85,10 @@ class SqliteStore(Projected[Applied, Projection, View]):
             projection.sweep(at)
         projection.finish()
 
-    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: tuple[int, int]) -> View:
+    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> View:
         return SqliteView(connection, applied, as_of, self._kept_of(file))
 
-    def _kept_of(self, file: tuple[int, int]) -> Kept:
+    def _kept_of(self, file: Identity) -> Kept:
         """What was kept from reading this very index; another one, though it says the same, is laid out otherwise."""
         if self._kept[0] != file:
             self._kept = (file, Kept())

@@ -13,6 +13,7 @@ import msgspec
 from stigmergy.backends.sqlite.index import Progress
 from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.queries import queries, schema
+from stigmergy.backends.sqlite.readers import Identity
 from stigmergy.backends.sqlite.work.bells import Bells
 from stigmergy.backends.sqlite.work.projection import LAYOUT, QUERIES, Applied, Projection, save_applied
 from stigmergy.backends.sqlite.work.verify import verify_work
@@ -145,7 +146,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
     def _happened(self, fact: Any) -> None:
         self._to_ring |= RINGS.get(type(fact), NOBODY)
 
-    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: tuple[int, int]) -> WorkView:
+    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)
 
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:
