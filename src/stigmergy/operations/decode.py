@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from stigmergy.errors import FieldMissing, FieldRefusal, FieldType, FieldUnknown, FieldValue
 
 T = TypeVar("T")
+
+_LIMIT = re.compile(r"[<>]= ([0-9]+)\Z")
 
 
 def to_request(value: Any, kind: type[T], *, lax: bool = False) -> T:
@@ -28,7 +31,8 @@ def _refusal(message: str) -> FieldRefusal:
     if "missing required field" in said:
         return FieldMissing(f"The field '{named[1]}' is required.", field=_join(where, named[1]))
     kind = FieldType if ", got" in said else FieldValue
-    return kind(f"{said}.", field=where or None)
+    limit = _LIMIT.search(said)
+    return kind(f"{said}.", field=where or None, limit=int(limit[1]) if limit else None)
 
 
 def _join(where: str, name: str) -> str:
