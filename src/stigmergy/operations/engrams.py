@@ -78,16 +78,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
 )
 def put_engram(context: Context, request: PutEngram) -> Engram:
     """Put one claim on the bus, anchored to pointers."""
-    prepared = _prepare(context, request)
-
-    def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
-        check_rate(context, view, 1)
-        fact, engram = put_or_confirm(context, view, prepared)
-        return [fact] if fact else [], engram
-
-    engram = context.commit(decide, Engram)
-    context.deliver(engram.scope)
-    return engram
+    return _put(context, request)
 
 
 class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,11 +103,15 @@ def put_found(context: Context, request: PutFound) -> Engram:
             limit="a parent, a tool, or somebody who speaks for the agent",
             hint="Put it with less.put_engram.",
         )
+    return _put(context, request, request.source)
+
+
+def _put(context: Context, request: PutEngram, found_in: Source | None = None) -> Engram:
     prepared = _prepare(context, request)
 
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
         check_rate(context, view, 1)
-        fact, engram = put_or_confirm(context, view, prepared, request.source)
+        fact, engram = put_or_confirm(context, view, prepared, found_in)
         return [fact] if fact else [], engram
 
     engram = context.commit(decide, Engram)
