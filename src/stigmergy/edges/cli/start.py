@@ -33,8 +33,9 @@ def _init(session: Session, given: dict[str, Any]) -> None:
     def show(_: Any) -> Iterator[str]:
         yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
         if project.git_folder is None:
-            yield dim("There is no git repository here, so claims cannot point at files of one.")
-        yield dim('Next: stig put "What you know." --at path/to/file:10-20')
+            yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
+        else:
+            yield dim('Next: stig put "What you know." --at path/to/file:10-20')
 
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
