@@ -35,8 +35,9 @@ from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
 from stigmergy.operations.pastes import Pastes
+from stigmergy.operations.pointers import asked_of_grant
 from stigmergy.operations.ports import View
-from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, lineage_of, present_turn
+from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, present_turn
 from stigmergy.policy.grants import VerifiedGrant, check_spend, debits, verify
 from stigmergy.policy.secrets import check_no_secrets
 
@@ -315,16 +316,7 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
         budget = inline_budget(context, view)
         if token is None:
             return budget, None
-        caller = context.caller
-        grant = verify(
-            context.grant_key,
-            token,
-            pointer=None,
-            lineage=lineage_of(view, caller),
-            project=caller.project,
-            run=caller.run.run_id,
-            now=view.as_of,
-        )
+        grant = verify(context.grant_key, token, **asked_of_grant(context, view, None))
     code = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
 

@@ -87,7 +87,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
-        asked = _asked(context, view, pointer)
+        asked = asked_of_grant(context, view, pointer)
         if request.budget_token is not None:
             return _paid(
                 context, view, whole, request.max_tokens, verify(context.grant_key, request.budget_token, **asked)
@@ -138,7 +138,7 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     left, problems, grant = tokens_left(turn, budget), [], None
     try:
         if request.budget_token is not None:
-            grant = verify(context.grant_key, request.budget_token, **_asked(context, view, pointer))
+            grant = verify(context.grant_key, request.budget_token, **asked_of_grant(context, view, pointer))
             _check_grant(view, grant, 1)
         elif caller.role != ADMIN:
             try:
@@ -158,11 +158,11 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     )
 
 
-def _asked(context: Context, view: View, pointer: Pointer) -> dict[str, Any]:
-    """What a grant is asked about a dereference by the caller now."""
+def asked_of_grant(context: Context, view: View, pointer: Pointer | None) -> dict[str, Any]:
+    """What a grant is asked about what the caller does now: a dereference, or a message where there is no pointer."""
     caller = context.caller
     return {
-        "pointer": parse(pointer.ref),
+        "pointer": parse(pointer.ref) if pointer is not None else None,
         "lineage": lineage_of(view, caller),
         "project": caller.project,
         "run": caller.run.run_id,
@@ -177,7 +177,7 @@ def _check_grant(view: View, grant: VerifiedGrant, tokens: int) -> None:
 
 def _given_grant(context: Context, view: View, pointer: Pointer) -> VerifiedGrant | None:
     """A grant given to the caller or an ancestor that would pay for this without its token."""
-    asked = _asked(context, view, pointer)
+    asked = asked_of_grant(context, view, pointer)
     for issued in view.grants_for(context.caller.run.run_id, asked["lineage"]):
         with suppress(GrantRefusal):
             grant = allow(as_issued(issued, context.caller.project), **asked)
