@@ -138,7 +138,7 @@ class Workplace:
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
 
     def kept(self, name: str) -> Path:
-        """A folder of that name among what is kept of the project."""
+        """Where something of that name lies among what is kept of the project."""
         return (self._catalog or self.root) / name
 
     def catalog(self) -> Catalog:
