@@ -11,7 +11,6 @@ from msgspec import Meta, Struct
 from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import BudgetExceeded, FieldValue, SecretFound, StigmergyError
 from stigmergy.evidence.pointers import Pointer, check
-from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
@@ -30,7 +29,7 @@ from stigmergy.knowledge.messages import (
 )
 from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
-from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_checked, put_or_confirm
+from stigmergy.operations.engrams import Prepared, naming, prepare_checked, put_each
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
@@ -113,17 +112,8 @@ def _accept(
     weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
-    check_rate(context, view, len(prepared))
-    facts: list[Any] = []
-    engrams: list[str] = []
-    new: dict[str, EngramPut] = {}
-    for position, each in enumerate(prepared):
-        with naming(f"ENGRAMS[{position}]"):
-            fact, engram = put_or_confirm(context, view, each, beside=new)
-        if isinstance(fact, EngramPut):
-            new[engram.id] = fact
-        facts += [fact] if fact is not None else []
-        engrams.append(engram.id)
+    facts: list[Any]
+    facts, engrams = put_each(context, view, prepared, "ENGRAMS")
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
         for wish in message.deref_requests

@@ -10,6 +10,7 @@ punctuation do not count. A word in place of another is another claim: `disabled
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from stigmergy.knowledge.engrams.values import Engram
 from stigmergy.knowledge.engrams.words import stem
@@ -53,20 +54,24 @@ def twin_key(engram: Engram) -> str:
 def alike(one: Engram, other: Engram) -> bool:
     """Whether the second of two engrams with the same twin key would only say again what the first says."""
     short, long = sorted((_words(one.claim), _words(other.claim)), key=len)
-    if 5 * len(short) < 4 * len(long):
+    more = len(long) - len(short)
+    if len(short) < 4 * more:
         return False
     said = 0
     for word in long:
         if said < len(short) and word == short[said]:
             said += 1
-        elif word in _TURNING or _has_digit(word):
+        elif not more or word in _TURNING or _has_digit(word):
             return False
-    return said == len(short)
+        else:
+            more -= 1
+    return True
 
 
-def _words(claim: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _words(claim: str) -> tuple[str, ...]:
     """What a claim says, word by word: no articles, no plurals, no punctuation around words, one word for `not`."""
-    return ["not" if word in _NOT else stem(word) for word in _plain(claim) if word and word not in _POINTING]
+    return tuple("not" if word in _NOT else stem(word) for word in _plain(claim) if word and word not in _POINTING)
 
 
 def _has_digit(key: str) -> bool:
