@@ -112,8 +112,8 @@ def _accept(
     weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
-    facts: list[Any]
-    facts, engrams = put_each(context, view, prepared, "ENGRAMS")
+    put, engrams = put_each(context, view, prepared, "ENGRAMS")
+    facts: list[Any] = list(put)
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
         for wish in message.deref_requests

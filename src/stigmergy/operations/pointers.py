@@ -299,7 +299,7 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
         ref=pointer.ref,
         editor=editor(address, context.workplace.root),
         github=github(address, origin) if origin else None,
-        swhid=swhid(address, content.blob, origin) if is_hex(content.blob or "", 40) else None,
+        swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
         head=_at_head(context, address) if standing in ("moved", "changed") else None,
     )
