@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stigmergy.backends.cortex import CortexFolder
 from stigmergy.backends.episodes import FileStores
-from stigmergy.backends.sqlite import JOURNAL, SqliteStore, create_store, hold_journal
+from stigmergy.backends.sqlite import SqliteStore, create_store, hold_journal
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
 from stigmergy.core.journal import Damage, find_damage, set_damage_aside
 from stigmergy.errors import ProjectExists, ProjectNotFound
@@ -34,8 +34,17 @@ from stigmergy.evidence.pointers import (
     UrlSettings,
 )
 from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
-from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, Workbench, Workplace, pointed_at
-from stigmergy.policy import SHARED_SCOPES, Project, RunOpened, TokenKey, create_project, find_project
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, View, Workbench, Workplace, pointed_at
+from stigmergy.policy import (
+    JOURNAL,
+    SHARED_SCOPES,
+    Project,
+    RunOpened,
+    TokenKey,
+    create_project,
+    find_project,
+    keep_out_of_git,
+)
 from stigmergy.policy.grants import GrantKey
 from stigmergy.policy.guardrails import DiskBreaker, Quotas, Retention
 from stigmergy.settings import Settings
@@ -56,21 +65,29 @@ def init_project(
 ) -> Project:
     """Make a project with an empty store, its keys and a first run.
 
-    A project that came with a checkout, and has no journal on this machine yet, gets its own.
+    A project that came with a checkout, and has no journal on this machine yet, gets its own; one whose making was cut
+    short is made whole.
     """
     clock = clock or SystemClock()
+    before: ProjectExists | None = None
     try:
         project = create_project(start, new_ulid(clock.now(), randomness))
-    except ProjectExists:
-        project = find_project(start)
-        if (project.catalog / JOURNAL).exists():
-            raise
+    except ProjectExists as refusal:
+        project, before = find_project(start), refusal
     create_store(project.catalog, project=project.project_id, at=clock.now())
+    project = find_project(start)  # when two are making it at once, the journal says whose it became
+    keep_out_of_git(project)
     TokenKey.at(settings.key_folder(project.project_id))
+    run = new_ulid(clock.now(), randomness)
+
+    def open_first_run(view: View) -> tuple[list[RunOpened], None]:
+        if before is not None and view.current_run() is not None:
+            raise before
+        return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
+
     store = SqliteStore(project.catalog, clock)
     try:
-        run = new_ulid(clock.now(), randomness)
-        store.commit(lambda view: ([RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None))
+        store.commit(open_first_run)
     finally:
         store.close()
     return project

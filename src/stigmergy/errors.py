@@ -4,6 +4,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 ├── Refusal                  422  the request is at fault; nothing changed
 │   ├── BodyRefusal               the bytes were not taken at all
 │   │   ├── BodyTooLarge     413  BODY_TOO_LARGE
+│   │   ├── BodyTooSlow      408  BODY_TOO_SLOW
 │   │   ├── ContentType      415  CONTENT_TYPE
 │   │   ├── BadJson               BAD_JSON
 │   │   ├── BadYaml               BAD_YAML
@@ -262,6 +263,13 @@ class BodyTooLarge(BodyRefusal):
 
     code = "BODY_TOO_LARGE"
     status = 413
+
+
+class BodyTooSlow(BodyRefusal):
+    """The body did not arrive in time."""
+
+    code = "BODY_TOO_SLOW"
+    status = 408
 
 
 class ContentType(BodyRefusal):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stigmergy.app import init_project, open_project
+from stigmergy.errors import ScopeForbidden
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
 from stigmergy.settings import Settings
@@ -102,6 +103,8 @@ def test_one_step_at_a_time_up_to_global(team: Team) -> None:
     assert team.call("one", "promote_engram", id=engram.id, scope="global").scope == "global"
     assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
     assert team.found("one", "alpha") == ["Alpha climbs"]
+    with pytest.raises(ScopeForbidden, match="There is no wider scope"):
+        team.call("one", "promote_engram", id=engram.id, scope="org")
 
 
 def test_confidence_below_the_floor_stays_where_it_is(team: Team) -> None:

@@ -46,7 +46,7 @@ class Desk:
         self.repository = repository
         self.path = repository.path
         self.home = home
-        self._monkeypatch = monkeypatch
+        self.monkeypatch = monkeypatch
         for name in ("STIGMERGY_URL", "STIGMERGY_TOKEN", "STIGMERGY_RUN", "XDG_STATE_HOME", "XDG_DATA_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(home))
@@ -55,7 +55,7 @@ class Desk:
         self, *words: str, at: Path | None = None, given: str | bytes = "", env: Mapping[str, str] | None = None
     ) -> Said:
         """Run a command in this process."""
-        with self._monkeypatch.context() as patch:
+        with self.monkeypatch.context() as patch:
             patch.chdir(at or self.path)
             done = CliRunner().invoke(stig, words, input=given, env=env, prog_name="stig")
         if done.exception is not None and not isinstance(done.exception, SystemExit):

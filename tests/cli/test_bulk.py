@@ -98,3 +98,11 @@ def test_only_a_file_is_read(desk: Desk) -> None:
         problem = desk.run("put", "--file", name, "--json").problem
         assert (problem["code"], problem["field"]) == ("INPUT_NOT_A_FILE", "file")
     assert desk.run("put", "--file", "absent").code == 2
+
+
+def test_a_file_put_twice_is_there_once_and_a_byte_order_mark_is_no_part_of_it(desk: Desk) -> None:
+    path = write(desk, [line(number) for number in range(5)])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    for _ in range(2):
+        assert desk.ok("put", "--file", str(path), "--json").json == {"stored": 5}
+        assert count(desk) == 5

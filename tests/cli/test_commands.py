@@ -22,6 +22,14 @@ def test_init_makes_a_project_once(bare_desk: Desk) -> None:
     assert again.problem["code"] == "PROJECT_EXISTS"
 
 
+def test_without_git_it_says_what_is_missing_and_not_what_cannot_work(bare_desk: Desk, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    said = bare_desk.ok("init", at=plain).out
+    assert "git init" in said
+    assert "stig put" not in said
+
+
 def test_a_project_that_came_with_a_checkout_gets_its_journal_here(desk: Desk) -> None:
     project = desk.ok("stats", "--json").json["project"]
     (desk.path / ".catalog" / "memory.jsonl").unlink()

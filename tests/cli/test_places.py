@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.stig import Desk
+from tests.projects import commit_files, git
 
 CLAIM = "The parser trusts its input."
 
@@ -46,11 +47,44 @@ def test_line_ends_alone_are_no_change(desk: Desk) -> None:
     assert desk.ok("put", CLAIM, "--at", "src/parser.py:1-4").err == ""
 
 
+def test_a_carriage_return_is_a_line_end_for_people_and_content_for_programs(desk: Desk) -> None:
+    commit_files(desk.path, {"dos.txt": "one\r\ntwo\r\n"})
+    assert desk.ok("deref", "dos.txt:1-2").out.splitlines()[:2] == ["1  one", "2  two"]
+    assert desk.ok("deref", "dos.txt:1-2", "--json").json["excerpt"] == "one\r\ntwo\r\n"
+
+
 def test_a_file_that_is_not_committed_says_so(desk: Desk) -> None:
     (desk.path / "new.py").write_text("new\n")
     said = desk.run("put", CLAIM, "--at", "new.py:1")
     assert said.err.startswith("error FILE_NOT_FOUND")
     assert "commit it first" in said.err
+
+
+@pytest.mark.parametrize("words", [("put", CLAIM, "--at"), ("deref",)])
+def test_before_the_first_commit_there_is_nothing_to_point_at(bare_desk: Desk, words: tuple[str, ...]) -> None:
+    git(bare_desk.path, "checkout", "-q", "--orphan", "empty")
+    bare_desk.ok("init")
+    said = bare_desk.run(*words, "src/parser.py:1")
+    assert said.err.startswith("error REVISION_NOT_FOUND")
+    assert "Commit something first" in said.err
+
+
+@pytest.mark.parametrize("place", ["src/parser.py#L3", "src/parser.py#L3-L4", "src/parser.py:L3-4"])
+@pytest.mark.parametrize("words", [("put", CLAIM, "--at"), ("deref",)])
+def test_lines_as_a_forge_writes_them_are_told_apart_from_names(desk: Desk, words: tuple[str, ...], place: str) -> None:
+    problem = desk.run(*words, place, "--json").problem
+    assert (problem["code"], problem["detail"]) == ("POINTER_SPAN", "Lines are written as path:10-20.")
+
+
+def test_a_repository_of_sha_256_has_links_too(bare_desk: Desk) -> None:
+    elsewhere = bare_desk.path / "elsewhere"
+    elsewhere.mkdir()
+    git(elsewhere, "init", "-q", "--object-format=sha256")
+    sha = commit_files(elsewhere, {"a.py": "one\n"})
+    bare_desk.ok("init", at=elsewhere)
+    links = bare_desk.ok("link", "a.py:1", "--json", at=elsewhere).json
+    assert (links["ref"], "swhid" in links) == (f"repo:a.py#L1-L1@{sha}", False)
+    assert links["editor"].endswith("/a.py:1")
 
 
 def test_links_from_elsewhere_become_pointers(desk: Desk) -> None:

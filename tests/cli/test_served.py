@@ -10,11 +10,13 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.stig import STIG, Desk
+from tests.projects import git
 
 CLAIM = "The parser trusts its input."
 
@@ -47,8 +49,7 @@ def test_up_makes_a_project_serves_it_and_is_there_once(bare_desk: Desk) -> None
         assert (bare_desk.path / ".catalog" / "project.yaml").exists()
         assert first["running"] is False
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#code=[\w-]+", first["link"])
-        (record,) = (bare_desk.home / ".local" / "state" / "stigmergy").glob("*/gateway.json")
-        assert record.stat().st_mode & 0o777 == 0o600
+        assert (bare_desk.path / ".catalog" / "gateway.json").stat().st_mode & 0o777 == 0o600
         again = bare_desk.process("up", "--json")
         assert again.code == 0
         assert again.json["running"] is True
@@ -59,6 +60,18 @@ def test_up_makes_a_project_serves_it_and_is_there_once(bare_desk: Desk) -> None
         assert first["url"] in told.out
     with up(bare_desk) as later:
         assert later["running"] is False
+
+
+def test_another_checkout_of_the_project_is_served_on_its_own(desk: Desk, tmp_path: Path) -> None:
+    git(desk.path, "add", "-A")
+    git(desk.path, "commit", "-q", "-m", "A project")
+    git(tmp_path, "clone", "-q", str(desk.path), "clone")
+    desk.ok("init", at=tmp_path / "clone")
+    other = Desk(desk.repository._replace(path=tmp_path / "clone"), desk.home, desk.monkeypatch)
+    assert other.ok("stats", "--json").json["project"] == desk.ok("stats", "--json").json["project"]
+    with up(desk) as here, up(other) as there:
+        assert there["running"] is False
+        assert there["url"] != here["url"]
 
 
 def test_a_port_that_is_taken(desk: Desk) -> None:

@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from stigmergy.edges.http import requests
 from stigmergy.edges.http.calls import BODY_LIMIT, BODY_LIMITS
 from tests.http.served import Answer, Served
 
@@ -205,3 +206,11 @@ def test_one_connection_carries_many_requests_and_refusals(bus: Served) -> None:
         json.loads(answer.read())
         assert connection.sock is wire
     connection.close()
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(bus: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.1)
+    with bus.nothing_stored():
+        answer, _ = _exchange(bus, _head(bus, "/engram", "Content-Length: 100"), iter([b'{"claim":']))
+    assert (answer.status, answer.code) == (408, "BODY_TOO_SLOW")
+    assert answer.headers["connection"] == "close"

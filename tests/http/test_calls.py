@@ -80,6 +80,8 @@ def test_lists_are_repeated_or_parted_by_commas_and_empty_is_left_out(bus: Serve
         ("/engram/query?q=%ED%A0%80", "BAD_TEXT", None),
         ("/engram/query?" + "keys=a&" * 101, "FIELD_VALUE", None),
         ("/engram/query?cursor=x", "FIELD_VALUE", "cursor"),
+        ("/engram/query?q=parser&cursor=3", "FIELD_VALUE", "cursor"),
+        ("/engram/query?keys=parser&cursor=3", "FIELD_VALUE", "cursor"),
         ("/engram/01ARZ3NDEKTSV4RRFFQ69G5FAV?id=x", "FIELD_UNKNOWN", "id"),
         ("/pointer/link", "FIELD_MISSING", "ref"),
     ],
@@ -88,6 +90,15 @@ def test_a_query_string_is_read_in_one_way_only(bus: Served, target: str, code: 
     answer = bus.call("GET", target)
     assert (answer.status, answer.code) == (422, code)
     assert answer.json.get("field") == field
+
+
+@pytest.mark.parametrize(
+    ("query", "limit"),
+    [("k=0", 1), ("k=101", 100), ("max_tokens=0", 1), ("q=" + "x" * 2001, 2000), ("keys=" + "a," * 33, 32)],
+)
+def test_a_value_out_of_range_is_told_its_limit(bus: Served, query: str, limit: int) -> None:
+    answer = bus.call("GET", f"/engram/query?{query}")
+    assert (answer.code, answer.json["limit"]) == ("FIELD_VALUE", limit)
 
 
 def test_a_text_parameter_is_text_whatever_it_looks_like(bus: Served) -> None:

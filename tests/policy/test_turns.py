@@ -165,6 +165,17 @@ def test_a_digest_nobody_here_has_read_is_a_phantom(desk: Desk) -> None:  # EB-2
         desk.call("put_engram", desk.agent, claim="The parser ends here.", pointers=[wrong])
 
 
+def test_nobody_is_let_read_what_is_not_there(desk: Desk) -> None:  # EB-09, EB-10
+    for path in ("src/missing.py", "src/parser.*", "src"):
+        missing = f"repo:{path}@{desk.repository.sha}"
+        code = "NOT_A_FILE" if path == "src" else "FILE_NOT_FOUND"
+        with refused(code, "pointer.ref"):
+            desk.call("issue_grant", LOCAL_ADMIN, child_id="ada", pointer=missing)
+        with refused(code, "pointer.ref"):
+            desk.call("request_deref", desk.agent, pointer=missing, reason="To see.")
+    assert desk.call("list_requests", LOCAL_ADMIN).requests == []
+
+
 def test_a_dereference_can_be_judged_without_being_done(desk: Desk) -> None:  # EB-06
     ref = f"repo:src/parser.py#L1-L2@{desk.repository.sha}"
     journal = desk.repository.path / ".catalog" / "memory.jsonl"

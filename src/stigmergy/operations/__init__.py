@@ -26,7 +26,7 @@ from stigmergy.operations.memory import memory_read
 from stigmergy.operations.messages import broadcast, inbox, send_message, validate_message
 from stigmergy.operations.people import add_agent, agent_token, end_run, list_agents, list_runs, open_run
 from stigmergy.operations.pointers import deref_pointer, link_pointer, validate_deref
-from stigmergy.operations.ports import Store
+from stigmergy.operations.ports import Store, View
 from stigmergy.operations.remembering import inherit, keep_episode, pin_episode
 from stigmergy.operations.reports import record_tests
 from stigmergy.operations.reviewing import (
@@ -70,6 +70,7 @@ __all__ = [
     "SamResolver",
     "SharedStores",
     "Store",
+    "View",
     "Workbench",
     "Workplace",
     "accept_contribution",

@@ -59,6 +59,8 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     keys = _asked_keys(request)
     with context.sights(request.scope) as sights:
         if keys or request.q.strip():
+            if request.cursor is not None:
+                raise FieldValue("What words and keys find has no pages.", field="cursor", hint="Ask for more with k.")
             engrams = recall(sights, keys, k=request.k, kind=request.kind)
             return _answer(context, request, engrams, [])
         return _newest(context, request, sights)

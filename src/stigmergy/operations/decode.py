@@ -13,6 +13,8 @@ from stigmergy.errors import FieldMissing, FieldRefusal, FieldType, FieldUnknown
 
 T = TypeVar("T")
 
+_LIMIT = re.compile(r"[<>]= ([0-9]+)\Z")
+
 
 def to_request(value: Any, kind: type[T], *, lax: bool = False) -> T:
     """The request a JSON value says; `lax` reads numbers and booleans from text, for query strings."""
@@ -40,7 +42,9 @@ def _refusal(message: str, kind: type) -> FieldRefusal:
     if ", got" in said:
         return FieldType(f"{said}.", field=where or None)
     choices = [str(value) for each in _expected(kind, where) for value in getattr(each, "values", ())]
-    return FieldValue(f"{said}.", field=where or None, limit=", ".join(choices) or None)
+    number = _LIMIT.search(said)
+    limit = int(number[1]) if number else ", ".join(choices) or None
+    return FieldValue(f"{said}.", field=where or None, limit=limit)
 
 
 def _expected(kind: type, where: str) -> list[inspect.Type]:

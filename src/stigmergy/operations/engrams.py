@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -89,16 +88,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
 )
 def put_engram(context: Context, request: PutEngram) -> Engram:
     """Put one claim on the bus, anchored to pointers."""
-    prepared = _prepare(context, request)
-
-    def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
-        check_rate(context, view, 1)
-        fact, engram = put_or_confirm(context, view, prepared)
-        return [fact] if fact else [], engram
-
-    engram = context.commit(decide, Engram)
-    context.deliver(engram.scope)
-    return engram
+    return _put(context, request)
 
 
 class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,11 +113,15 @@ def put_found(context: Context, request: PutFound) -> Engram:
             limit="a parent, a tool, or somebody who speaks for the agent",
             hint="Put it with less.put_engram.",
         )
+    return _put(context, request, request.source)
+
+
+def _put(context: Context, request: PutEngram, found_in: Source | None = None) -> Engram:
     prepared = _prepare(context, request)
 
     def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], Engram]:
-        check_rate(context, view, 1)
-        fact, engram = put_or_confirm(context, view, prepared, request.source)
+        _check_rate(context, view, 1)
+        fact, engram = put_or_confirm(context, view, prepared, found_in)
         return [fact] if fact else [], engram
 
     engram = context.commit(decide, Engram)
@@ -143,6 +137,7 @@ class PutEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class PutAnswer(Struct, frozen=True, kw_only=True):
     ids: list[str]
+    """The engrams that were put or confirmed, in order."""
 
 
 @operation(
@@ -161,14 +156,9 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
         with naming(f"engrams[{position}]"):
             prepared.append(_prepare(context, sent, commits))
 
-    def decide(view: View) -> tuple[list[EngramPut], PutAnswer]:
-        check_rate(context, view, len(prepared))
-        facts: dict[str, EngramPut] = {}
-        for position, each in enumerate(prepared):
-            with naming(f"engrams[{position}]"):
-                fact = _fact(context, view, each, beside=facts)
-            facts[fact.engram.id] = fact
-        return list(facts.values()), PutAnswer(ids=list(facts))
+    def decide(view: View) -> tuple[list[EngramPut | EngramConfirmed], PutAnswer]:
+        facts, ids = put_each(context, view, prepared, "engrams")
+        return facts, PutAnswer(ids=ids)
 
     answer = context.commit(decide, PutAnswer)
     context.deliver(*(each.checked.scope for each in prepared))
@@ -232,37 +222,70 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
     return Prepared(checked=checked, pointers=pointers, pointed_tokens=weight, keys=keys)
 
 
+class _Beside:
+    """What is put in the same commit."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self._twins: dict[tuple[str, str], list[Engram]] = {}
+
+    def add(self, engram: Engram, twin: str) -> None:
+        """Take note of one."""
+        self.ids.add(engram.id)
+        self._twins.setdefault((engram.scope, twin), []).append(engram)
+
+    def said(self, engram: Engram, twin: str) -> Engram | None:
+        """The one that already says this, if there is one."""
+        found = self._twins.get((engram.scope, twin), ())
+        return next((other for other in found if alike(engram, other)), None)
+
+
+def put_each(
+    context: Context, view: View, prepared: Sequence[Prepared], place: str
+) -> tuple[list[EngramPut | EngramConfirmed], list[str]]:
+    """The facts that engrams are put or say again what others say, and the ids of those that now say it, in order."""
+    _check_rate(context, view, len(prepared))
+    facts: list[EngramPut | EngramConfirmed] = []
+    ids: list[str] = []
+    beside = _Beside()
+    for position, each in enumerate(prepared):
+        with naming(f"{place}[{position}]"):
+            fact, engram = put_or_confirm(context, view, each, beside=beside)
+        facts += [fact] if fact is not None else []
+        ids.append(engram.id)
+    return facts, ids
+
+
 def put_or_confirm(
     context: Context,
     view: View,
     prepared: Prepared,
     found_in: Source | None = None,
-    beside: Mapping[str, EngramPut] = MappingProxyType({}),
+    beside: _Beside | None = None,
 ) -> tuple[EngramPut | EngramConfirmed | None, Engram]:
     """The fact that an engram is put, or that it says again what another says; and the engram that now says it.
 
-    `beside` are those put in the same commit; to say again what one of them says is no fact.
+    To say again what stands beside it in the same commit is no fact. What has an id of its author's is always put.
     """
+    beside = beside or _Beside()
     fact = _fact(context, view, prepared, found_in, beside)
-    for put in beside.values() if not prepared.checked.id else ():
-        same = put.engram.scope == fact.engram.scope and twin_key(put.engram) == twin_key(fact.engram)
-        if same and alike(fact.engram, put.engram):
-            return None, put.engram
-    twin = None if prepared.checked.id else _said_before(context, view, fact.engram)
-    return (fact, fact.engram) if twin is None else (confirmation(context, view, twin), twin.engram)
+    engram, twin = fact.engram, twin_key(fact.engram)
+    if not prepared.checked.id:
+        same = beside.said(engram, twin)
+        if same is not None:
+            return None, same
+        stored = _said_before(context, view, engram, twin)
+        if stored is not None:
+            return confirmation(context, view, stored), stored.engram
+    beside.add(engram, twin)
+    return fact, engram
 
 
-def _fact(
-    context: Context,
-    view: View,
-    prepared: Prepared,
-    found_in: Source | None = None,
-    beside: Mapping[str, EngramPut] = MappingProxyType({}),
-) -> EngramPut:
+def _fact(context: Context, view: View, prepared: Prepared, found_in: Source | None, beside: _Beside) -> EngramPut:
     caller, checked = context.caller, prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, context.randomness)
     _check_reads(context, view, checked)
-    if checked.id in beside:
+    if checked.id in beside.ids:
         raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
     if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
         raise IdTaken(field="id", used=checked.id)
@@ -293,7 +316,7 @@ def _check_reads(context: Context, view: View, checked: CheckedEngram) -> None:
             )
 
 
-def check_rate(context: Context, view: View, more: int) -> None:
+def _check_rate(context: Context, view: View, more: int) -> None:
     """Refuse what an agent puts beyond its minute's share; the admin's imports are not counted."""
     caller, limit = context.caller, context.policy.engrams_per_minute
     if caller.role == ADMIN:
@@ -304,10 +327,10 @@ def check_rate(context: Context, view: View, more: int) -> None:
         raise RateLimited(field="engrams_per_minute", limit=limit, used=used, hint=f"Come back in {wait} s.")
 
 
-def _said_before(context: Context, view: View, engram: Engram) -> Stored | None:
+def _said_before(context: Context, view: View, engram: Engram, twin: str) -> Stored | None:
     """The live engram in the same space that already says this, if there is one."""
     space = space_of(engram.scope, context.caller.run)
-    found = view.twins(space, twin_key(engram), limit=MAX_COMPARED)
+    found = view.twins(space, twin, limit=MAX_COMPARED)
     for other in view.engrams(found):
         if alike(engram, other):
             return view.find((space,), other.id)

@@ -42,6 +42,7 @@ class IssueGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class GrantAnswer(Struct, frozen=True, kw_only=True):
     grant_id: str
     budget_token: str
+    """Empty when the same request was answered before: tokens are not kept, and the grant holds without."""
     child_id: str
     expires_at: str
 
@@ -56,7 +57,7 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child read more than its turn allows."""
-    ref = _what(request.pointer)
+    ref = _what(context, request.pointer)
     token: dict[str, str] = {}
 
     def decide(view: View) -> tuple[list[Any], GrantIssued]:
@@ -124,10 +125,10 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:
     """Ask your parent to let you read more."""
-    pointer, _ = check(as_pointer(request.pointer))
+    ref = _found(context, request.pointer)
 
     def decide(view: View) -> tuple[list[DerefRequested], RequestAnswer]:
-        fact = requested(context, view, pointer.ref, request.reason, request.intended_use, request.max_tokens)
+        fact = requested(context, view, ref, request.reason, request.intended_use, request.max_tokens)
         return [fact], RequestAnswer(request_id=fact.request_id, asked=fact.to)
 
     return context.commit(decide, RequestAnswer)
@@ -281,10 +282,16 @@ def _open_request(context: Context, view: View, request_id: str) -> KeptRequest:
     return kept
 
 
-def _what(given: Pointer | str) -> str:
+def _what(context: Context, given: Pointer | str) -> str:
     """The ref of what is granted, a pointer's span in it; a prefix as it is."""
     ref = given if isinstance(given, str) else given.ref
-    return ref if _is_prefix(ref) else check(as_pointer(given))[0].ref
+    return ref if _is_prefix(ref) else _found(context, given)
+
+
+def _found(context: Context, given: Pointer | str) -> str:
+    """The ref of a pointer that leads to something: nobody waits for leave to read what is not there."""
+    pointer, address = check(as_pointer(given))
+    return context.evidence.stamp(pointer, address).ref
 
 
 def _is_prefix(ref: str) -> bool:

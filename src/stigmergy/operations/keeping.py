@@ -113,12 +113,10 @@ def promote_engram(context: Context, request: Promote) -> Engram:
             _check_parent(view, caller, engram.provenance.created_by)
         if engram.scope == request.scope:
             return [], engram
-        if _PROMOTIONS.get(engram.scope) != request.scope:
-            raise ScopeForbidden(
-                f"From '{engram.scope}' the next scope is '{_PROMOTIONS.get(engram.scope)}'.",
-                field="scope",
-                limit=_PROMOTIONS.get(engram.scope),
-            )
+        wider = _PROMOTIONS.get(engram.scope)
+        if wider != request.scope:
+            said = f"From '{engram.scope}' the next scope is '{wider}'." if wider else "There is no wider scope."
+            raise ScopeForbidden(said, field="scope", limit=wider)
         _check_floor(context, request.scope, engram)
         if view.find([wider_space(request.scope)], engram.id) is not None:
             raise IdTaken(field="id", used=engram.id)

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct
 from stigmergy.core import new_ulid, parse_duration, print_time
 from stigmergy.errors import BudgetExceeded, FieldValue, SecretFound, StigmergyError
 from stigmergy.evidence.pointers import Pointer, check
-from stigmergy.knowledge.engrams import EngramPut
 from stigmergy.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
@@ -30,13 +29,14 @@ from stigmergy.knowledge.messages import (
 )
 from stigmergy.operations.budgets import inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
-from stigmergy.operations.engrams import Prepared, check_rate, naming, prepare_checked, put_or_confirm
+from stigmergy.operations.engrams import Prepared, naming, prepare_checked, put_each
 from stigmergy.operations.fitting import those_that_fit
 from stigmergy.operations.gateway import Context
 from stigmergy.operations.grants import DEFAULT_CAP, parent_of, requested
 from stigmergy.operations.pastes import Pastes
+from stigmergy.operations.pointers import asked_of_grant
 from stigmergy.operations.ports import View
-from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, lineage_of, present_turn
+from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, present_turn
 from stigmergy.policy.grants import VerifiedGrant, check_spend, debits, verify
 from stigmergy.policy.secrets import check_no_secrets
 
@@ -112,17 +112,8 @@ def _accept(
     weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
-    check_rate(context, view, len(prepared))
-    facts: list[Any] = []
-    engrams: list[str] = []
-    new: dict[str, EngramPut] = {}
-    for position, each in enumerate(prepared):
-        with naming(f"ENGRAMS[{position}]"):
-            fact, engram = put_or_confirm(context, view, each, beside=new)
-        if isinstance(fact, EngramPut):
-            new[engram.id] = fact
-        facts += [fact] if fact is not None else []
-        engrams.append(engram.id)
+    put, engrams = put_each(context, view, prepared, "ENGRAMS")
+    facts: list[Any] = list(put)
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)
         for wish in message.deref_requests
@@ -315,16 +306,7 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
         budget = inline_budget(context, view)
         if token is None:
             return budget, None
-        caller = context.caller
-        grant = verify(
-            context.grant_key,
-            token,
-            pointer=None,
-            lineage=lineage_of(view, caller),
-            project=caller.project,
-            run=caller.run.run_id,
-            now=view.as_of,
-        )
+        grant = verify(context.grant_key, token, **asked_of_grant(context, view, None))
     code = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
 

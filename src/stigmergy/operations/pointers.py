@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from stigmergy.core import BYTES_PER_TOKEN, estimate_tokens
+from stigmergy.core import BYTES_PER_TOKEN, estimate_tokens, is_hex
 from stigmergy.errors import BudgetTooSmall, DerefDenied, GrantRefusal, NotText, StigmergyError
 from stigmergy.evidence.pointers import (
     Pointer,
@@ -87,7 +87,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
-        asked = _asked(context, view, pointer)
+        asked = asked_of_grant(context, view, pointer)
         if request.budget_token is not None:
             return _paid(
                 context, view, whole, request.max_tokens, verify(context.grant_key, request.budget_token, **asked)
@@ -138,8 +138,8 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     left, problems, grant = tokens_left(turn, budget), [], None
     try:
         if request.budget_token is not None:
-            grant = verify(context.grant_key, request.budget_token, **_asked(context, view, pointer))
-            _check_grant(view, grant)
+            grant = verify(context.grant_key, request.budget_token, **asked_of_grant(context, view, pointer))
+            _check_grant(view, grant, 1)
         elif caller.role != ADMIN:
             try:
                 check_may_deref(turn, budget, pointer.type)
@@ -149,6 +149,8 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
                     raise
         if grant is not None:
             left = _left(view, turn, budget, grant)
+            if caller.role != ADMIN:
+                check_tokens(turn, budget, 1, granted=True)
     except StigmergyError as refusal:
         problems = [refusal.problem()]
     return ValidateDerefAnswer(
@@ -156,11 +158,11 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     )
 
 
-def _asked(context: Context, view: View, pointer: Pointer) -> dict[str, Any]:
-    """What a grant is asked about a dereference by the caller now."""
+def asked_of_grant(context: Context, view: View, pointer: Pointer | None) -> dict[str, Any]:
+    """What a grant is asked about what the caller does now: a dereference, or a message where there is no pointer."""
     caller = context.caller
     return {
-        "pointer": parse(pointer.ref),
+        "pointer": parse(pointer.ref) if pointer is not None else None,
         "lineage": lineage_of(view, caller),
         "project": caller.project,
         "run": caller.run.run_id,
@@ -168,18 +170,18 @@ def _asked(context: Context, view: View, pointer: Pointer) -> dict[str, Any]:
     }
 
 
-def _check_grant(view: View, grant: VerifiedGrant) -> None:
+def _check_grant(view: View, grant: VerifiedGrant, tokens: int) -> None:
     ids = [block.block_id for block in grant.blocks]
-    check_spend(grant, view.spent(ids), 1, view.revoked(ids))
+    check_spend(grant, view.spent(ids), tokens, view.revoked(ids))
 
 
 def _given_grant(context: Context, view: View, pointer: Pointer) -> VerifiedGrant | None:
     """A grant given to the caller or an ancestor that would pay for this without its token."""
-    asked = _asked(context, view, pointer)
+    asked = asked_of_grant(context, view, pointer)
     for issued in view.grants_for(context.caller.run.run_id, asked["lineage"]):
         with suppress(GrantRefusal):
             grant = allow(as_issued(issued, context.caller.project), **asked)
-            _check_grant(view, grant)
+            _check_grant(view, grant, 1)
             return grant
     return None
 
@@ -193,8 +195,7 @@ def _paid(
 
     def check(tokens: int) -> None:
         if grant is not None:
-            ids = [block.block_id for block in grant.blocks]
-            check_spend(grant, view.spent(ids), tokens, view.revoked(ids))
+            _check_grant(view, grant, tokens)
         if caller.role != ADMIN:
             check_tokens(turn, budget, tokens, granted=grant is not None)
 
@@ -272,7 +273,7 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     github: str | None = None
     """The permalink, when the repository has an origin on GitHub."""
     swhid: str | None = None
-    """The archival identifier."""
+    """The archival identifier, which only SHA-1 repositories have."""
     standing: Standing | None = None
     """How the lines stand at the commit that is checked out: same, moved, changed or gone."""
     head: str | None = None
@@ -298,7 +299,7 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
         ref=pointer.ref,
         editor=editor(address, context.workplace.root),
         github=github(address, origin) if origin else None,
-        swhid=swhid(address, content.blob, origin) if content.blob else None,
+        swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
         head=_at_head(context, address) if standing in ("moved", "changed") else None,
     )

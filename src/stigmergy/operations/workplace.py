@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog; anyone may delete it."""
+
+
+_LINES_ELSEWHERE = re.compile(r"[#:]L[0-9]+(-L?[0-9]+)?\Z")
+"""Lines as a pointer's ref or a forge writes them."""
 
 
 class Place(NamedTuple):
@@ -88,6 +93,8 @@ class Workplace:
         commits = {} if commits is None else commits
         path, span, revision = split_place(place)
         check_path(path, field)
+        if not span and _LINES_ELSEWHERE.search(path):
+            raise PointerSpan("Lines are written as path:10-20.", field=field, used=place)
         if revision not in commits:
             commits[revision] = self.expand(revision)
         address = RepoAddress(
@@ -131,7 +138,7 @@ class Workplace:
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
 
     def kept(self, name: str) -> Path:
-        """A folder of that name among what is kept of the project."""
+        """Where something of that name lies among what is kept of the project."""
         return (self._catalog or self.root) / name
 
     def catalog(self) -> Catalog:

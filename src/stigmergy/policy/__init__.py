@@ -26,7 +26,7 @@ from stigmergy.policy.identity import (
     root_of,
 )
 from stigmergy.policy.inline import InlineBudget
-from stigmergy.policy.project import POLICY_FILE, Project, create_project, find_project
+from stigmergy.policy.project import JOURNAL, POLICY_FILE, Project, create_project, find_project, keep_out_of_git
 from stigmergy.policy.rules import DEFAULT_POLICY, Policy, UrlPolicy, read_policy
 from stigmergy.policy.scopes import (
     OUTBOX,
@@ -57,6 +57,7 @@ from stigmergy.policy.turns import (
 __all__ = [
     "ADMIN",
     "DEFAULT_POLICY",
+    "JOURNAL",
     "OUTBOX",
     "POLICY_FILE",
     "PROJECT_SPACE",
@@ -98,6 +99,7 @@ __all__ = [
     "check_tokens",
     "create_project",
     "find_project",
+    "keep_out_of_git",
     "lineage_of",
     "present_turn",
     "read_policy",

@@ -1,19 +1,26 @@
-"""A project: an id, and the `.catalog` folder that holds everything it knows."""
+"""A project: an id, and the `.catalog` folder that holds everything it knows.
+
+The journal says whose it is. `project.yaml` says so to those who have no journal yet: it is committed, so it comes and
+goes with the branches of a repository, and the project does not.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from stigmergy.core import is_ulid, read_yaml
+from stigmergy.core.journal import read_header
 from stigmergy.errors import FormatUnknown, ProjectExists, ProjectNotFound, StigmergyError
 from stigmergy.evidence.pointers import find_repository
 
 CATALOG = ".catalog"
 PROJECT_FILE = "project.yaml"
 POLICY_FILE = "policy.yaml"
+JOURNAL = "memory.jsonl"
 
 _IGNORED = """\
 # Everything here is written by Stigmergy. Three files are for you to commit; the rest is this machine's.
@@ -54,7 +61,7 @@ def find_project(start: Path) -> Project:
     home = _home(start)
     if home is not None:
         catalog, git_folder = home
-        if (catalog / PROJECT_FILE).is_file():
+        if _is_project(catalog):
             return _read(catalog, git_folder)
     raise ProjectNotFound(f"No Stigmergy project at {start} or above.", hint="Make one: stig init.")
 
@@ -62,7 +69,7 @@ def find_project(start: Path) -> Project:
 def create_project(start: Path, project_id: str) -> Project:
     """Make a project where a folder's repository stands, or in the folder itself without git."""
     catalog, git_folder = _home(start) or (start / CATALOG, None)
-    if (catalog / PROJECT_FILE).exists():
+    if _is_project(catalog):
         raise ProjectExists(f"{catalog} is a project already.")
     catalog.mkdir(parents=True, exist_ok=True)
     for name, text in ((".gitignore", _IGNORED), (POLICY_FILE, _POLICY)):
@@ -86,28 +93,51 @@ def _home(start: Path) -> tuple[Path, Path | None] | None:
                 common, worktree = found
                 return (worktree or common) / CATALOG, common
     for folder in (start, *start.parents):
-        if (folder / CATALOG / PROJECT_FILE).is_file():
+        if _is_project(folder / CATALOG):
             return folder / CATALOG, None
     return None
 
 
+def keep_out_of_git(project: Project) -> None:
+    """Have git on this machine pass over all but the files for it, also on branches without our `.gitignore`."""
+    if project.git_folder is None or project.catalog.is_relative_to(project.git_folder):
+        return
+    exclude = project.git_folder / "info" / "exclude"
+    said = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
+    line = f"/{CATALOG}/*"
+    if line not in said.splitlines():
+        exclude.parent.mkdir(exist_ok=True)
+        with exclude.open("a", encoding="utf-8") as file:
+            file.write(("" if not said or said.endswith("\n") else "\n") + line + "\n")
+
+
+def _is_project(catalog: Path) -> bool:
+    return (catalog / PROJECT_FILE).is_file() or (catalog / JOURNAL).is_file()
+
+
 def _read(catalog: Path, git_folder: Path | None) -> Project:
-    try:
-        text = (catalog / PROJECT_FILE).read_text("utf-8")
-        name, _, rest = text.strip().partition(": ")
-        said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
-    except (UnicodeDecodeError, StigmergyError) as problem:
-        raise FormatUnknown(f"{catalog / PROJECT_FILE} cannot be read: {problem}") from None
-    if not isinstance(said, dict) or not is_ulid(str(said.get("project"))):
-        raise FormatUnknown(f"{catalog / PROJECT_FILE} does not name a project.", field="project")
-    named = said.get("repositories") or {}
-    if not isinstance(named, dict) or not all(isinstance(place, str) for place in named.values()):
-        raise FormatUnknown("'repositories' maps names to folders.", field="repositories")
+    file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
+    said = _read_file(file) if file.is_file() else {}
     root = catalog.parent
     return Project(
-        project_id=str(said["project"]),
+        project_id=read_header(journal).project if journal.is_file() else str(said["project"]),
         root=root,
         catalog=catalog,
         git_folder=git_folder,
-        repositories={name: (root / place).resolve() for name, place in named.items()},
+        repositories={name: (root / place).resolve() for name, place in said.get("repositories", {}).items()},
     )
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+        name, _, rest = text.strip().partition(": ")
+        said = {"project": rest} if name == "project" and is_ulid(rest) else read_yaml(text)
+    except (UnicodeDecodeError, StigmergyError) as problem:
+        raise FormatUnknown(f"{path} cannot be read: {problem}") from None
+    if not isinstance(said, dict) or not is_ulid(str(said.get("project"))):
+        raise FormatUnknown(f"{path} does not name a project.", field="project")
+    named = said.get("repositories") or {}
+    if not isinstance(named, dict) or not all(isinstance(place, str) for place in named.values()):
+        raise FormatUnknown("'repositories' maps names to folders.", field="repositories")
+    return {"project": said["project"], "repositories": named}

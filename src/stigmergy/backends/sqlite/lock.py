@@ -9,19 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stigmergy.errors import StoreReadOnly
+
 
 class WriteLock:
     """A lock on a file, so that a process that dies holds none."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._file = _open(path)
         self._mutex = threading.Lock()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Wait for it, and hold it."""
         with self._mutex:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._take(fcntl.LOCK_EX)
             try:
                 yield
             finally:
@@ -35,8 +38,8 @@ class WriteLock:
             return
         try:
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, StoreReadOnly):
                 yield False
                 return
             try:
@@ -49,3 +52,27 @@ class WriteLock:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
+
+    def _take(self, how: int) -> None:
+        """Lock the file that lies there now: a deleted one keeps nobody out who makes another."""
+        fcntl.flock(self._file, how)
+        while not _lies_at(self._path, self._file):
+            try:
+                fresh = _open(self._path)
+            except FileNotFoundError:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+                raise StoreReadOnly(f"{self._path.parent} is gone.", hint="Put it back from a copy.") from None
+            os.close(self._file)
+            self._file = fresh
+            fcntl.flock(self._file, how)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _lies_at(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False

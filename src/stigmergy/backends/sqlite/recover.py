@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from stigmergy.backends.sqlite.store import JOURNAL, LOCK
+from stigmergy.backends.sqlite.lock import WriteLock
+from stigmergy.backends.sqlite.store import LOCK
 from stigmergy.core.journal import Journal
+from stigmergy.policy import JOURNAL
 
 
 @contextmanager
 def hold_journal(folder: Path) -> Iterator[Journal]:
     """The journal, while nobody writes to it."""
-    journal = Journal(folder / JOURNAL)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with closing(Journal(folder / JOURNAL)) as journal, closing(WriteLock(folder / LOCK)) as lock, lock.held():
         yield journal
-    finally:
-        os.close(lock)
-        journal.close()

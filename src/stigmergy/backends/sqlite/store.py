@@ -20,10 +20,10 @@ from stigmergy.core import SECOND, Clock
 from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import Place, create_journal, encode_facts, print_line
 from stigmergy.operations.ports import Decide, Finding, View
+from stigmergy.policy import JOURNAL
 
 T = TypeVar("T")
 
-JOURNAL = "memory.jsonl"
 INDEX = "index.db"
 LOCK = "lock"
 SWEEP_EVERY = SECOND

@@ -29,6 +29,7 @@ from stigmergy.core.journal.segments import Segments, split_lines
 from stigmergy.errors import DiskPressure, JournalDamaged, StoreReadOnly
 
 CHUNK = 1 << 20
+MAX_HEADER = 1024
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +79,12 @@ def create_journal(path: Path, *, kind: str, project: str, at: int) -> None:
     finally:
         draft.unlink()
     sync_folder(path.parent)
+
+
+def read_header(path: Path) -> Header:
+    """What kind of journal lies there, and whose."""
+    with path.open("rb") as file:
+        return parse_header(file.readline(MAX_HEADER))
 
 
 class _Open(NamedTuple):
@@ -225,6 +232,8 @@ class Journal:
         """Add whole lines at the end, without syncing; when the disk has no room, nothing is added."""
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
+        if not self.path.exists():  # what is still open would take the lines and be gone with this process
+            raise StoreReadOnly(f"{self.path} was deleted; nothing was stored.", hint="Put it back from a copy.")
         data = memoryview(b"".join(lines))
         before = self.size() - self._current.header.base
         descriptor = self._current.descriptor

@@ -7,6 +7,7 @@ import re
 import stat
 import sys
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -120,7 +121,8 @@ def _read(line: bytes) -> PutEngram:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Every line; of one that is too long, no more than shows it."""
+    """Every line, without a byte order mark before the first; of one that is too long, no more than shows it."""
+    yield file.readline(MAX_LINE + 3).removeprefix(BOM_UTF8)
     while line := file.readline(MAX_LINE + 3):
         yield line
 

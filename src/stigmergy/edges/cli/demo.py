@@ -187,4 +187,4 @@ def _link(gateway: Gateway, session: Session, run: str) -> str | None:
     """A link to the run on the page, if this project is being served."""
     from stigmergy.edges.cli.up import running_link
 
-    return running_link(gateway, session.settings, f"?run={run}")
+    return running_link(gateway, f"?run={run}")

@@ -10,7 +10,7 @@ from stigmergy.edges.cli.ask import Given, ask
 from stigmergy.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.show import SHOW
-from stigmergy.errors import FileNotFound, RevisionNotFound, StigmergyError
+from stigmergy.errors import FileNotFound, StigmergyError
 from stigmergy.evidence.pointers import RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations import Operation, Place, is_ref, split_place
@@ -62,8 +62,6 @@ def _explain(refusal: StigmergyError, places: dict[str, Place], top: Path) -> No
     """Say what to do when the evidence is there for the eye and not for git."""
     if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places.values()):
         refusal.hint = "The file is not in that commit: commit it first, or keep its lines with stig anchor --snapshot."
-    elif isinstance(refusal, RevisionNotFound) and any(place.revision == HEAD for place in places.values()):
-        refusal.hint = "Commit something first. Pointers lead to committed lines."
 
 
 def _warn_of_changes(session: Session, engram: Engram, places: dict[str, Place], top: Path) -> None:

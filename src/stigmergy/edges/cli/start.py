@@ -43,7 +43,7 @@ def _init(session: Session, given: dict[str, Any]) -> None:
     def show(_: Any) -> Iterator[str]:
         yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
         if project.git_folder is None:
-            yield dim("There is no git repository here, so claims cannot point at files of one.")
+            yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
         yield dim("Next, any of these:")
         yield from (f"  {line}" for line in pairs(_NEXT))
 

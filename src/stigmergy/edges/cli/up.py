@@ -22,12 +22,12 @@ from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from stigmergy.operations import Gateway
-    from stigmergy.settings import Settings
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7171
 PORTS_TRIED = 100
 RUNNING = "gateway.json"
+"""Who serves the project, beside its journal: two checkouts of one project are served on their own."""
 STARTING_SECONDS = 5.0
 TOKEN_SECONDS = 60
 
@@ -49,7 +49,7 @@ def up(entry: Entry) -> Command:
 
 def _up(session: Session, given: dict[str, Any]) -> None:
     with closing(_opened(session)) as gateway:
-        record = session.settings.key_folder(gateway.store.project) / RUNNING
+        record = gateway.workplace.kept(RUNNING)
         with _alone(record) as mine:
             if mine is None:
                 _show_running(session, gateway, record)
@@ -126,12 +126,12 @@ def _show_running(session: Session, gateway: Gateway, record: Path) -> None:
     _show(session, gateway, found["port"], code, running=True)
 
 
-def running_link(gateway: Gateway, settings: Settings, query: str = "") -> str | None:
+def running_link(gateway: Gateway, query: str = "") -> str | None:
     """A link into the page of the server that serves this project, if one does."""
     from stigmergy.errors import StigmergyError
 
     try:
-        found = said_in((settings.key_folder(gateway.store.project) / RUNNING).read_bytes())
+        found = said_in(gateway.workplace.kept(RUNNING).read_bytes())
         if found is None:
             return None
         return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"

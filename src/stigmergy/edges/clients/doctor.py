@@ -89,7 +89,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Find
         yield _clock(gateway)
         yield _token(gateway, settings)
     yield from _keys(settings.key_folder(project.project_id))
-    yield _server(settings.key_folder(project.project_id))
+    yield _server(project.catalog)
     if project.git_folder is None:
         yield Finding(check="git", state="note", found="no repository here", next="Claims cannot point at its files.")
     else:

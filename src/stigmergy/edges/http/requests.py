@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl
 
+import anyio
 from starlette.types import Receive, Scope
 
 from stigmergy.core import read_json
 from stigmergy.errors import (
     BadText,
     BodyTooLarge,
+    BodyTooSlow,
     ContentType,
     DuplicateKey,
     FieldType,
@@ -23,6 +25,8 @@ from stigmergy.errors import (
 BODY_READ = "stigmergy.body_read"
 MAX_PARAMETERS = 100
 MAX_TRACE = 256
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
 
 
 class ClientGone(Exception):
@@ -105,12 +109,18 @@ def has_body(scope: Scope) -> bool:
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The body of a request, refused as soon as it is known to be larger than the limit."""
+    """The body of a request, refused as soon as it is known to be larger than the limit, or to take too long."""
     if not has_body(scope):
         return b""
     declared = header(scope, b"content-length")
     if declared is not None and int(declared) > limit:
         raise BodyTooLarge(limit=limit, used=int(declared))
+    with anyio.move_on_after(BODY_SECONDS):
+        return await _whole_body(scope, receive, limit)
+    raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} seconds.", limit=BODY_SECONDS)
+
+
+async def _whole_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()

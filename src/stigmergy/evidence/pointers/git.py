@@ -106,7 +106,8 @@ class GitRepository:
         done = self._run(*place, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", environment=environment)
         found = done.stdout.decode(errors="replace").strip()
         if done.returncode or not is_hex(found, 40, 64):
-            raise RevisionNotFound(f"The repository has no commit {revision[:80]!r}.", field="revision")
+            hint = "Commit something first. Pointers lead to committed lines." if revision == "HEAD" else None
+            raise RevisionNotFound(f"The repository has no commit {revision[:80]!r}.", field="revision", hint=hint)
         self.check_commit(found)
         return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import msgspec
+
 from stigmergy.core import SECOND
 from stigmergy.operations import Credential
 from stigmergy.policy.grants import MAX_DEPTH, attenuate
@@ -249,6 +251,24 @@ class Granting:
         with refused("DEREF_DENIED", "run.tokens"):
             for _ in range(100):
                 team.hand.deref(team.paul, on_shelf("src/a.py"), budget_token=grant.budget_token)
+
+    def test_a_grant_given_twice_under_one_key_is_one_grant(self, harness: Harness) -> None:
+        team = Team(harness)
+        again = msgspec.structs.replace(team.mia, idempotency_key="once")
+        first, second = (granted(team, by=again) for _ in range(2))
+        assert first.budget_token
+        assert second == msgspec.structs.replace(first, budget_token="")
+
+    def test_what_would_be_refused_is_not_told_to_be_allowed(self, harness: Harness) -> None:
+        team = Team(harness)
+        ref = on_shelf("src/a.py")
+        team.hand.deref(team.paul, ref)
+        team.hand.call("apply_policy", policy={"deref": {"tokens": 1, "run_turns": 1}})
+        grant = granted(team, cap_tokens=10_000, uses=100)
+        shown: dict[str, str]
+        for shown in ({}, {"budget_token": grant.budget_token}):
+            answer = team.hand.call("validate_deref", team.paul, pointer=ref, **shown)
+            assert (answer.ok, [each["field"] for each in answer.problems]) == (False, ["run.tokens"])
 
     def test_a_grant_may_allow_code_up_to_its_cap(self, harness: Harness) -> None:
         team = Team(harness)

@@ -27,6 +27,17 @@ class Repetition:
         harness.clock.turn(seconds=1)
         assert hand.found("gateway lease") == []
 
+    def test_many_at_once_are_held_against_what_was_said_and_against_each_other(self, harness: Harness) -> None:
+        hand = Hand(harness)
+        first = hand.put("The gateway drops the lease", refs=[NOTE])
+        said = ["The gateway drops leases", "The ledger holds rows", "The ledger holds the rows", "The page is slow"]
+        ids = hand.put_many(said)
+        assert (ids[0], ids[1], len(set(ids))) == (first.id, ids[2], 3)
+        assert hand.put_many(said) == ids
+        assert hand.counts()["engrams"] == 3
+        hand.put_many(said[:1], id="01KDVP9R000000000000000001")  # an id of one's own is put whatever it says
+        assert hand.counts()["engrams"] == 4
+
     def test_what_differs_is_not_the_same(self, harness: Harness) -> None:
         hand = Hand(harness)
         said = "The gateway retries the vendor call 3 times before it gives up"

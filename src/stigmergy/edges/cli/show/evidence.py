@@ -16,7 +16,7 @@ from stigmergy.operations.reports import TestsRecorded
 
 def _deref(answer: DerefAnswer) -> Iterator[str]:
     address = parse(answer.pointer.ref)
-    lines = answer.excerpt.split("\n")
+    lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
         lines.pop()
     if isinstance(address, RepoAddress):

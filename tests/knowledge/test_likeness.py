@@ -1,0 +1,84 @@
+"""What counts as said before, and what only looks like it."""  # EB-21
+
+from __future__ import annotations
+
+import pytest
+
+from stigmergy.core import print_time
+from stigmergy.evidence.pointers import Pointer
+from stigmergy.knowledge.engrams import Engram, Provenance, alike, hash_keys, twin_key
+
+REF = "sam:note:anything@2026-01-01"
+
+SAME = [
+    ("The parser trusts its input.", "The parser trusts the input."),
+    ("The parser trusts its input.", "the parser trusts its input"),
+    ("The gateway drops the lease after a timeout.", "The gateway drops leases after a timeout."),
+    ("The ledger doesn't lock its rows.", "The ledger doesn\u2019t lock the rows."),
+    (
+        "The index is rebuilt from the journal whenever it is missing.",
+        "The index is quickly rebuilt from the journal whenever it is missing.",
+    ),
+    ("The gateway never retries the call.", "The gateway doesn't retry the call."),
+    ("日本語の主張です。", "日本語の主張です。"),
+]
+DIFFERENT = [
+    (
+        "The response cache is enabled by default in the production cluster for every read request of tenants.",
+        "The response cache is disabled by default in the production cluster for every read request of tenants.",
+    ),
+    ("The gateway client retries the ledger server.", "The ledger server retries the gateway client."),
+    (
+        "The lock is taken before the journal is synced and the index is committed to disk by writers.",
+        "The lock is taken after the journal is synced and the index is committed to disk by writers.",
+    ),
+    (
+        "Callers must hold the write lock while the index of the journal is rebuilt by another worker process.",
+        "Callers may hold the write lock while the index of the journal is rebuilt by another worker process.",
+    ),
+    (
+        "The nightly job of the ledger deletes rows that were archived by the billing service of the region.",
+        "The nightly job of the ledger only deletes rows that were archived by the billing service of the region.",
+    ),
+    ("Writers of the journal hold the lock.", "Writers of the journal always hold the lock."),
+    ("Writers of the journal hold the lock.", "Writers of the journal perhaps hold the lock."),
+    ("Reading the store is faster than writing the journal.", "Writing the journal is faster than reading the store."),
+    ("The parser trusts its input.", "The parser never trusts its input."),
+    ("The call is retried 3 times.", "The call is retried 5 times."),
+    ("The call is retried.", "The call is retried v2."),
+    ("The parser trusts its input.", "The parser trusts its input and the lexer does so in every mode."),
+    ("日本語の主張です。", "日本語の主張ではない。"),
+]
+
+
+def engram(claim: str) -> Engram:
+    """An engram that says this about one place."""
+    return Engram(
+        id="01KDVP9R000000000000000000",
+        kind="fact",
+        claim=claim,
+        pointers=(Pointer(type="sam", ref=REF),),
+        confidence=0.8,
+        ttl="P90D",
+        scope="project",
+        hash_keys=hash_keys(claim, [REF]).public,
+        provenance=Provenance(created_at=print_time(0), created_by="run/admin", source="agent"),
+    )
+
+
+def said_again(one: str, other: str) -> bool:
+    """Whether putting the other after the one would confirm it."""
+    first, second = engram(one), engram(other)
+    return twin_key(first) == twin_key(second) and alike(second, first)
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_in_nearly_the_same_words(one: str, other: str) -> None:
+    assert said_again(one, other)
+    assert said_again(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_what_is_turned_around_or_replaced_is_another_claim(one: str, other: str) -> None:
+    assert not said_again(one, other)
+    assert not said_again(other, one)

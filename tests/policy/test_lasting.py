@@ -1,0 +1,110 @@
+"""A project outlives what becomes of its files: other branches, a beginning cut short, files taken away while open."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stigmergy import Bus
+from stigmergy.app import init_project
+from stigmergy.backends.sqlite.lock import WriteLock
+from stigmergy.errors import FormatUnknown, ProjectExists, StoreReadOnly
+from stigmergy.policy import find_project
+from stigmergy.settings import Settings
+from tests.projects import Repository, git, make_settings
+
+
+@pytest.fixture
+def bus(repository: Repository, settings: Settings) -> Iterator[Bus]:
+    """A project whose files for git are committed, open."""
+    init_project(repository.path, settings)
+    git(repository.path, "add", "-A")
+    git(repository.path, "commit", "-q", "-m", "A project")
+    with Bus.open(repository.path, settings=settings) as bus:
+        yield bus
+
+
+def claims(bus: Bus) -> list[str]:
+    """What is known, newest first."""
+    return [engram.claim for engram in bus.query_engrams().engrams]
+
+
+def test_a_branch_from_before_the_project_still_has_it(bus: Bus, repository: Repository, settings: Settings) -> None:
+    bus.put_engram("Said on main.", at=["src/parser.py:1"])
+    token = bus.add_agent("ada", role="architect").token
+    project = find_project(repository.path)
+    git(repository.path, "checkout", "-q", "-b", "old", repository.sha)
+    assert not (repository.path / ".catalog" / "project.yaml").exists()
+    assert find_project(repository.path) == project
+    with pytest.raises(ProjectExists):
+        init_project(repository.path, settings)
+    with Bus.open(repository.path, token=token, settings=settings) as ada:
+        ada.put_engram("Said on the old branch.", at=["src/parser.py:2"])
+    git(repository.path, "checkout", "-q", "main")
+    assert claims(bus) == ["Said on the old branch.", "Said on main."]
+
+
+def test_a_branch_from_before_the_project_does_not_commit_its_journal(bus: Bus, repository: Repository) -> None:
+    git(repository.path, "checkout", "-q", "-b", "old", repository.sha)
+    git(repository.path, "add", "-A")
+    assert git(repository.path, "status", "--short") == ""
+    git(repository.path, "checkout", "-q", "main")
+    (repository.path / ".catalog" / "policy.yaml").write_text("max_ttl: P1D\n")
+    assert git(repository.path, "status", "--short") == "M .catalog/policy.yaml"
+
+
+def test_what_a_person_keeps_out_of_git_stays_out(repository: Repository, settings: Settings) -> None:
+    exclude = repository.path / ".git" / "info" / "exclude"
+    exclude.write_text("*.swp")
+    init_project(repository.path, settings)
+    assert exclude.read_text() == "*.swp\n/.catalog/*\n"
+
+
+def test_a_checkout_that_names_another_project_changes_nothing_here(bus: Bus, repository: Repository) -> None:
+    project = find_project(repository.path)
+    (project.catalog / "project.yaml").write_text("project: 01KDVP9R000000000000000000\n")
+    assert find_project(repository.path) == project
+
+
+def test_a_beginning_cut_short_is_taken_up_again(repository: Repository, tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):  # there is no place for the keys
+        init_project(repository.path, make_settings(tmp_path / "file"))
+    project = init_project(repository.path, settings)
+    with Bus.open(repository.path, settings=settings) as bus:
+        assert [run.goal for run in bus.list_runs().runs] == ["first run"]
+    assert find_project(repository.path) == project
+    with pytest.raises(ProjectExists):
+        init_project(repository.path, settings)
+
+
+def test_nothing_is_acknowledged_once_the_journal_was_deleted(bus: Bus, repository: Repository) -> None:
+    bus.put_engram("Said before.", at=["src/parser.py:1"])
+    git(repository.path, "clean", "-q", "-f", "-d", "-x")
+    with pytest.raises(StoreReadOnly):
+        bus.put_engram("Said after.", at=["src/parser.py:2"])
+    shutil.rmtree(repository.path / ".catalog")
+    with pytest.raises(StoreReadOnly):
+        bus.put_engram("Said after.", at=["src/parser.py:2"])
+
+
+def test_a_deleted_lock_file_still_lets_only_one_write(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with closing(WriteLock(path)) as first:
+        path.unlink()
+        with closing(WriteLock(path)) as second:
+            for one, other in ((first, second), (second, first)):
+                with one.held(), other.held_if_free() as free:
+                    assert not free
+            with first.held_if_free() as free:
+                assert free
+
+
+def test_a_journal_without_its_first_line_is_refused(bus: Bus, repository: Repository) -> None:
+    (repository.path / ".catalog" / "memory.jsonl").write_text("x")
+    with pytest.raises(FormatUnknown):
+        find_project(repository.path)
