@@ -113,7 +113,7 @@ file read through one `git cat-file --batch`; *Biscuit's own* is the same token 
 its engine, *shown first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own
 search of the same commit for one of the pasted lines. A put takes turns with its raw peer, and the median turn counts.
 What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-what-a-put-costs.md).
-The same about a tuple stands in [decision 39](decisions/0039-what-a-tuple-costs.md).
+The same about a tuple stands in [decision 35](decisions/0035-what-a-tuple-costs.md).
 The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
 are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
 the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
