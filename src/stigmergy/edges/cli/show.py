@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
+import msgspec
 
 from stigmergy.core import age, is_digest, is_hex
 from stigmergy.edges.cli.cortex import show_contribution, show_episode, show_queue, show_snapshot
 from stigmergy.edges.cli.figures import show_stats
 from stigmergy.edges.cli.memory import show_package
-from stigmergy.edges.cli.screen import dim, kind, pairs, safe, safe_line, table, width, wrap
+from stigmergy.edges.cli.screen import dim, json_line, kind, pairs, safe, safe_line, table, width, wrap
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.knowledge.engrams import Engram
 from stigmergy.operations.anchoring import AnchorAnswer
@@ -179,7 +180,7 @@ def _verify(answer: VerifyAnswer) -> Iterator[str]:
 def _policy(answer: PolicyAnswer) -> Iterator[str]:
     yield "The policy is in force."
     if answer.policy:
-        yield from pairs((name, str(value)) for name, value in sorted(answer.policy.items()))
+        yield from pairs((name, json_line(msgspec.json.encode(value))) for name, value in sorted(answer.policy.items()))
     else:
         yield dim("It says nothing that differs from the defaults.")
 
