@@ -122,6 +122,12 @@ def test_stats_links_and_policy(desk: Desk) -> None:
     assert desk.run("policy", "apply", "--json").problem["code"] == "POLICY_INVALID"
     policy.write_text("a: &x 1\n")
     assert desk.run("policy", "apply", "--json").problem["code"] == "BAD_YAML"
+    policy.write_text("scopes: [run, project, org]\n")
+    assert '["run","project","org"]' in desk.ok("policy", "apply").out
+    policy.unlink()  # as on a branch from before it was committed
+    gone = desk.run("policy", "apply")
+    assert gone.err.startswith("error POLICY_INVALID: There is no ")
+    assert "stays in force" in gone.err
 
 
 def test_verify_tells_a_sound_store_from_one_that_is_not(desk: Desk) -> None:

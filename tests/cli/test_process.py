@@ -75,12 +75,13 @@ def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
 
 def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
     ref = f"repo:src/parser.py#L1-L2@{desk.repository.sha}"
-    line = json.dumps({"claim": "The parser trusts its input.", "pointers": [{"type": "repo", "ref": ref}]}).encode()
+    pointers = [{"type": "repo", "ref": ref}]
+    lines = [json.dumps({"claim": f"The parser trusts input {number}.", "pointers": pointers}) for number in range(600)]
     with subprocess.Popen(
         [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as importing:
         assert importing.stdin is not None
-        importing.stdin.write((line + b"\n") * 600)
+        importing.stdin.write("".join(f"{line}\n" for line in lines).encode())
         importing.stdin.flush()
         _wait(lambda: desk.ok("stats", "--json").json["counts"]["engrams"] >= 500 and _all_read(importing.stdin))
         importing.send_signal(signal.SIGINT)

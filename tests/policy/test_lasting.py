@@ -64,6 +64,12 @@ def test_what_a_person_keeps_out_of_git_stays_out(repository: Repository, settin
     assert exclude.read_text() == "*.swp\n/.catalog/*\n"
 
 
+def test_a_repository_that_cannot_be_written_to_is_left_as_it_is(repository: Repository, settings: Settings) -> None:
+    shutil.rmtree(repository.path / ".git" / "info")
+    (repository.path / ".git" / "info").write_text("")
+    assert init_project(repository.path, settings) == find_project(repository.path)
+
+
 def test_a_checkout_that_names_another_project_changes_nothing_here(bus: Bus, repository: Repository) -> None:
     project = find_project(repository.path)
     (project.catalog / "project.yaml").write_text("project: 01KDVP9R000000000000000000\n")

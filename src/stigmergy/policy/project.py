@@ -7,6 +7,7 @@ goes with the branches of a repository, and the project does not.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +104,13 @@ def keep_out_of_git(project: Project) -> None:
     if project.git_folder is None or project.catalog.is_relative_to(project.git_folder):
         return
     exclude = project.git_folder / "info" / "exclude"
-    said = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
     line = f"/{CATALOG}/*"
-    if line not in said.splitlines():
-        exclude.parent.mkdir(exist_ok=True)
-        with exclude.open("a", encoding="utf-8") as file:
-            file.write(("" if not said or said.endswith("\n") else "\n") + line + "\n")
+    with suppress(OSError):  # a repository that is read-only is left as it is
+        said = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
+        if line not in said.splitlines():
+            exclude.parent.mkdir(exist_ok=True)
+            with exclude.open("a", encoding="utf-8") as file:
+                file.write(("" if not said or said.endswith("\n") else "\n") + line + "\n")
 
 
 def _is_project(catalog: Path) -> bool:

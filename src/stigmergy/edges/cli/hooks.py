@@ -126,7 +126,7 @@ def _verify_receipt(session: Session, operation: Operation[Any, Any], given: Giv
 
 def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given) -> None:
     from stigmergy.core import read_yaml
-    from stigmergy.errors import BadText
+    from stigmergy.errors import BadText, PolicyInvalid
     from stigmergy.policy import POLICY_FILE, find_project
 
     path = find_project(session.folder).catalog / POLICY_FILE
@@ -134,6 +134,9 @@ def _apply_policy(session: Session, operation: Operation[Any, Any], given: Given
         said = read_yaml(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
+    except FileNotFoundError:
+        hint = "What was applied last stays in force. An empty file has the defaults."
+        raise PolicyInvalid(f"There is no {path}.", field=POLICY_FILE, hint=hint) from None
     ask_and_show(session, operation, {"policy": {} if said is None else said})
 
 

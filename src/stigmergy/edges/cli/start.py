@@ -27,7 +27,7 @@ _NEXT = (
     ("stig install CLIENT", "brings in claude-code, codex, cursor, vscode or gemini"),
     ('stig put "What you know." --at path:10-20', "puts the first claim on the bus"),
 )
-"""What somebody with a new project may want to do."""
+"""What somebody with a new project may want to do; the last only where there is something to point at."""
 
 
 def init(entry: Entry) -> Command:
@@ -45,7 +45,8 @@ def _init(session: Session, given: dict[str, Any]) -> None:
         if project.git_folder is None:
             yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
         yield dim("Next, any of these:")
-        yield from (f"  {line}" for line in pairs(_NEXT))
+        with_git = project.git_folder is not None
+        yield from (f"  {line}" for line in pairs(_NEXT if with_git else _NEXT[:-1]))
 
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 

@@ -259,7 +259,7 @@ class GitRepository:
         if mode == _LINK:
             raise LinkRefused
         if mode == _MODULE:
-            raise NotAFile("The path is a submodule.")
+            raise NotAFile("The path is a submodule.", hint="It is a repository, and a project, of its own.")
 
     def _tree_of(self, revision: str) -> str:
         known = self._commits.get(revision)

@@ -55,10 +55,10 @@ def _link(answer: LinkAnswer) -> Iterator[str]:
 def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
     by = "a grant" if answer.granted else f"turn {answer.turn}"
     yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
-    yield from _problems(answer.problems)
+    yield from show_problems(answer.problems)
 
 
-def _problems(problems: list[dict[str, Any]]) -> Iterator[str]:
+def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
     """What something would be refused with, and where, and what to do about it."""
     for problem in problems:
         yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"

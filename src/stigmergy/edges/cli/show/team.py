@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
+import msgspec
 
-from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table
-from stigmergy.edges.cli.show.evidence import _problems
+from stigmergy.edges.cli.screen import dim, json_line, pairs, safe, safe_line, table
+from stigmergy.edges.cli.show.evidence import show_problems
 from stigmergy.operations.answers import AnswerTaken
 from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
 from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
@@ -49,7 +50,7 @@ def _runs(answer: RunsAnswer) -> Iterator[str]:
 def _policy(answer: PolicyAnswer) -> Iterator[str]:
     yield "The policy is in force."
     if answer.policy:
-        yield from pairs((name, str(value)) for name, value in sorted(answer.policy.items()))
+        yield from pairs((name, json_line(msgspec.json.encode(value))) for name, value in sorted(answer.policy.items()))
     else:
         yield dim("It says nothing that differs from the defaults.")
 
@@ -109,7 +110,7 @@ def _verdict(answer: ValidateAnswer) -> Iterator[str]:
         f"{used.inline_tokens} of {budget.max_inline_tokens} tokens, {used.engrams} of {budget.max_engrams} engrams, "
         f"{used.inline_code_chars} of {budget.max_inline_code_chars} characters of code"
     )
-    yield from _problems(answer.problems)
+    yield from show_problems(answer.problems)
 
 
 def _answer(answer: AnswerTaken) -> Iterator[str]:
