@@ -6,7 +6,6 @@ from. What a worker is told and what it answers is msgpack, after its length in 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import struct
@@ -93,6 +92,8 @@ def work() -> None:
 
 def _keep_memory() -> None:
     """Have the allocator keep what the last stretch needed: asking the system for it again would take longer."""
+    import ctypes  # not by those who only start workers
+
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(TRIM_THRESHOLD, KEPT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
+
+_FOLDER = Path(__file__).with_name("sql")  # importlib.resources would take two milliseconds to load
 
 
 def schema(name: str = "schema.sql") -> str:
@@ -12,7 +14,7 @@ def schema(name: str = "schema.sql") -> str:
 
 
 def _text(name: str) -> str:
-    return (resources.files("stigmergy.backends.sqlite") / "sql" / name).read_text("utf-8")
+    return (_FOLDER / name).read_text("utf-8")
 
 
 @cache

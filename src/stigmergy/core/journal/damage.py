@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -39,6 +38,8 @@ def find_damage(journal: Journal) -> Damage | None:
 
 def set_damage_aside(journal: Journal, at: int) -> Damage | None:
     """Copy a damaged journal aside and keep of it what comes before the damage. The caller holds the project's lock."""
+    import shutil  # seldom needed, and every start would wait for it
+
     damage = find_damage(journal)
     if damage is None:
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -68,6 +66,9 @@ class Segments:
 
     def compress(self) -> int:
         """Compress what is not yet; tells how many bytes that freed."""
+        import gzip  # seldom needed, and every start would wait for it
+        import shutil
+
         freed = 0
         for base in self.bases():
             plain = self.path(base)
@@ -109,4 +110,6 @@ class Segments:
         plain = self.path(base)
         with suppress(FileNotFoundError):  # it was compressed in this very moment
             return plain.open("rb")
+        import gzip
+
         return gzip.open(plain.with_name(plain.name + ".gz"), "rb")  # type: ignore[return-value]
