@@ -12,9 +12,9 @@ from contextlib import suppress
 from stigmergy.core import Clock
 from stigmergy.errors import BudgetExceeded, DeadlinePast, DiskQuota, StigmergyError
 from stigmergy.space.catalog import fill_argv
-from stigmergy.space.work import here
 from stigmergy.space.work.folder import StepFolder
 from stigmergy.space.work.guard import Warden, Watch
+from stigmergy.space.work.here import ARTIFACTS, COST
 from stigmergy.space.work.ports import StepRequest, Told
 
 LOOK_SECONDS = 0.1
@@ -29,7 +29,7 @@ def start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[
     if not isinstance(request.yool.run, tuple):
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
-    places = {here.ARTIFACTS: str(folder.artifacts), here.COST: str(folder.cost), "TMPDIR": str(folder.temporary)}
+    places = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), "TMPDIR": str(folder.temporary)}
     with folder.stdout.open("wb") as stdout, folder.stderr.open("wb") as stderr:
         return subprocess.Popen(
             argv,
@@ -73,7 +73,7 @@ def look_after(
 
 def mark_of_step(folder: StepFolder) -> str:
     """What stands in the environment of everything a command starts."""
-    return mark_of(here.COST, str(folder.cost))
+    return mark_of(COST, str(folder.cost))
 
 
 def mark_of(name: str, value: str) -> str:
