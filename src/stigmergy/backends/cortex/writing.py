@@ -7,7 +7,6 @@ journal, is written anew.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from stigmergy.core import canonical
+from stigmergy.core.lock import locked
 from stigmergy.knowledge.cortex import CortexReads
 
 STORE = "episodes.jsonl"
@@ -137,12 +137,8 @@ class CortexFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self._folder.mkdir(exist_ok=True)
-        lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self._folder / LOCK):
             yield
-        finally:
-            os.close(lock)
 
 
 def _linked(chain: str, line: bytes) -> str:

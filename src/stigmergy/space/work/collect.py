@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import msgspec
 
 from stigmergy.core import Clock
+from stigmergy.core.lock import locked
 from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey
 from stigmergy.policy.guardrails import MB, Retention, free_bytes
 from stigmergy.space.tuples import BodyPurged, TupleSpace
@@ -83,7 +83,7 @@ class Collector:
 
     def collect(self, *, dry_run: bool = False, told: Told = lambda done, total: None) -> Collected:
         """Free what may go; dry, only tell what would."""
-        with self._alone() if not dry_run else nullcontext():
+        with locked(self._catalog / LOCK, 0o644) if not dry_run else nullcontext():
             keep = self._retention()
             total, free = _size(self._catalog), self._free(self._catalog)
             survey = self._survey(told)
@@ -135,15 +135,6 @@ class Collector:
             told(min(freed, total - 1), total)
         told(1, 1)
         return freed
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        lock = os.open(self._catalog / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
 
 def _by_reason(purges: list[Purge]) -> list[Freed]:
