@@ -15,7 +15,7 @@ import msgspec
 
 from stigmergy.knowledge.memory import Block
 
-FORMAT = b"stigmergy block 2\n"
+FORMAT = b"stigmergy block 3\n"
 MAX_BYTES = 1024**3
 """Entries used least lately are removed beyond this."""
 

@@ -21,8 +21,6 @@ import msgspec
 INVALID, DENIED, RANKED = "0", "1", "2"
 REASON = "\t"
 PLACE = 12 + 8 + 8
-_STORE, _PATH = "\0", "\1"
-"""What a draft holds instead of the store's number, and of its path and the stretch's place."""
 
 _LATEST_FIRST = str.maketrans("0123456789", "9876543210")
 _NO_TIME = "~"
@@ -64,32 +62,46 @@ class _Entry(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Entry).decode
 
 
-def draft_rows(
-    ids: Sequence[str], hashes: Sequence[str], times: Sequence[str | None], starts: Sequence[int], ends: Sequence[int]
-) -> str:
-    """Rows without a score and a store, one a line."""
-    if not ids:
-        return ""
-    places = [0] * (2 * len(ids))
+def order_times(times: Sequence[str | None]) -> list[str]:
+    """Timestamps in their normal form as keys have them."""
+    return "\n".join([time or _NO_TIME for time in times]).translate(_LATEST_FIRST).split("\n") if times else []
+
+
+def time_of(when: str) -> str | None:
+    """The timestamp that a key has so."""
+    return None if when == _NO_TIME else when.translate(_LATEST_FIRST)
+
+
+def print_spans(starts: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """Where lines begin and end in a stretch, as rows have it."""
+    places = [0] * (2 * len(starts))
     places[::2], places[1::2] = starts, ends
-    spans = struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n")
-    whens = "\n".join([time or _NO_TIME for time in times]).translate(_LATEST_FIRST).split("\n")
-    ordered, printed = ids, ids
-    if _TAKEN.search("".join(ids)):
-        ordered = [name.translate(_ORDERED) for name in ids]
-        printed = [_encode(name).decode()[1:-1] for name in ids]
-    return "\n".join(
-        [
-            f'{when}\0{order} {{"memory_id":"{name}","reason":"\t","record_hash":"{digits}","store_path":\1{span}'
-            for when, order, name, digits, span in zip(whens, ordered, printed, hashes, spans, strict=True)
-        ]
-    )
+    return struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n") if places else []
 
 
-def complete_rows(drafts: str, store: Store, offset: int) -> list[str]:
-    """Rows that lack only what stands before the moment."""
-    path = f"{_encode(store.path).decode()}}}{offset:012x}"
-    return drafts.replace(_STORE, f"{store.number:08x}").replace(_PATH, path).split("\n") if drafts else []
+def _print_ids(ids: list[str]) -> tuple[list[str], list[str]]:
+    """Ids as keys have them, and as JSON prints them, without their quotes."""
+    if not _TAKEN.search("".join(ids)):
+        return ids, ids
+    return [name.translate(_ORDERED) for name in ids], [_encode(name).decode()[1:-1] for name in ids]
+
+
+def make_rows(
+    keys: Sequence[str],
+    whens: Sequence[str],
+    ids: list[str],
+    hashes: Sequence[str],
+    spans: Sequence[str],
+    store: Store,
+    offset: int,
+) -> list[str]:
+    """The rows of records, given what they begin with and what `order_times` and `print_spans` made."""
+    number, path = f"{store.number:08x}", f"{_encode(store.path).decode()}}}{offset:012x}"
+    ordered, printed = _print_ids(ids)
+    return [
+        f'{key}{when}{number}{order} {{"memory_id":"{name}","reason":"\t","record_hash":"{digits}","store_path":{path}{span}'
+        for key, when, order, name, digits, span in zip(keys, whens, ordered, printed, hashes, spans, strict=True)
+    ]
 
 
 def invalid_row(store: Store, offset: int, start: int, end: int, digits: str) -> str:
@@ -98,26 +110,14 @@ def invalid_row(store: Store, offset: int, start: int, end: int, digits: str) ->
     return f"{INVALID}{store.number:08x}{offset:012x}{start:08x} {entry}{offset:012x}{start:08x}{end:08x}"
 
 
-def denied_key(store: Store, row: str) -> str:
-    """What a completed row begins with if its record is left out."""
-    return f"{DENIED}{store.number:08x}{row[-PLACE:-8]}"
+def denied_key(store: Store, offset: int, span: str) -> str:
+    """What a row begins with if its record is left out."""
+    return f"{DENIED}{store.number:08x}{offset:012x}{span[:8]}"
 
 
 def ranked_key(score: float) -> str:
-    """What a completed row begins with if its record has a score."""
+    """What a row begins with if its record has a score."""
     return f"{RANKED}{_SIGN - int.from_bytes(_FLOAT.pack(score)):016x}"
-
-
-def time_of(row: str) -> str | None:
-    """The timestamp of a completed row."""
-    when = row[: row.index("Z") + 1] if row[0] != _NO_TIME else None
-    return when and when.translate(_LATEST_FIRST)
-
-
-def identity_of(row: str) -> tuple[str, str]:
-    """The id of a row as it is printed, and its hash."""
-    name, _, rest = row[row.index(" ") + len(' {"memory_id":"') :].partition('","reason":"\t","record_hash":"')
-    return name, rest[:64]
 
 
 def entries_of(rows: list[str]) -> list[str]:

@@ -13,10 +13,9 @@ from stigmergy.knowledge.memory.blocks import Block, Texts
 from stigmergy.knowledge.memory.records import normalise, read_moment
 from stigmergy.knowledge.memory.rows import (
     Store,
-    complete_rows,
     denied_key,
-    identity_of,
     invalid_row,
+    make_rows,
     ranked_key,
     time_of,
 )
@@ -57,18 +56,16 @@ def given_terms(terms: list[str]) -> tuple[str, ...]:
 
 def rank_block(block: Block, texts: Texts, question: Question, store: Store, offset: int) -> list[str]:
     """The rows of a stretch that stands at some offset of a store, in their order."""
-    rows = complete_rows(block.drafts, store, offset)
     scores = _score(block, texts, question)
     if question.now is not None:
-        _add_recency(rows, scores, question.now, question.half_life_days)
-    keys = {score: ranked_key(score) for score in set(scores)}
+        _add_recency(block.whens, scores, question.now, question.half_life_days)
+    ranked = {score: ranked_key(score) for score in set(scores)}
+    keys = [ranked[score] for score in scores]
     if question.denied:
-        rows = [
-            (denied_key(store, row) if question.denied.denies(*identity_of(row)) else keys[score]) + row
-            for score, row in zip(scores, rows, strict=True)
-        ]
-    else:
-        rows = [keys[score] + row for score, row in zip(scores, rows, strict=True)]
+        for position, identity in enumerate(zip(block.ids, block.hashes, strict=True)):
+            if question.denied.denies(*identity):
+                keys[position] = denied_key(store, offset, block.spans[position])
+    rows = make_rows(keys, block.whens, block.ids, block.hashes, block.spans, store, offset)
     rows += [invalid_row(store, offset, *line) for line in block.invalid]
     rows.sort()
     return rows
@@ -139,9 +136,9 @@ def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[flo
             scores[position] += 1.0
 
 
-def _add_recency(rows: list[str], scores: list[float], now: int, half_life_days: int) -> None:
-    for position, row in enumerate(rows):
-        time = time_of(row)
+def _add_recency(whens: list[str], scores: list[float], now: int, half_life_days: int) -> None:
+    for position, when in enumerate(whens):
+        time = time_of(when)
         moment = read_moment(time) if time else None
         if moment is not None:
             age_days = (now - moment) / MICROSECONDS_A_SECOND / SECONDS_A_DAY
