@@ -16,6 +16,7 @@ HARMLESS = {
     "itertools",
     "json",
     "msgspec",
+    "operator",
     "posixpath",
     "re",
     "struct",

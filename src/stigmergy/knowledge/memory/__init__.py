@@ -4,6 +4,7 @@ from stigmergy.knowledge.memory.blocks import Block, Texts, read_block, read_tex
 from stigmergy.knowledge.memory.controller import Reading, check_input, read_memory
 from stigmergy.knowledge.memory.facts import MemoryRead, MemoryReadData
 from stigmergy.knowledge.memory.ports import Stores
+from stigmergy.knowledge.memory.ranking import merged
 from stigmergy.knowledge.memory.records import Record, normalise, print_moment, read_moment, read_record
 from stigmergy.knowledge.memory.rows import Store
 from stigmergy.knowledge.memory.scoring import Question, rank_block
@@ -37,6 +38,7 @@ __all__ = [
     "Texts",
     "TrustFilter",
     "check_input",
+    "merged",
     "normalise",
     "print_moment",
     "rank_block",

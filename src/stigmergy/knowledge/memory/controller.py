@@ -62,7 +62,7 @@ def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
         denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
         question = msgspec.structs.replace(question, denied=denied)
     runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
-    choice, dropped = _Choice(asked, stores), DroppedList()
+    choice, dropped = _Choice(asked, stores, paths), DroppedList(paths)
     for rows in merged(runs):
         ranked = dropped.add_unranked(rows)
         dropped.add(choice.take(ranked), choice.reason)
@@ -97,8 +97,9 @@ def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
 class _Choice:
     """The first rows that fit, and why the next one did not."""
 
-    def __init__(self, asked: MemoryInput, stores: Stores) -> None:
+    def __init__(self, asked: MemoryInput, stores: Stores, paths: list[str]) -> None:
         self._stores = stores
+        self._paths = paths
         self._left = asked.budget.max_excerpt_tokens
         self._item_bytes = _item_tokens(asked) * BYTES_PER_TOKEN
         self._max_items = asked.budget.max_items
@@ -118,7 +119,8 @@ class _Choice:
         if len(self.selected) == self._max_items:
             self.reason = "max_items_reached"
             return
-        excerpt = self._excerpt(row)
+        path = self._paths[row.store]
+        excerpt = self._excerpt(row, path)
         tokens = estimate_tokens(excerpt)
         if tokens > self._left:
             self.reason = "budget_exhausted"
@@ -128,18 +130,18 @@ class _Choice:
             Selected(
                 memory_id=row.memory_id,
                 record_hash=row.record_hash,
-                store_path=row.store_path,
+                store_path=path,
                 score=row.score,
                 excerpt=excerpt,
                 excerpt_tokens=tokens,
             )
         )
 
-    def _excerpt(self, row: Row) -> str:
+    def _excerpt(self, row: Row, path: str) -> str:
         """The beginning of a record's text, cut where a character ends. It is read again, and must be the same."""
-        record = read_record(self._stores.line(row.store_path, row.start, row.end))
+        record = read_record(self._stores.line(path, row.start, row.end))
         if record is None or record.hash.hex() != row.record_hash:
-            raise MemoryStoreChanged(f"{row.store_path} changed while it was read.", field="store_paths")
+            raise MemoryStoreChanged(f"{path} changed while it was read.", field="store_paths")
         return record.text.strip().encode()[: self._item_bytes].decode(errors="ignore")
 
 

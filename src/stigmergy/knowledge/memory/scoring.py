@@ -13,10 +13,9 @@ from stigmergy.knowledge.memory.blocks import Block, Texts
 from stigmergy.knowledge.memory.records import normalise, read_moment
 from stigmergy.knowledge.memory.rows import (
     Store,
-    denied_key,
+    denied_row,
     invalid_row,
     make_rows,
-    ranked_key,
     time_of,
 )
 from stigmergy.knowledge.memory.trust import Denied
@@ -59,13 +58,11 @@ def rank_block(block: Block, texts: Texts, question: Question, store: Store, off
     scores = _score(block, texts, question)
     if question.now is not None:
         _add_recency(block.whens, scores, question.now, question.half_life_days)
-    ranked = {score: ranked_key(score) for score in set(scores)}
-    keys = [ranked[score] for score in scores]
+    rows = make_rows(scores, block.whens, block.ids, block.hashes, block.spans, store, offset)
     if question.denied:
         for position, identity in enumerate(zip(block.ids, block.hashes, strict=True)):
             if question.denied.denies(*identity):
-                keys[position] = denied_key(store, offset, block.spans[position])
-    rows = make_rows(keys, block.whens, block.ids, block.hashes, block.spans, store, offset)
+                rows[position] = denied_row(rows[position])
     rows += [invalid_row(store, offset, *line) for line in block.invalid]
     rows.sort()
     return rows
