@@ -19,6 +19,7 @@ HARMLESS = {
     "operator",
     "posixpath",
     "re",
+    "stringzilla",
     "struct",
     "typing",
 }

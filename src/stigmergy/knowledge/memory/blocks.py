@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from stringzilla import translate
 
 from stigmergy.knowledge.memory.records import (
     MAX_DEPTH,
@@ -28,6 +29,8 @@ from stigmergy.knowledge.memory.rows import order_times, print_spans
 
 PIECE = 128 * 1024
 LINE_FEED, BRACE = b"\n{"
+LOWER = bytes(range(256)).lower()
+"""Of ASCII."""
 
 _Scalar = (
     str
@@ -189,7 +192,7 @@ def _take_texts(read: _Read, texts: list[str]) -> None:
     joined = "\n".join([*texts, ""])
     if joined.isascii():
         read.sizes += map(len, texts)
-        read.lowered.append(joined.encode().lower())
+        read.lowered.append(translate(joined.encode(), LOWER))
     else:
         lowered = [text.lower().encode() for text in texts]
         read.sizes += map(len, lowered)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable
 from itertools import accumulate, pairwise
 
 import msgspec
+from stringzilla import Str
 
 from stigmergy.knowledge.memory.blocks import Block, Texts
 from stigmergy.knowledge.memory.records import normalise, read_moment
@@ -22,10 +21,6 @@ from stigmergy.knowledge.memory.trust import Denied
 
 TAG_POINTS = 0.5
 SHORTEST_TERM = 2
-SAMPLE = 16_384
-RARE = 30
-"""A letter is rare if it is at most one in so many."""
-VERY_RARE = 400
 MICROSECONDS_A_SECOND = 1_000_000
 SECONDS_A_DAY = 86_400
 
@@ -74,56 +69,22 @@ def _score(block: Block, texts: Texts, question: Question) -> list[float]:
         points = [TAG_POINTS * len(set(question.terms).intersection(tags)) for tags in block.tags]
     scores = [points[kind] for kind in block.tagged]
     starts = list(accumulate([size + 1 for size in texts.sizes], initial=0))
+    lowered = Str(texts.lowered)
     for term in question.terms:
         if " " in term:
             _count_phrase(texts.lowered, starts, term, scores)
         else:
-            _count_word(texts.lowered, starts, term.encode(), scores)
+            _count_word(lowered, starts, term.encode(), scores)
     return scores
 
 
-def _count_word(lowered: bytes, starts: list[int], term: bytes, scores: list[float]) -> None:
+def _count_word(lowered: Str, starts: list[int], term: bytes, scores: list[float]) -> None:
     """A point for each text a word stands in, found by one search over all of them: no word reaches into the next."""
-    find = _finder(lowered, term)
-    at = find(0)
+    at = lowered.find(term)
     while at >= 0:
         position = bisect_right(starts, at)
         scores[position - 1] += 1.0
-        at = find(starts[position])
-
-
-def _finder(text: bytes, term: bytes) -> Callable[[int], int]:
-    """Where a term next stands from a place on.
-
-    What is very rare is leapt to. A pattern looks for its first letter: faster than a search while that is rare.
-    """
-    sample = text[:SAMPLE]
-    shares = [sample.count(letter) for letter in term]
-    rarest = shares.index(min(shares))
-    if shares[rarest] * VERY_RARE <= len(sample):
-        return _leaper(text, term, rarest)
-    if shares[0] * RARE > len(sample):
-        return lambda start: text.find(term, start)
-    search = re.compile(re.escape(term)).search
-
-    def find(start: int) -> int:
-        found = search(text, start)
-        return found.start() if found else -1
-
-    return find
-
-
-def _leaper(text: bytes, term: bytes, rarest: int) -> Callable[[int], int]:
-    letter, find, stands = term[rarest], text.find, text.startswith
-
-    def leap(start: int) -> int:
-        at = start + rarest - 1
-        while (at := find(letter, at + 1)) >= 0:
-            if stands(term, at - rarest):
-                return at - rarest
-        return -1
-
-    return leap
+        at = lowered.find(term, starts[position])
 
 
 def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[float]) -> None:
