@@ -28,7 +28,7 @@ from stigmergy.knowledge.memory.records import (
 from stigmergy.knowledge.memory.rows import order_times, print_spans
 
 PIECE = 128 * 1024
-LINE_FEED, BRACE = b"\n{"
+LINE_FEED, OPENING, CLOSING = b"\n{}"
 LOWER = bytes(range(256)).lower()
 """Of ASCII."""
 
@@ -226,13 +226,12 @@ def _take_at_once(read: _Read, piece: bytes, ends: list[int], start: int) -> boo
     """Take in lines if they are certainly all records in which no key stands twice."""
     starts = [0, *[end + 1 for end in ends[:-1]]]
     try:
-        said = _one_a_line(piece, starts)
+        said, refs = _one_a_line(piece, starts, ends)
     except (ValueError, RecursionError):  # more to one of them, or no record
         return False
     tagged = read.tags.number([line.tags for line in said])
     times, added, removed = _normalise(said)
     read.tags.compare(tagged, added, removed)
-    refs = any([line.refs for line in said])
     if refs or b"\\" in piece:
         for line, number, time in zip(said, tagged, times, strict=True):
             line.tags, line.ts_utc = read.tags.normal[number], time
@@ -247,28 +246,31 @@ def _take_at_once(read: _Read, piece: bytes, ends: list[int], start: int) -> boo
     read.times += times
     read.tagged += tagged
     _take_texts(read, [line.text for line in said])
-    read.starts += [start + at for at in starts] if start else starts
-    read.ends += [start + at for at in ends] if start else ends
+    read.starts += [start + at for at in starts]
+    read.ends += [start + at for at in ends]
     return True
 
 
-def _one_a_line(piece: bytes, starts: list[int]) -> list[_Line]:
-    """The values of lines, one each.
+def _one_a_line(piece: bytes, starts: list[int], ends: list[int]) -> tuple[list[_Line], bool]:
+    """The values of lines, one each, and whether there are any `refs`.
 
-    All are decoded at once where that is the same: only in `refs` may a brace follow a line feed within a value.
+    They are decoded together if that is the same: within a value, a brace follows a line feed only in `refs`, and even
+    there not if another brace comes before that.
     """
     said = _decode_lines(piece)
-    if any([line.refs for line in said]):
-        return list(map(_decode_line, piece[:-1].split(b"\n")))
-    if len(said) != len(starts) or [piece[at] for at in starts].count(BRACE) != len(starts):
-        raise ValueError("not one value a line")
-    return said
+    refs = [line.refs for line in said]
+    begun, ended = [piece[at] for at in starts].count(OPENING), len(starts)
+    if any(refs):
+        ended = [piece[at - 1] for at in ends].count(CLOSING)
+    if not len(said) == len(starts) == begun == ended:
+        said = list(map(_decode_line, piece[:-1].split(b"\n")))
+    return said, any(refs)
 
 
 def _normalise(said: list[_Line]) -> tuple[list[str | None], list[bytes], list[bytes]]:
     """Their timestamps in the normal form; what that and `refs` adds to the print of lines, and what it removes."""
     added = [b'"refs":[],' * [line.refs for line in said].count(())]
-    removed = []
+    removed: list[bytes] = []
     given = [line.ts_utc for line in said]
     if are_normal(given):
         return given, added, removed
@@ -284,9 +286,7 @@ def _normalise(said: list[_Line]) -> tuple[list[str | None], list[bytes], list[b
     return times, added, removed
 
 
-def _print_plainly(
-    said: list[_Line], tagged: list[int], tags: list[str], times: list[str | None]
-) -> list[bytes]:
+def _print_plainly(said: list[_Line], tagged: list[int], tags: list[str], times: list[str | None]) -> list[bytes]:
     """Lines in their canonical form, where nothing in them is escaped."""
     whens = [f'"{time}"' if time else "null" for time in times]
     return [

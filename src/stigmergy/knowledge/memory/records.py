@@ -115,7 +115,7 @@ def read_moment(text: str) -> int | None:
 
 
 def are_normal(times: list[Any]) -> TypeGuard[list[str | None]]:
-    """Whether values are certainly all timestamps in their normal form; told in less time than it takes to read them."""
+    """Whether all values are certainly timestamps in their normal form. It takes less time than to read them."""
     try:
         joined = "\n".join([*times, ""])
     except TypeError:
