@@ -62,11 +62,15 @@ def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
         denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
         question = msgspec.structs.replace(question, denied=denied)
     runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
-    choice, dropped = _Choice(asked, stores, paths), DroppedList(paths)
+    choice, dropped, package = _Choice(asked, stores, paths), DroppedList(paths), None
     for rows in merged(runs):
         ranked = dropped.add_unranked(rows)
         dropped.add(choice.take(ranked), choice.reason)
-    return _reading(asked, choice.selected, dropped)
+        if choice.reason:  # nothing more is selected: what there is of the list is hashed while others find the rest
+            package = package or _Package(asked, choice.selected)
+            package.hash(dropped)
+    package = package or _Package(asked, choice.selected)
+    return package.reading(dropped)
 
 
 def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
@@ -150,34 +154,42 @@ def _item_tokens(asked: MemoryInput) -> int:
     return min(budget.per_item_max_excerpt_tokens or budget.max_excerpt_tokens, budget.max_excerpt_tokens)
 
 
-def _reading(asked: MemoryInput, selected: list[Selected], dropped: DroppedList) -> Reading:
-    budget = asked.budget
-    used = sum(item.excerpt_tokens for item in selected)
-    reading = Reading(
-        query=Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest()),
-        budget=Spent(
+class _Package:
+    """A package of which only the list of dropped records is still growing."""
+
+    def __init__(self, asked: MemoryInput, selected: list[Selected]) -> None:
+        budget, used = asked.budget, sum(item.excerpt_tokens for item in selected)
+        self._query = Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest())
+        self._budget = Spent(
             max_excerpt_tokens=budget.max_excerpt_tokens,
             used_excerpt_tokens=used,
             remaining_excerpt_tokens=budget.max_excerpt_tokens - used,
             per_item_max_excerpt_tokens=_item_tokens(asked),
             max_items=budget.max_items,
-        ),
-        selected=selected,
-        dropped=dropped,
-        package_hash="",
-    )
-    return msgspec.structs.replace(reading, package_hash=_package_hash(reading))
+        )
+        self._selected = selected
+        few = {
+            "budget": msgspec.to_builtins(self._budget),
+            "controller_version": CONTROLLER_VERSION,
+            "query": msgspec.to_builtins(self._query),
+        }
+        self._hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
+        self._pieces = 0
 
+    def hash(self, dropped: DroppedList) -> None:
+        """Hash what has been added to the list."""
+        for piece in dropped.pieces[self._pieces :]:
+            self._hashed.update(piece)
+        self._pieces = len(dropped.pieces)
 
-def _package_hash(reading: Reading) -> str:
-    """The hash of the canonical package without it."""
-    few = {
-        "budget": msgspec.to_builtins(reading.budget),
-        "controller_version": CONTROLLER_VERSION,
-        "query": msgspec.to_builtins(reading.query),
-    }
-    hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
-    for piece in reading.dropped.pieces:
-        hashed.update(piece)
-    hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(reading.selected)) + b"}}")
-    return hashed.hexdigest()
+    def reading(self, dropped: DroppedList) -> Reading:
+        """The package with the whole list. Its hash is that of the canonical package without it."""
+        self.hash(dropped)
+        self._hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(self._selected)) + b"}}")
+        return Reading(
+            query=self._query,
+            budget=self._budget,
+            selected=self._selected,
+            dropped=dropped,
+            package_hash=self._hashed.hexdigest(),
+        )
