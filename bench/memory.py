@@ -51,6 +51,7 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     """A store of so many records, a kilobyte each."""
     store, cache = scratch / "store.jsonl", scratch / "memory-cache"
     write_store(store, records)
+    os.sync()  # what is still to be written must not delay who reads first
     size = f"{records:,} records, {store.stat().st_size / 1e9:.2f} GB"
     _read("duckdb", store)  # so that whoever comes first does not pay for the disk
     first, peer, again = _read("ours", store, cache), _read("duckdb", store), _read("ours", store, cache)
