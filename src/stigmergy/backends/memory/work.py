@@ -236,6 +236,10 @@ class MemoryWorkView:
         """Those of these tuples that are there."""
         return {each: self._state.tuples[each] for each in ids if each in self._state.tuples}
 
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        return [each for each in self._state.tuples if each.startswith(f"sha256:{start}")][:limit]
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
         due = [
@@ -280,6 +284,10 @@ class MemoryWorkView:
     def receipt(self, receipt_id: str) -> Receipt | None:
         """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
+
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
+        return [each for each in self._state.receipts if each.startswith(f"sha256:{start}")][:limit]
 
     def known_receipts(self, ids: Sequence[str]) -> set[str]:
         """Those of these ids that receipts have."""

@@ -929,7 +929,7 @@ class Methods(ABC):
         """What became of a tuple.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
         """
         return self._do("tuple_observe", Observed, {"id": id})
 
@@ -942,7 +942,7 @@ class Methods(ABC):
         """What one execution did.
 
         Args:
-            id: The receipt's id
+            id: The receipt's id, or how it begins
             intoto: As an in-toto statement
         """
         return self._do("receipt_get", ReceiptAnswer, {"id": id, "intoto": intoto})
@@ -954,7 +954,7 @@ class Methods(ABC):
         """Recompute a receipt's id and the digest of everything it names.
 
         Args:
-            id: The receipt's id
+            id: The receipt's id, or how it begins
         """
         return self._do("receipt_verify", ReceiptVerified, {"id": id})
 
@@ -987,7 +987,7 @@ class Methods(ABC):
         """Put a dead letter once more, as a new tuple that says the same.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("tuple_again", Dispatched, {"id": id}, idempotency_key)
@@ -1001,7 +1001,7 @@ class Methods(ABC):
         """End a tuple that waits or is being worked on.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)

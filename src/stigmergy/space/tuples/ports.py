@@ -97,6 +97,10 @@ class WorkView(Protocol):
         """Those of these tuples that are there."""
         ...
 
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        ...
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended: the highest rank first, then the oldest."""
         ...
@@ -127,6 +131,10 @@ class WorkView(Protocol):
 
     def receipt(self, receipt_id: str) -> Receipt | None:
         """The receipt of that id."""
+        ...
+
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
         ...
 
     def known_receipts(self, ids: Sequence[str]) -> set[str]:

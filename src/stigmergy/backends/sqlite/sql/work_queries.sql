@@ -79,6 +79,14 @@ WHERE i.head = ? AND t.id = ?;
 -- name: keep_receipt
 INSERT INTO receipts VALUES (?, ?, ?, ?);
 
+-- name: tuples_like
+SELECT t.id FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal)
+WHERE i.head BETWEEN ? AND ? AND t.id BETWEEN ? AND ? LIMIT ?;
+
+-- name: receipts_like
+SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number)
+WHERE i.head BETWEEN ? AND ? AND r.id BETWEEN ? AND ? LIMIT ?;
+
 -- name: receipts_known
 SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head IN (?);
 

@@ -65,6 +65,18 @@ class SqliteWorkView:
         row = self._one("tuple", *sought(tuple_id))
         return self._kept(row) if row else None
 
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        return self._like("tuples_like", start, limit)
+
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
+        return self._like("receipts_like", start, limit)
+
+    def _like(self, name: str, start: str, limit: int) -> list[str]:
+        least, most = (bytes.fromhex(start.ljust(64, digit)) for digit in "0f")
+        return [print_id(row[0]) for row in self._rows(name, head_of(least), head_of(most), least, most, limit)]
+
     def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
         """Those of these tuples that are there."""
         found: dict[str, Kept] = {}
