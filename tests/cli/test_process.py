@@ -87,7 +87,7 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
         importing.send_signal(signal.SIGINT)
         _, said = importing.communicate(timeout=60)
     assert importing.returncode == 130
-    assert said.strip() == b"Stopped. 500 engrams are stored. Go on with: stig put --file - --from-line 501"
+    assert said.strip() == b"Stopped. 500 engrams are on the bus. Go on with: stig put --file - --from-line 501"
 
 
 def test_an_interrupt_is_quiet(desk: Desk) -> None:
@@ -166,7 +166,7 @@ def test_a_terminal_gets_a_bar_and_colours_and_a_pipe_neither(desk: Desk, engram
     bar = Terminal(desk, "put", "--file", str(engrams), stdout=False)
     assert bar.code == 0
     assert "Putting engrams" in bar.shown
-    assert bar.piped.startswith(b"2,600 engrams are stored.")
+    assert bar.piped.startswith(b"2,600 engrams are on the bus.")
     piped = desk.process("put", "--file", str(engrams))
     assert piped.err == ""
     assert "\x1b" not in piped.out
