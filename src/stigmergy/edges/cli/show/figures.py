@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from stigmergy.edges.cli.screen import counted, dim, pairs, safe, table
-from stigmergy.operations.ports import Counts
-from stigmergy.operations.stats import Figures, StatsAnswer
 from stigmergy.operations.tallies import Tally
+
+if TYPE_CHECKING:
+    from stigmergy.operations.ports import Counts
+    from stigmergy.operations.stats import Figures, StatsAnswer
 
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
