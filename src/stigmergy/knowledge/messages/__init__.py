@@ -17,12 +17,11 @@ if TYPE_CHECKING:
         Accepted,
         Verdict,
         accept_message,
-        judge,
-        judge_prose,
         validate_message,
     )
     from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
     from stigmergy.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
+    from stigmergy.knowledge.messages.judging import judge, judge_prose
     from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
     from stigmergy.knowledge.messages.ports import Mail, MessageReads
     from stigmergy.knowledge.messages.printing import message_object, print_message
@@ -47,9 +46,10 @@ else:
         __name__,
         {
             "budget": "CodeChars Excess Usage find_excess measure texts_of",
-            "check": "Accepted Verdict accept_message judge judge_prose validate_message",
+            "check": "Accepted Verdict accept_message validate_message",
             "code": "CodeSpan code_chars find_code",
             "facts": "BroadcastSent MessageAccepted MessageRejected",
+            "judging": "judge judge_prose",
             "parse": "Reading parse_message read_message",
             "ports": "Mail MessageReads",
             "printing": "message_object print_message",
