@@ -5,15 +5,15 @@ t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
-    boot, counter, sorted_tuples, sorted_receipts
+    boot, counter, sorted_tuples, sorted_receipts, figures
 FROM applied;
 
 -- name: begin_applied
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
 
 -- name: move_applied
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
-    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?;
+    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, figures = ?;
 
 -- name: keep_body
 INSERT INTO bodies VALUES (?, ?);
@@ -125,7 +125,7 @@ SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 -- name: stop
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
--- name: lane
+-- name: count_lane
 INSERT INTO lanes VALUES (?, ?, ?)
 ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
 
@@ -233,8 +233,8 @@ SELECT id, request, accepted FROM asked WHERE key = ?;
 -- name: depth
 SELECT waiting FROM lanes WHERE lane = ?;
 
--- name: busy_lanes
-SELECT lane, waiting, claimed FROM lanes WHERE waiting > 0 OR claimed > 0 ORDER BY lane;
+-- name: lanes
+SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at > ?;
@@ -295,4 +295,4 @@ WHERE ordinal = (
 ) AND step = ?;
 
 -- name: runs
-SELECT run, waiting, claimed, done, dead, cancelled, taken, executed, hits, micros, tokens FROM runs ORDER BY number;
+SELECT * FROM runs ORDER BY number;

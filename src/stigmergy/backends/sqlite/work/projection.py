@@ -31,20 +31,36 @@ from stigmergy.space.tuples import (
     posted,
 )
 
-LAYOUT = 3
+LAYOUT = 4
 QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
 SORTED_AT_ONCE = 2048
 """How many new ids gather before they are sorted in with the others."""
+GATHERED_NAMES = 24
+"""How many lanes, runs and yools are counted beside their tables before the counts go there."""
 
 _encode = msgspec.json.Encoder().encode
-_COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
+COUNTED = (*STATES, "executed", "hits", "micros", "tokens")
 
 
 Brief = tuple[int, str, str, int, int]
 """A tuple's ordinal, state, lane, rank and the number of its run."""
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    """What was counted and is not in its table yet. Each table would be another page that every commit writes."""
+
+    lanes: dict[str, list[int]] = {}
+    """How many more wait and are claimed."""
+    runs: dict[int, dict[str, int]] = {}
+    """How much more of what, by the number of the run."""
+    yools: dict[str, list[int]] = {}
+    """Further executions, and what they cost."""
+
+    def __len__(self) -> int:
+        return len(self.lanes) + len(self.runs) + len(self.yools)
 
 
 class Applied(msgspec.Struct, kw_only=True):
@@ -63,6 +79,7 @@ class Applied(msgspec.Struct, kw_only=True):
     counter: int = 0
     sorted_tuples: int = 0
     sorted_receipts: int = 0
+    figures: Figures = msgspec.field(default_factory=Figures)
     run_numbers: dict[str, int] = {}
     """The numbers of runs, as far as they were asked for."""
     steps_run: bool | None = None
@@ -99,9 +116,6 @@ class Projection:
         self.applied = applied
         self.seen: dict[str, Brief] = {}
         """What was read or written of tuples so far, in short; good until another transaction."""
-        self._lanes: dict[str, list[int]] = {}
-        self._counts: dict[int, dict[str, int]] = {}
-        self._averages: dict[str, list[int]] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
@@ -158,19 +172,26 @@ class Projection:
         for name in _ORDER:
             if name in rows:
                 self._connection.executemany(self._sql[name], rows[name])
-        for lane, (waiting, claimed) in self._lanes.items():
-            if waiting or claimed:
-                self._run("lane", lane, waiting, claimed)
-        for run, counts in self._counts.items():
-            self._run("count_run", *(counts.get(column, 0) for column in _COLUMNS), run)
-        for yool, (runs, micros, tokens) in self._averages.items():
-            self._run("average", yool, runs, micros, tokens)
-        self._lanes, self._counts, self._averages = {}, {}, {}
 
     def finish(self) -> None:
-        """Write everything gathered, and sort new ids in when they are many."""
-        self.flush()
+        """Write everything there is to write before the transaction ends, figures among it."""
+        figures, self.applied.figures = self.applied.figures, Figures()
+        for lane, (waiting, claimed) in figures.lanes.items():
+            if waiting or claimed:
+                self._run("count_lane", lane, waiting, claimed)
+        for run, counts in figures.runs.items():
+            self._run("count_run", *(counts.get(column, 0) for column in COUNTED), run)
+        for yool, (runs, micros, tokens) in figures.yools.items():
+            self._run("average", yool, runs, micros, tokens)
+        self.end()
+
+    def end(self) -> None:
+        """Write what was gathered; figures and new ids only when they have become many."""
         applied = self.applied
+        if len(applied.figures) > GATHERED_NAMES:
+            self.finish()
+            return
+        self.flush()
         if applied.ordinal - applied.sorted_tuples >= SORTED_AT_ONCE:
             self._connection.execute(self._sql["sort_tuples"])
             applied.sorted_tuples = applied.ordinal
@@ -258,7 +279,7 @@ class Projection:
             return
         if receipt.key is not None:
             self._gather("result", receipt.key, number)
-        past = self._averages.setdefault(receipt.yool, [0, 0, 0])
+        past = self.applied.figures.yools.setdefault(receipt.yool, [0, 0, 0])
         past[0] += 1
         past[1] += receipt.cost.micros
         past[2] += receipt.cost.tokens
@@ -321,12 +342,13 @@ class Projection:
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane(self, lane: str) -> list[int]:
-        return self._lanes.setdefault(lane, [0, 0])
+        return self.applied.figures.lanes.setdefault(lane, [0, 0])
 
     def _count(self, run: int, column: str, more: int) -> None:
-        counts = self._counts.get(run)
+        runs = self.applied.figures.runs
+        counts = runs.get(run)
         if counts is None:
-            counts = self._counts[run] = {}
+            counts = runs[run] = {}
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
@@ -403,5 +425,6 @@ def save_applied(connection: apsw.Connection, applied: Applied) -> None:
             applied.counter,
             applied.sorted_tuples,
             applied.sorted_receipts,
+            _encode(applied.figures),
         ),
     )

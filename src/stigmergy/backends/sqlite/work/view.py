@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
+from operator import add
 from typing import Any
 
 import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, head_of, print_id, raw_id, sought
+from stigmergy.backends.sqlite.work.projection import COUNTED, QUERIES, Applied, Brief, head_of, print_id, raw_id, sought
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
@@ -32,6 +33,7 @@ from stigmergy.space.tuples import (
 MOST_AT_ONCE = 256
 """How many are asked for in one statement."""
 
+_NONE = (0, 0, 0)
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
@@ -103,7 +105,7 @@ class SqliteWorkView:
                 return _first((one for one in map(self._kept, rows) if self._is_due(one, epoch)), rest, limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
-        lanes = [lane] if lane is not ABSENT else [row[0] for row in self._rows("busy_lanes")]
+        lanes = [lane] if lane is not ABSENT else [each.lane for each in self.lanes()]
         streams = [self._due_in(each, epoch) for each in lanes]
         found = merge(*streams, key=_order) if len(streams) != 1 else streams[0]
         return _first(found, pattern.without("lane"), limit)
@@ -165,12 +167,12 @@ class SqliteWorkView:
     def waiting(self, lane: str) -> int:
         """How many tuples wait in a lane."""
         row = self._one("depth", lane)
-        return row[0] if row else 0
+        return (row[0] if row else 0) + self._applied.figures.lanes.get(lane, _NONE)[0]
 
     def next_due(self, pattern: Pattern) -> int | None:
         """The next moment at which a tuple that is meant comes due or its claim ends."""
         lane, rest = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [row[0] for row in self._rows("busy_lanes")] if lane is ABSENT else [lane]
+        lanes = [each.lane for each in self.lanes()] if lane is ABSENT else [lane]
         moments = []
         for each in lanes:
             if not isinstance(each, str):
@@ -208,8 +210,9 @@ class SqliteWorkView:
 
     def averages(self, yool: str) -> Averages:
         """What successful executions of a yool cost so far."""
-        row = self._one("averages", yool)
-        return Averages(runs=row[0], micros=row[1], tokens=row[2]) if row else Averages()
+        more = self._applied.figures.yools.get(yool, _NONE)
+        runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
+        return Averages(runs=runs, micros=micros, tokens=tokens)
 
     def running(self, tuple_id: str, step: int) -> Running | None:
         """A step under way."""
@@ -220,7 +223,8 @@ class SqliteWorkView:
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples."""
-        return [_figures(row) for row in self._rows("runs")]
+        more = self._applied.figures.runs
+        return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
 
     def under_way(self, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
@@ -237,7 +241,15 @@ class SqliteWorkView:
 
     def lanes(self) -> list[LaneFigures]:
         """Every lane in which something waits or is worked on."""
-        return [LaneFigures(lane=row[0], waiting=row[1], claimed=row[2]) for row in self._rows("busy_lanes")]
+        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lanes")}
+        for lane, more in self._applied.figures.lanes.items():
+            waiting, claimed = map(add, lanes.get(lane, _NONE), more)
+            lanes[lane] = waiting, claimed
+        return [
+            LaneFigures(lane=lane, waiting=waiting, claimed=claimed)
+            for lane, (waiting, claimed) in sorted(lanes.items())
+            if waiting or claimed
+        ]
 
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)
@@ -265,11 +277,12 @@ def _order(one: Kept) -> tuple[int, int]:
     return -one.rank, one.ordinal
 
 
-def _figures(row: Any) -> RunFigures:
-    run, *rest = row
-    states = dict(sorted((state, count) for state, count in zip(STATES, rest, strict=False) if count))
-    executed, hits, micros, tokens = rest[len(STATES) :]
-    return RunFigures(run=run, states=states, executed=executed, hits=hits, micros=micros, tokens=tokens)
+def _figures(row: Any, more: dict[str, int]) -> RunFigures:
+    _, run, *counts = row
+    said = {name: count + more.get(name, 0) for name, count in zip(COUNTED, counts, strict=True)}
+    states = {state: said[state] for state in sorted(STATES) if said[state]}
+    figures = {name: said[name] for name in COUNTED if name not in STATES}
+    return RunFigures(run=run, states=states, **figures)
 
 
 def kept_from(row: Any) -> Kept:
