@@ -17,6 +17,7 @@ from stigmergy.space.tuples import (
     BodyPurged,
     EpochBegun,
     Fact,
+    Kept,
     LeaseRenewed,
     StepCost,
     StepDone,
@@ -27,6 +28,7 @@ from stigmergy.space.tuples import (
     TupleOut,
     TupleReleased,
     TupleTaken,
+    after_claim,
     kept_of,
     posted,
 )
@@ -36,6 +38,7 @@ QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
+MAX_HELD_KNOWN = 4096
 SORTED_AT_ONCE = 2048
 """How many new ids gather before they are sorted in with the others."""
 GATHERED_NAMES = 24
@@ -82,6 +85,8 @@ class Applied(msgspec.Struct, kw_only=True):
     figures: Figures = msgspec.field(default_factory=Figures)
     run_numbers: dict[str, int] = {}
     """The numbers of runs, as far as they were asked for."""
+    held: dict[str, Kept] = {}
+    """Tuples that were claimed for the first time by this process and of which nothing was told since."""
     steps_run: bool | None = None
     """Whether any step of any tuple is under way; not known before it is asked."""
 
@@ -114,8 +119,9 @@ class Projection:
         self._connection = connection
         self._sql = queries(QUERIES)
         self.applied = applied
-        self.seen: dict[str, Brief] = {}
-        """What was read or written of tuples so far, in short; good until another transaction."""
+        self.read: dict[str, Kept] = {}
+        """Tuples as they were read to decide, as long as nothing has happened to them since."""
+        self._seen: dict[str, Brief] = {}
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
@@ -126,9 +132,7 @@ class Projection:
             case TupleOut():
                 self._came(fact)
             case TupleClaimed():
-                ordinal = self._move(fact.id, "claimed")
-                self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
-                self.applied.counter = fact.counter
+                self._claimed(fact)
             case StepDone():
                 self._executed(fact)
             case TupleDone():
@@ -219,7 +223,7 @@ class Projection:
             raw_id(one.parent) if one.parent else None,
         )
         self._gather("name_tuple", head_of(raw), one.ordinal)
-        self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
+        self._seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
         for path, value in posted(one.body, self.applied.indexed):
@@ -231,6 +235,17 @@ class Projection:
             self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
             self._gather("put_again", raw, self._find(fact.again)[0])
+
+    def _claimed(self, fact: TupleClaimed) -> None:
+        one = self.read.get(fact.id)
+        ordinal = self._move(fact.id, "claimed")
+        self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
+        self.applied.counter = fact.counter
+        if one is not None and not one.attempts and not one.ready_at:
+            held = self.applied.held
+            if len(held) >= MAX_HELD_KNOWN:
+                held.clear()
+            held[one.id] = after_claim(one, fact)
 
     def _move(self, tuple_id: str, state: str) -> int:
         """Let a tuple be in another state; nothing is set aside for its steps any more."""
@@ -246,7 +261,7 @@ class Projection:
             self._count(run, state, 1)
             if self.applied.indexed and state not in LIVE:
                 self._unlive(ordinal, rank, state)
-            self.seen[tuple_id] = (ordinal, state, lane, rank, run)
+            self._seen[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
 
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
@@ -258,10 +273,17 @@ class Projection:
                 self._run("post", path, value, 0, -rank, ordinal)
 
     def _find(self, tuple_id: str) -> Brief:
-        found = self.seen.get(tuple_id)
+        """A tuple that something happens to; what was read of it before does not hold any more."""
+        self.applied.held.pop(tuple_id, None)
+        one = self.read.pop(tuple_id, None)
+        found = self._seen.get(tuple_id)
         if found is None:
-            row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
-            found = self.seen[tuple_id] = row
+            if one is not None:
+                found = one.ordinal, one.state, one.lane, one.rank, self._run_number(one.run)
+            else:
+                row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
+                found = row
+            self._seen[tuple_id] = found
         return found
 
     def _executed(self, fact: StepDone) -> None:

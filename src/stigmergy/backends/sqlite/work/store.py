@@ -147,7 +147,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
         return decode_work(text)
 
     def _deciding(self, writer: apsw.Connection, applied: Applied, at: int, projection: Projection) -> WorkView:
-        return SqliteWorkView(writer, applied, at, projection.seen)
+        return SqliteWorkView(writer, applied, at, projection.read)
 
     def _end(self, projection: Projection, at: int) -> None:
         projection.end()
