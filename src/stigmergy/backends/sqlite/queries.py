@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+ROWS_AT_ONCE = (64, 16, 4, 1)
+"""How many rows one statement inserts: few lengths, so that few statements are prepared and all of them kept."""
+_ROW = re.compile(r"VALUES (\([^()]*\))")
 
 _FOLDER = Path(__file__).with_name("sql")  # importlib.resources would take two milliseconds to load
 
@@ -26,3 +33,20 @@ def queries(file: str = "queries.sql") -> dict[str, str]:
         named[name.strip()] = text.strip().rstrip(";")
     row = named.pop("row", "")
     return {name: text.replace("{row}", row) for name, text in named.items()}
+
+
+def several(query: str, values: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """A query for many rows' values, as few statements: an INSERT takes several rows at once, others one.
+
+    `executemany` would look a statement up and put it back for every row, which throws all others out of the cache.
+    """
+    width, at = query.count("?"), 0
+    for rows in ROWS_AT_ONCE if query.startswith("INSERT") else (1,):
+        while len(values) - at >= rows * width:
+            yield _of_rows(query, rows), values[at : at + rows * width]
+            at += rows * width
+
+
+@cache
+def _of_rows(query: str, rows: int) -> str:
+    return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * rows)}", query)

@@ -7,8 +7,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from stigmergy.backends.sqlite.queries import queries
-from stigmergy.core.journal import Place
+from stigmergy.backends.sqlite.queries import queries, several
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
     STATES,
@@ -34,7 +34,6 @@ from stigmergy.space.tuples import (
 )
 
 LAYOUT = 4
-QUERIES = "work_queries.sql"
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
@@ -50,45 +49,6 @@ COUNTED = (*STATES, "executed", "hits", "micros", "tokens")
 
 Brief = tuple[int, str, str, int, int]
 """A tuple's ordinal, state, lane, rank and the number of its run."""
-
-
-class Figures(msgspec.Struct, kw_only=True):
-    """What was counted and is not in its table yet. Each table would be another page that every commit writes."""
-
-    lanes: dict[str, list[int]] = {}
-    """How many more wait and are claimed."""
-    runs: dict[int, dict[str, int]] = {}
-    """How much more of what, by the number of the run."""
-    yools: dict[str, list[int]] = {}
-    """Further executions, and what they cost."""
-
-    def __len__(self) -> int:
-        return len(self.lanes) + len(self.runs) + len(self.yools)
-
-
-class Applied(msgspec.Struct, kw_only=True):
-    """How far an index has come; changed as facts are applied."""
-
-    place: Place
-    synced: int
-    machine: str
-    indexed: tuple[str, ...]
-    ordinal: int = 0
-    receipts: int = 0
-    links: int = 0
-    runs: int = 0
-    epoch: int = 0
-    boot: str = ""
-    counter: int = 0
-    sorted_tuples: int = 0
-    sorted_receipts: int = 0
-    figures: Figures = msgspec.field(default_factory=Figures)
-    run_numbers: dict[str, int] = {}
-    """The numbers of runs, as far as they were asked for."""
-    held: dict[str, Kept] = {}
-    """Tuples that were claimed for the first time by this process and of which nothing was told since."""
-    steps_run: bool | None = None
-    """Whether any step of any tuple is under way; not known before it is asked."""
 
 
 def raw_id(text: str) -> bytes:
@@ -122,7 +82,8 @@ class Projection:
         self.read: dict[str, Kept] = {}
         """Tuples as they were read to decide, as long as nothing has happened to them since."""
         self._seen: dict[str, Brief] = {}
-        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._rows: dict[str, list[Any]] = {}
+        """The values of rows to be written, one after the other."""
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
 
@@ -175,7 +136,8 @@ class Projection:
         self._last.clear()
         for name in _ORDER:
             if name in rows:
-                self._connection.executemany(self._sql[name], rows[name])
+                for text, values in several(self._sql[name], rows[name]):
+                    self._connection.execute(text, values)
 
     def finish(self) -> None:
         """Write everything there is to write before the transaction ends, figures among it."""
@@ -398,7 +360,7 @@ class Projection:
         rows = self._rows.get(name)
         if rows is None:
             rows = self._rows[name] = []
-        rows.append(values)
+        rows += values
 
     def _run(self, name: str, *values: object) -> None:
         self._connection.execute(self._sql[name], values)
@@ -424,29 +386,3 @@ _ORDER = (
 )
 """In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
-
-
-def save_applied(connection: apsw.Connection, applied: Applied) -> None:
-    """Write down how far the index has come."""
-    place = applied.place
-    connection.execute(
-        queries(QUERIES)["move_applied"],
-        (
-            place.offset,
-            place.seq,
-            place.sum,
-            place.at,
-            applied.synced,
-            applied.machine,
-            applied.ordinal,
-            applied.receipts,
-            applied.links,
-            applied.runs,
-            applied.epoch,
-            applied.boot,
-            applied.counter,
-            applied.sorted_tuples,
-            applied.sorted_receipts,
-            _encode(applied.figures),
-        ),
-    )

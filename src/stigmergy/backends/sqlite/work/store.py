@@ -14,8 +14,9 @@ from stigmergy.backends.sqlite.index import Progress
 from stigmergy.backends.sqlite.projected import Projected, transaction
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.readers import Identity
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures, save_applied
 from stigmergy.backends.sqlite.work.bells import Bells
-from stigmergy.backends.sqlite.work.projection import LAYOUT, QUERIES, Applied, Figures, Projection, save_applied
+from stigmergy.backends.sqlite.work.projection import LAYOUT, Projection
 from stigmergy.backends.sqlite.work.verify import verify_work
 from stigmergy.backends.sqlite.work.view import SqliteWorkView
 from stigmergy.backends.work_facts import decode_work

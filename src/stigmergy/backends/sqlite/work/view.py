@@ -11,7 +11,8 @@ import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import COUNTED, QUERIES, Applied, head_of, print_id, raw_id, sought
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied
+from stigmergy.backends.sqlite.work.projection import COUNTED, head_of, print_id, raw_id, sought
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
