@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 ROWS_AT_ONCE = (64, 16, 4, 1)
-"""How many rows one statement inserts: few lengths, so that few statements are prepared and all of them kept."""
+"""How many rows one statement writes: few lengths, so that few statements are prepared and all of them kept."""
 _ROW = re.compile(r"VALUES (\([^()]*\))")
 
 _FOLDER = Path(__file__).with_name("sql")  # importlib.resources would take two milliseconds to load
@@ -36,12 +37,12 @@ def queries(file: str = "queries.sql") -> dict[str, str]:
 
 
 def several(query: str, values: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """A query for many rows' values, as few statements: an INSERT takes several rows at once, others one.
+    """A query for many rows' values as few statements, each for several rows.
 
     `executemany` would look a statement up and put it back for every row, which throws all others out of the cache.
     """
     width, at = query.count("?"), 0
-    for rows in ROWS_AT_ONCE if query.startswith("INSERT") else (1,):
+    for rows in ROWS_AT_ONCE:
         while len(values) - at >= rows * width:
             yield _of_rows(query, rows), values[at : at + rows * width]
             at += rows * width
@@ -49,4 +50,12 @@ def several(query: str, values: list[Any]) -> Iterator[tuple[str, list[Any]]]:
 
 @cache
 def _of_rows(query: str, rows: int) -> str:
-    return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * rows)}", query)
+    """A query for one row made into one for several: an INSERT with one VALUES, or an UPDATE with one WHERE."""
+    if rows == 1:
+        return query
+    if query.startswith("INSERT"):
+        return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * rows)}", query)
+    column = count(1)
+    change, where = re.sub(r"\?", lambda _: f"new.column{next(column)}", query).split("WHERE")
+    row = f"({', '.join('?' * query.count('?'))})"
+    return f"{change} FROM (VALUES {', '.join([row] * rows)}) AS new WHERE {where}"

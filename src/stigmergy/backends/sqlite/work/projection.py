@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import apsw
@@ -82,7 +83,7 @@ class Projection:
         self.read: dict[str, Kept] = {}
         """Tuples as they were read to decide, as long as nothing has happened to them since."""
         self._seen: dict[str, Brief] = {}
-        self._rows: dict[str, list[Any]] = {}
+        self._rows: defaultdict[str, list[Any]] = defaultdict(list)
         """The values of rows to be written, one after the other."""
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
@@ -121,23 +122,24 @@ class Projection:
             case StepCost():
                 self._cost(fact)
             case AlarmRaised():
-                self._gather("alarm", self._find(fact.id)[0])
+                self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
             case BodyPurged():
-                self._gather("purge", raw_id(fact.sha), at, fact.why)
+                self._rows["purge"] += (raw_id(fact.sha), at, fact.why)
             case BodyDamaged():
                 self.flush()
                 self._run("damaged", *sought(fact.receipt))
 
     def flush(self) -> None:
         """Write everything gathered so far."""
-        rows, self._rows = self._rows, {}
+        if not self._rows:
+            return
+        for name in sorted(self._rows, key=_PLACES.__getitem__):
+            for text, values in several(self._sql[name], self._rows[name]):
+                self._connection.execute(text, values)
+        self._rows.clear()
         self._last.clear()
-        for name in _ORDER:
-            if name in rows:
-                for text, values in several(self._sql[name], rows[name]):
-                    self._connection.execute(text, values)
 
     def finish(self) -> None:
         """Write everything there is to write before the transaction ends, figures among it."""
@@ -170,9 +172,8 @@ class Projection:
         one = kept_of(fact, self.applied.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(one.id)
-        self._gather("keep_body", one.ordinal, one.body)
-        self._gather(
-            "come_in",
+        self._rows["keep_body"] += (one.ordinal, one.body)
+        self._rows["come_in"] += (
             one.ordinal,
             raw,
             one.lane,
@@ -184,19 +185,19 @@ class Projection:
             one.budget_tokens,
             raw_id(one.parent) if one.parent else None,
         )
-        self._gather("name_tuple", head_of(raw), one.ordinal)
+        self._rows["name_tuple"] += (head_of(raw), one.ordinal)
         self._seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
         for path, value in posted(one.body, self.applied.indexed):
-            self._gather("post", path, value, 1, -one.rank, one.ordinal)
+            self._rows["post"] += (path, value, 1, -one.rank, one.ordinal)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run, one.ordinal)
         if fact.asked is not None:
             accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
-            self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
+            self._rows["keep_asked"] += (fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
-            self._gather("put_again", raw, self._find(fact.again)[0])
+            self._rows["put_again"] += (raw, self._find(fact.again)[0])
 
     def _claimed(self, fact: TupleClaimed) -> None:
         one = self.read.get(fact.id)
@@ -262,7 +263,7 @@ class Projection:
         if not ok:
             return
         if receipt.key is not None:
-            self._gather("result", receipt.key, number)
+            self._rows["result"] += (receipt.key, number)
         past = self.applied.figures.yools.setdefault(receipt.yool, [0, 0, 0])
         past[0] += 1
         past[1] += receipt.cost.micros
@@ -271,14 +272,14 @@ class Projection:
     def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
         raw = raw_id(receipt.id)
         self.applied.receipts += 1
-        self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), _encode(receipt))
-        self._gather("name_receipt", head_of(raw), self.applied.receipts)
+        self._rows["keep_receipt"] += (self.applied.receipts, raw, self._run_number(run), _encode(receipt))
+        self._rows["name_receipt"] += (head_of(raw), self.applied.receipts)
         self._link(ordinal, raw, step)
         return self.applied.receipts
 
     def _link(self, ordinal: int, receipt: bytes, step: int | None) -> None:
         self.applied.links += 1
-        self._gather("link", ordinal, self.applied.links, receipt, step)
+        self._rows["link"] += (ordinal, self.applied.links, receipt, step)
 
     def _cost(self, fact: StepCost) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
@@ -349,18 +350,12 @@ class Projection:
         return number
 
     def _change(self, name: str, ordinal: int, *values: object) -> None:
-        """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
+        """Gather a change of one tuple; what would be written before or with something that came earlier waits."""
         place = _PLACES[name]
-        if self._last.get(ordinal, -1) > place:
+        if self._last.get(ordinal, -1) >= place:
             self.flush()
         self._last[ordinal] = place
-        self._gather(name, *values, ordinal)
-
-    def _gather(self, name: str, *values: object) -> None:
-        rows = self._rows.get(name)
-        if rows is None:
-            rows = self._rows[name] = []
-        rows += values
+        self._rows[name] += (*values, ordinal)
 
     def _run(self, name: str, *values: object) -> None:
         self._connection.execute(self._sql[name], values)
@@ -384,5 +379,5 @@ _ORDER = (
     "alarm",
     "purge",
 )
-"""In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
+"""In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""

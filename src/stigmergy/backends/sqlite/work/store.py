@@ -153,8 +153,9 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
     def _end(self, projection: Projection, at: int) -> None:
         projection.end()
 
-    def _happened(self, fact: Any) -> None:
-        self._to_ring |= RINGS.get(type(fact), NOBODY)
+    def _happened(self, facts: Sequence[Any]) -> None:
+        for kind in set(map(type, facts)):
+            self._to_ring |= RINGS.get(kind, NOBODY)
 
     def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)
