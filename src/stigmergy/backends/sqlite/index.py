@@ -7,9 +7,6 @@ from pathlib import Path
 
 import apsw
 
-STATEMENTS = 512
-"""How many prepared statements are kept; what is run for many rows pushes others out."""
-
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
 
@@ -17,7 +14,7 @@ Progress = Callable[[int, int], None]
 def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     """A connection to an existing index."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
-    connection = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS)
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(10_000)
     # Without this SQLite prepares a join anew whenever a value is bound, in case another plan suits it: 50 µs for 4.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
