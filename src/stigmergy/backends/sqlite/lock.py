@@ -22,15 +22,21 @@ class WriteLock:
         self._open()
         self._mutex = threading.Lock()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Wait for it, and hold it."""
-        with self._mutex:
+        self._mutex.acquire()
+        try:
             self._take(fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def __exit__(self, *problem: object) -> None:
+        """Let go of it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        finally:
+            self._mutex.release()
 
     @contextmanager
     def held_if_free(self) -> Iterator[bool]:

@@ -285,7 +285,7 @@ class Projected(ABC, Generic[A, P, V]):
     def _locked(self) -> Iterator[None]:
         """Hold the lock; a disk without room is told of in our words."""
         try:
-            with self._lock.held():
+            with self._lock:
                 yield
         except apsw.FullError as problem:
             raise DiskPressure(

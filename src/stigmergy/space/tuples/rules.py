@@ -147,9 +147,7 @@ def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, .
 def _completed(fields: dict[str, Any], authority: Mapping[str, Any], now: int) -> dict[str, Any]:
     payload = fields.get("payload", [])
     if isinstance(payload, list | tuple):
-        payload = [
-            {**step, "args": {}} if isinstance(step, dict) and "args" not in step else step for step in payload
-        ]
+        payload = [{**step, "args": {}} if isinstance(step, dict) and "args" not in step else step for step in payload]
     created = fields.get("created_at")
     return {
         "schema": SCHEMAS[0],

@@ -330,10 +330,7 @@ class Projection:
         return self.applied.figures.lanes.setdefault(lane, [0, 0])
 
     def _count(self, run: int, column: str, more: int) -> None:
-        runs = self.applied.figures.runs
-        counts = runs.get(run)
-        if counts is None:
-            counts = runs[run] = {}
+        counts = self.applied.figures.runs.setdefault(run, {})
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
