@@ -38,6 +38,20 @@ def test_a_rebuild_says_what_the_index_said(tmp_path: Path) -> None:
     harness.close()
 
 
+def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
+    """Many changes of one kind are written at once then; of those to one tuple the last holds."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness)
+    (claim,) = harness.space.claim({}, worker="w")
+    for _ in range(9):
+        harness.clock.turn(seconds=5)
+        assert harness.space.renew([(claim.id, claim.fence)]) == []
+    until = harness.space.get(claim.id).until
+    harness.delete_index()
+    assert harness.space.get(claim.id).until == until
+    harness.close()
+
+
 def test_a_damaged_index_is_built_again(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
     before = harness.space.rd_all({})
