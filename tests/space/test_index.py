@@ -43,7 +43,7 @@ def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness)
     (claim,) = harness.space.claim({}, worker="w")
-    for _ in range(9):
+    for _ in range(8):
         harness.clock.turn(seconds=5)
         assert harness.space.renew([(claim.id, claim.fence)]) == []
     until = harness.space.get(claim.id).until
