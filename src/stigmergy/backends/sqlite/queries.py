@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -36,16 +35,27 @@ def queries(file: str = "queries.sql") -> dict[str, str]:
     return {name: text.replace("{row}", row) for name, text in named.items()}
 
 
-def several(query: str, values: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+def several(query: str, values: list[Any]) -> list[tuple[str, list[Any]]]:
     """A query for many rows' values as few statements, each for several rows.
 
     `executemany` would look a statement up and put it back for every row, which throws all others out of the cache.
     """
-    width, at = query.count("?"), 0
+    width, at = _width(query), 0
+    if len(values) == width:
+        return [(query, values)]
+    statements = []
     for rows in ROWS_AT_ONCE:
-        while len(values) - at >= rows * width:
-            yield _of_rows(query, rows), values[at : at + rows * width]
-            at += rows * width
+        taken = rows * width
+        while len(values) - at >= taken:
+            statements.append((_of_rows(query, rows), values[at : at + taken]))
+            at += taken
+    return statements
+
+
+@cache
+def _width(query: str) -> int:
+    """How many values a row has."""
+    return query.count("?")
 
 
 @cache
@@ -57,5 +67,5 @@ def _of_rows(query: str, rows: int) -> str:
         return _ROW.sub(lambda row: f"VALUES {', '.join([row[1]] * rows)}", query)
     column = count(1)
     change, where = re.sub(r"\?", lambda _: f"new.column{next(column)}", query).split("WHERE")
-    row = f"({', '.join('?' * query.count('?'))})"
+    row = f"({', '.join('?' * _width(query))})"
     return f"{change} FROM (VALUES {', '.join([row] * rows)}) AS new WHERE {where}"
