@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -289,9 +289,9 @@ class MemoryWorkView:
         """The ids of receipts whose hash begins with these digits."""
         return [each for each in self._state.receipts if each.startswith(f"sha256:{start}")][:limit]
 
-    def known_receipts(self, ids: Sequence[str]) -> set[str]:
-        """Those of these ids that receipts have."""
-        return {each for each in ids if each in self._state.receipts}
+    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """The ids of those of these that were told before."""
+        return {each.id for each in receipts if each.id in self._state.receipts}
 
     def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""

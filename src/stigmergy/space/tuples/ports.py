@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -137,8 +137,8 @@ class WorkView(Protocol):
         """The ids of receipts whose hash begins with these digits."""
         ...
 
-    def known_receipts(self, ids: Sequence[str]) -> set[str]:
-        """Those of these ids that receipts have."""
+    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """The ids of those of these that were told before."""
         ...
 
     def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
