@@ -106,6 +106,8 @@ def report(rows: list[Row]) -> str:
 
 Written by `make bench`; every ratio is between two figures of the same run, on one machine
 ({platform.machine()}, Python {platform.python_version()}). Absolute times mean little elsewhere; ratios travel.
+The machine is shared, and its speed moved by up to half from one run to the next: rows that are held to a time, such as
+the CLI's and HTTP's, move with it.
 
 {markdown(rows)}
 
