@@ -54,7 +54,6 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
     """A store of so many records, a kilobyte each."""
     store = scratch / "store.jsonl"
     write_store(store, records)
-    os.sync()  # what is still to be written must not delay who reads first
     size = f"{records:,} records, {store.stat().st_size / 1e9:.2f} GB"
     _read("duckdb", store)  # so that whoever comes first does not pay for the disk
     first, peer, again, grown, peer_grown = [], [], [], [], []
@@ -114,6 +113,7 @@ def write_store(store: Path, records: int, first: int = 0) -> None:
 
 
 def _read(who: str, *places: Path) -> Read:
+    os.sync()  # what the reader before still has to write must not delay this one
     done = subprocess.run(
         [sys.executable, "-m", "bench.memory", who, *map(str, places)], check=True, capture_output=True, text=True
     )
