@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test check bench smoke crash lock clean
+.PHONY: help browser up test check bench smoke crash clients lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -54,6 +54,14 @@ bench: $(VENV)/.bench ## the performance table (writes docs/performance.md)
 
 crash: $(VENV)/.dev ## the long kill -9 and disk-full runs (a short version is in `make test`)
 	@STIGMERGY_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
+
+NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
+clients: $(VENV)/.dev ## the real Claude Code, Codex and Gemini CLI, against a scripted model (large downloads)
+	@mkdir -p $(VENV)/clients
+	@! command -v npm >/dev/null || { echo "installing the newest clients into $(VENV)/clients …"; \
+	  $(NPM) $(addsuffix @latest,@anthropic-ai/claude-code @openai/codex @google/gemini-cli); } || \
+	  echo "npm did not bring them: those that are there are tried."
+	@$(BIN)/python -m pytest -m clients -rs tests/clients/live
 
 smoke: $(VENV)/.dev ## the built wheel in a bare environment
 	@$(BIN)/python tests/smoke.py

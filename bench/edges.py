@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
-from bench.measure import Row, microseconds, percentile, sample
+from bench.measure import Row, in_turns, microseconds, percentile
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.operations.asking import QueryEngrams
 from stigmergy.operations.people import AddAgent
@@ -51,8 +51,10 @@ def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], ques
         for question in questions[:50]:
             over_http(question)
             in_process(question)
-        local = sample([partial(in_process, question) for question in questions])
-        remote = sample([partial(over_http, question) for question in questions])
+        local, remote = in_turns(
+            [partial(in_process, question) for question in questions],
+            [partial(over_http, question) for question in questions],
+        )
         paced = at_a_steady_rate([partial(over_http, question) for question in questions])
         added = percentile(remote, 0.95) - percentile(local, 0.95)
         p99 = percentile(paced, 0.99)

@@ -7,7 +7,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from bench.measure import Row, at_most, microseconds, percentile, sample
+from bench.measure import Row, at_most, in_turns, microseconds, percentile
 from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.operations.pointers import DerefPointer
@@ -42,9 +42,11 @@ def deref_rows(gateway: Gateway, repository: Path, refs: list[str]) -> list[Row]
     for name, pointer in zip(names[:200], pointers[:200], strict=True):
         raw(name)
         resolve(pointer)
-    raw_times = sample([partial(raw, name) for name in names])
-    times = sample([partial(resolve, pointer) for pointer in pointers])
-    whole = sample([partial(gateway.call, deref, request, LOCAL_ADMIN) for request in requests])
+    raw_times, times, whole = in_turns(
+        [partial(raw, name) for name in names],
+        [partial(resolve, pointer) for pointer in pointers],
+        [partial(gateway.call, deref, request, LOCAL_ADMIN) for request in requests],
+    )
     send.close()
     git.wait()
     receive.close()

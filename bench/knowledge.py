@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from bench.corpus import Corpus
-from bench.measure import Row, at_least, at_most, microseconds, per_second, percentile, rate, sample
+from bench.measure import Row, at_least, at_most, in_turns, microseconds, per_second, percentile, rate
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
 from stigmergy.evidence.pointers import Pointer
 from stigmergy.knowledge.engrams import DEPTH, query_keys
@@ -66,8 +66,9 @@ def recall_times(gateway: Gateway, index: Path, questions: list[str]) -> tuple[l
     for question, asked in zip(questions[:50], keys[:50], strict=True):
         ours(question)
         raw(asked)
-    times = sample([partial(ours, question) for question in questions])
-    raw_times = sample([partial(raw, asked) for asked in keys])
+    times, raw_times = in_turns(
+        [partial(ours, question) for question in questions], [partial(raw, asked) for asked in keys]
+    )
     connection.close()
     return times, raw_times
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -30,6 +30,17 @@ def sample(calls: Iterable[Callable[[], object]], before: Iterable[Callable[[], 
         call()
         times.append((time.perf_counter() - start) * 1e6)
     return sorted(times)
+
+
+def in_turns(*series: Sequence[Callable[[], object]]) -> list[list[float]]:
+    """The same for several series of as many calls, one call of each in turn: a busy moment hurts them all."""
+    times: list[list[float]] = [[] for _ in series]
+    for calls in zip(*series, strict=True):
+        for call, taken in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append((time.perf_counter() - start) * 1e6)
+    return [sorted(taken) for taken in times]
 
 
 def percentile(times: list[float], share: float) -> float:

@@ -15,11 +15,20 @@ import pytest
 
 import stigmergy
 from stigmergy import errors
+from stigmergy.operations import OPERATIONS
 
 SOURCE = Path(stigmergy.__file__).parent
+
+
+def _text(package: str) -> str:
+    return (SOURCE.parent / package.replace(".", "/") / "__init__.py").read_text("utf-8")
+
+
 PACKAGES = ["stigmergy", *(found.name for found in pkgutil.walk_packages([str(SOURCE)], "stigmergy.") if found.ispkg)]
 DOORS = [name for name in PACKAGES if (SOURCE.parent / name.replace(".", "/") / "__init__.py").stat().st_size]
 FILES = sorted(SOURCE.rglob("*.py"))
+LATE = "stigmergy.doors"
+LATE_DOORS = [name for name in DOORS if f"from {LATE} import" in _text(name)]
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
     "settings.py": "the one reader",
@@ -43,12 +52,12 @@ def test_a_door_lists_exactly_what_can_be_had_through_it(name: str) -> None:
 
 
 def _typing_only(name: str) -> set[str]:
-    """Names a door needs for its own annotations: what it takes from outside the product."""
-    tree = ast.parse((SOURCE.parent / name.replace(".", "/") / "__init__.py").read_text())
+    """Names a door needs for itself: what it takes from outside the product, and what opens it late."""
+    tree = ast.parse(_text(name))
     return {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("stigmergy")
+        if isinstance(node, ast.ImportFrom) and (node.module == LATE or not (node.module or "").startswith("stigmergy"))
         for alias in node.names
     }
 
@@ -58,6 +67,59 @@ def test_a_door_can_be_entered_first(name: str) -> None:
     """No room works only because another was imported before it."""
     done = subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", LATE_DOORS)
+def test_a_late_door_leads_where_its_types_say(name: str) -> None:
+    door = importlib.import_module(name)
+    modules = {found.name for found in pkgutil.iter_modules(door.__path__)}
+    assert not modules & set(door.__all__), "a module of that name would stand in the door once it is loaded"
+    typed = {
+        alias.name: node.module or ""
+        for node in ast.walk(ast.parse(_text(name)))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{name}.") and node.module != LATE
+        for alias in node.names
+    }
+    assert set(typed) == set(door.__all__)
+    for each, home in typed.items():
+        assert getattr(door, each) is getattr(importlib.import_module(home), each)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = door.nothing_like_it
+
+
+ONE_BY_ONE = """
+import importlib, sys
+for name in sys.argv[1:]:
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == "stigmergy"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+"""
+
+
+@pytest.mark.parametrize("name", LATE_DOORS)
+def test_behind_a_late_door_every_module_can_be_loaded_first(name: str) -> None:
+    door = importlib.import_module(name)
+    modules = [f"{name}.{found.name}" for found in pkgutil.iter_modules(door.__path__) if found.name != "generate"]
+    code = [sys.executable, "-c", ONE_BY_ONE, *modules]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_operations_says_where_each_is_declared() -> None:
+    package = importlib.import_module("stigmergy.operations")
+    declaring = [
+        found.name for found in pkgutil.iter_modules(package.__path__, "stigmergy.operations.") if not found.ispkg
+    ]
+    declared = {
+        (name, module)
+        for module in declaring
+        for name in re.findall(r"^@operation\([^@]*?^def (\w+)", Path(_file(module)).read_text("utf-8"), re.M | re.S)
+    }
+    assert declared == {(name, each.run.__module__) for name, each in OPERATIONS.items()}
+
+
+def _file(module: str) -> str:
+    return str(SOURCE.parent / module.replace(".", "/")) + ".py"
 
 
 def test_the_testing_room_needs_neither_pytest_nor_hypothesis() -> None:

@@ -10,8 +10,9 @@ with Bus.open() as bus:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from stigmergy.doors import opened_late
 from stigmergy.version import __version__
 
 if TYPE_CHECKING:
@@ -27,31 +28,24 @@ if TYPE_CHECKING:
     from stigmergy.policy import Role, Scope
     from stigmergy.settings import Settings
     from stigmergy.space.catalog import yool
-
-_DOORS = {
-    "Accepted": "stigmergy.edges.hooks",
-    "Bus": "stigmergy.edges.client",
-    "DerefAnswer": "stigmergy.operations.pointers",
-    "Engram": "stigmergy.knowledge.engrams",
-    "Found": "stigmergy.edges.hooks",
-    "Hooks": "stigmergy.edges.hooks",
-    "Kind": "stigmergy.knowledge.engrams",
-    "Pointer": "stigmergy.evidence.pointers",
-    "Provenance": "stigmergy.knowledge.engrams",
-    "PutEngram": "stigmergy.operations.engrams",
-    "QueryAnswer": "stigmergy.operations.asking",
-    "Refused": "stigmergy.edges.hooks",
-    "Rejected": "stigmergy.edges.hooks",
-    "Retrieved": "stigmergy.edges.hooks",
-    "Role": "stigmergy.policy",
-    "Scope": "stigmergy.policy",
-    "Sent": "stigmergy.edges.hooks",
-    "Settings": "stigmergy.settings",
-    "StigmergyError": "stigmergy.errors",
-    "Worker": "stigmergy.edges.client",
-    "init_project": "stigmergy.app",
-    "yool": "stigmergy.space.catalog",
-}
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "app": "init_project",
+            "edges.client": "Bus Worker",
+            "edges.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
+            "errors": "StigmergyError",
+            "evidence.pointers": "Pointer",
+            "knowledge.engrams": "Engram Kind Provenance",
+            "operations.asking": "QueryAnswer",
+            "operations.engrams": "PutEngram",
+            "operations.pointers": "DerefAnswer",
+            "policy": "Role Scope",
+            "settings": "Settings",
+            "space.catalog": "yool",
+        },
+    )
 
 __all__ = [
     "Accepted",
@@ -78,17 +72,6 @@ __all__ = [
     "init_project",
     "yool",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Fetch a name from its room when it is first asked for, so that importing the package costs nothing."""
-    if name not in _DOORS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(_DOORS[name]), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stigmergy.backends.cortex import CortexFolder
-from stigmergy.backends.episodes import FileStores
-from stigmergy.backends.sqlite import SqliteStore, create_store, hold_journal
+from stigmergy.backends.sqlite import SqliteStore, create_store
 from stigmergy.core import Clock, Randomness, SystemClock, new_ulid
-from stigmergy.core.journal import Damage, find_damage, set_damage_aside
 from stigmergy.errors import ProjectExists, ProjectNotFound
 from stigmergy.evidence.pointers import (
     ArtifactAddress,
@@ -33,8 +31,8 @@ from stigmergy.evidence.pointers import (
     UrlResolver,
     UrlSettings,
 )
-from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
-from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, View, Workbench, Workplace, pointed_at
+from stigmergy.evidence.receipts import BodyStore
+from stigmergy.operations import Gateway, SamResolver, SharedStores, Store, View, Workbench, Workplace
 from stigmergy.policy import (
     JOURNAL,
     SHARED_SCOPES,
@@ -46,10 +44,13 @@ from stigmergy.policy import (
     keep_out_of_git,
 )
 from stigmergy.policy.grants import GrantKey
-from stigmergy.policy.guardrails import DiskBreaker, Quotas, Retention
 from stigmergy.settings import Settings
 
 if TYPE_CHECKING:
+    from stigmergy.backends.episodes import FileStores
+    from stigmergy.core.journal import Damage
+    from stigmergy.evidence.receipts import Receipt
+    from stigmergy.policy.guardrails import Quotas, Retention
     from stigmergy.space.tuples import TupleSpace
     from stigmergy.space.work import Collector, Workshop
 
@@ -139,6 +140,7 @@ def _workbench(
 
     def open_space() -> TupleSpace:
         from stigmergy.backends.sqlite.work import SqliteWork, create_work
+        from stigmergy.policy.guardrails import DiskBreaker
         from stigmergy.space.tuples import TupleSpace
 
         space = settings.space()
@@ -152,6 +154,7 @@ def _workbench(
         )
 
     def open_collector(space: TupleSpace) -> Collector:
+        from stigmergy.operations import pointed_at
         from stigmergy.space.work import Collector
 
         return Collector(
@@ -169,6 +172,8 @@ def open_workshop(
     """What workers of a project work with: the code in these modules, run in processes of their own."""
     from importlib import import_module
 
+    from stigmergy.evidence.receipts import ReceiptFolder
+    from stigmergy.policy.guardrails import Quotas
     from stigmergy.space.catalog import REGISTRY
     from stigmergy.space.work import Flights, ProcessRunner, Workshop
 
@@ -200,12 +205,18 @@ def open_workshop(
 
 def find_project_damage(start: Path) -> Damage | None:
     """The first damage in a project's journal."""
+    from stigmergy.backends.sqlite import hold_journal
+    from stigmergy.core.journal import find_damage
+
     with hold_journal(_found(start).catalog) as journal:
         return find_damage(journal)
 
 
 def recover_project(start: Path, *, clock: Clock | None = None) -> Damage | None:
     """Set a damaged journal aside and keep what is sound of it."""
+    from stigmergy.backends.sqlite import hold_journal
+    from stigmergy.core.journal import set_damage_aside
+
     with hold_journal(_found(start).catalog) as journal:
         return set_damage_aside(journal, (clock or SystemClock()).now())
 
@@ -237,6 +248,8 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
     """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
 
     def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+        from stigmergy.backends.episodes import FileStores
+
         return FileStores(
             start if fences is None else project.root,
             fences=fences,

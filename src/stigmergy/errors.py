@@ -19,6 +19,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── FieldUnknown          FIELD_UNKNOWN
 │   │   ├── FieldType             FIELD_TYPE
 │   │   ├── FieldValue            FIELD_VALUE
+│   │   ├── IdAmbiguous           ID_AMBIGUOUS
 │   │   └── ProvenanceStamped     PROVENANCE_STAMPED
 │   ├── EngramRefusal             an engram breaks a rule of its own
 │   │   ├── NoPointer             NO_POINTER
@@ -355,6 +356,12 @@ class FieldValue(FieldRefusal):
     """A field has a value outside what its schema allows."""
 
     code = "FIELD_VALUE"
+
+
+class IdAmbiguous(FieldRefusal):
+    """More than one id begins like this."""
+
+    code = "ID_AMBIGUOUS"
 
 
 class ProvenanceStamped(FieldRefusal):

@@ -39,7 +39,7 @@ def test_a_file_goes_in_whole_in_batches(desk: Desk) -> None:
     before = desk.ok("stats", "--json").json["counts"]["commits"]
     write(desk, [pinned(desk, number) for number in range(1100)])
     said = desk.ok("put", "--file", "engrams.jsonl")
-    assert said.out.startswith("1,100 engrams are stored.")
+    assert said.out.startswith("1,100 engrams are on the bus.")
     assert said.err == ""
     counts = desk.ok("stats", "--json").json["counts"]
     assert counts["engrams"] == 1100
@@ -75,7 +75,7 @@ def test_the_first_bad_line_stops_it_with_all_before_it_stored(
     assert problem["code"] == code
     assert problem.get("field") == field
     assert problem["detail"].startswith("line 6: ")
-    assert "5 engrams are stored." in problem["hint"]
+    assert "5 engrams are on the bus." in problem["hint"]
     assert problem["hint"].endswith("Go on with: stig put --file engrams.jsonl --from-line 6")
     assert count(desk) == 5
     write(desk, [*lines[:5], line(99), *lines[5:]])

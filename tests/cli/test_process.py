@@ -30,10 +30,29 @@ sys.exit(code)
 """
 
 
-def loaded(desk: Desk, *words: str) -> set[str]:
+ROOMS_APART = {
+    "stigmergy.backends.episodes",
+    "stigmergy.evidence.receipts.gc",
+    "stigmergy.knowledge.cortex.statements",
+    "stigmergy.knowledge.engrams.rules",
+    "stigmergy.knowledge.memory.controller",
+    "stigmergy.knowledge.messages.parse",
+    "stigmergy.operations.contributing",
+    "stigmergy.operations.grants",
+    "stigmergy.operations.work",
+    "stigmergy.space",
+    "logging",
+    "subprocess",
+    "xml.parsers.expat",
+}
+"""What neither a question nor a hook has to do with."""
+PROSE = "Nobody retries a refund but the gateway, whatever it is told."
+
+
+def loaded(desk: Desk, *words: str, told: str = "") -> set[str]:
     """The modules a command loads."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *words], cwd=desk.path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", RUN, *words], cwd=desk.path, capture_output=True, text=True, timeout=60, input=told
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.split())
@@ -47,8 +66,36 @@ def test_help_loads_nothing_of_the_product(desk: Desk) -> None:
 def test_a_query_loads_no_more_than_it_needs(desk: Desk) -> None:
     desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
     modules = loaded(desk, "query", "parser")
-    assert "stigmergy.operations" in modules
-    assert not modules & HEAVY
+    assert "stigmergy.operations.asking" in modules
+    assert not modules & (HEAVY | ROOMS_APART | {"stigmergy.edges.cli.show.work", "stigmergy.evidence.anchoring"})
+
+
+@pytest.mark.parametrize(
+    ("event", "enters", "stays_out"),
+    [
+        ({"hook_event_name": "SessionStart"}, "brief", {"stigmergy.knowledge.engrams.words"}),
+        ({"hook_event_name": "SubagentStart", "agent_id": "a"}, "brief", {"stigmergy.knowledge.engrams.words"}),
+        (
+            {"hook_event_name": "PreToolUse", "tool_name": "Task", "tool_input": {}},
+            "turns",
+            {"stigmergy.operations.brief"},
+        ),
+        (
+            {"hook_event_name": "SubagentStop", "agent_id": "a", "last_assistant_message": PROSE},
+            "answers",
+            {"stigmergy.operations.messages"},
+        ),
+    ],
+    ids=lambda each: each["hook_event_name"] if isinstance(each, dict) else "",
+)
+def test_a_hook_loads_the_rooms_it_enters_and_no_others(
+    desk: Desk, event: dict[str, object], enters: str, stays_out: set[str]
+) -> None:
+    told = json.dumps({"session_id": "s", "cwd": str(desk.path), **event})
+    loaded(desk, "hook", told=told)  # the first of a session writes, and reads the commit's lines
+    modules = loaded(desk, "hook", told=told)
+    assert f"stigmergy.operations.{enters}" in modules
+    assert not modules & (HEAVY | ROOMS_APART | stays_out | {"click", "stigmergy.edges.cli.root"})
 
 
 def test_the_installed_command_and_its_exit_codes(desk: Desk) -> None:
@@ -87,7 +134,7 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
         importing.send_signal(signal.SIGINT)
         _, said = importing.communicate(timeout=60)
     assert importing.returncode == 130
-    assert said.strip() == b"Stopped. 500 engrams are stored. Go on with: stig put --file - --from-line 501"
+    assert said.strip() == b"Stopped. 500 engrams are on the bus. Go on with: stig put --file - --from-line 501"
 
 
 def test_an_interrupt_is_quiet(desk: Desk) -> None:
@@ -166,7 +213,7 @@ def test_a_terminal_gets_a_bar_and_colours_and_a_pipe_neither(desk: Desk, engram
     bar = Terminal(desk, "put", "--file", str(engrams), stdout=False)
     assert bar.code == 0
     assert "Putting engrams" in bar.shown
-    assert bar.piped.startswith(b"2,600 engrams are stored.")
+    assert bar.piped.startswith(b"2,600 engrams are on the bus.")
     piped = desk.process("put", "--file", str(engrams))
     assert piped.err == ""
     assert "\x1b" not in piped.out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ def test_a_fresh_project_is_well(desk: Desk) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, client: str) -> None:
+    _trust(desk, desk.path)
     desk.ok("install", client)
     assert _checks(desk)[1][client]["found"] == "installed (project)"
     desk.ok("install", client, "--uvx", "--user")
@@ -39,6 +42,39 @@ def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, clien
     assert (code, checks[client]["state"], checks[client]["next"]) == (1, "broken", f"stig install {client}")
     desk.ok("install", client)
     assert _checks(desk)[0] == 0
+
+
+def _trust(desk: Desk, folder: Path) -> None:
+    """What Codex and Gemini keep once a person has trusted a folder."""
+    for name in (".codex", ".gemini"):
+        (desk.home / name).mkdir(exist_ok=True)
+    (desk.home / ".codex/config.toml").write_text(f'[projects."{folder}"]\ntrust_level = "trusted"\n')
+    (desk.home / ".gemini/trustedFolders.json").write_text(json.dumps({str(folder): "TRUST_FOLDER"}))
+
+
+@pytest.mark.parametrize("client", ["codex", "gemini"])
+def test_files_a_client_passes_over_are_told(desk: Desk, client: str) -> None:
+    desk.ok("install", client)
+    code, checks = _checks(desk)
+    assert (code, checks[client]["state"]) == (0, "note")
+    assert checks[client]["found"] == "installed (project), in a folder it does not trust yet"
+    assert checks[client]["next"] == f"Start {client} here once and let it trust the folder."
+    _trust(desk, desk.path.parent)
+    assert _checks(desk)[1][client]["state"] == ("note" if client == "codex" else "ok"), "Codex trusts one folder only"
+    _trust(desk, desk.path)
+    assert _checks(desk)[1][client]["state"] == "ok"
+
+
+def test_gemini_may_be_told_to_ask_no_more(desk: Desk) -> None:
+    desk.ok("install", "gemini")
+    _trust(desk, desk.path / "elsewhere")
+    assert _checks(desk)[1]["gemini"]["state"] == "note"
+    settings, folders = desk.home / ".gemini/settings.json", desk.home / ".gemini/trustedFolders.json"
+    settings.write_text('{"security": {"folderTrust": {"enabled": false}}}  // a person\'s own')
+    assert _checks(desk)[1]["gemini"]["state"] == "ok"
+    settings.unlink()
+    folders.write_text("[")
+    assert _checks(desk)[1]["gemini"]["state"] == "ok", "what cannot be read says nothing against it"
 
 
 def test_what_is_broken_is_named(desk: Desk) -> None:

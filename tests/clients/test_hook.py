@@ -211,6 +211,23 @@ def test_requests_that_wait_are_told_with_the_next_prompt(
     assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in told
 
 
+def test_what_a_sub_agent_is_asked_begins_its_own_turn_and_nobody_elses(
+    hook: Callable[[str], Hook], bus: Bus, repository: Repository
+) -> None:
+    """Codex reports a sub-agent's prompt as it does a person's, with the sub-agent named."""
+    codex = hook("codex")
+    main, child = codex.handle("SessionStart"), codex.handle("SubagentStart")
+    for who in (main, child):
+        for line in (1, 2, 3):
+            bus.speak_as(who).deref_pointer(f"repo:src/parser.py#L{line}-L{line}@{repository.sha}")
+    bus.speak_as(child).request_deref(f"repo:src/parser.py#L1-L9@{repository.sha}", reason="More.", max_tokens=500)
+    told = read_event(payload("codex", "SubagentPromptSubmit", repository.path))
+    assert told is not None
+    assert answer(told, codex.settings, Path("/")) == {}, "what waits for the parent is not the child's to answer"
+    assert "Left this turn: 3 repo" in bus.speak_as(child).brief().lines[-1]
+    assert "Left this turn: 0 repo" in bus.speak_as(main).brief().lines[-1]
+
+
 @BOTH
 def test_two_sessions_at_once_do_not_mix(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str

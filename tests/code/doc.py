@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from stigmergy.knowledge.messages.code_lines import COUNTED, ENDING, OPENING, POINTS, SHAPES
 from tests.code.files import ROOT
 
@@ -42,8 +40,8 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def _shown(pattern: re.Pattern[str]) -> str:
-    return "`" + pattern.pattern.replace("|", "\\|") + "`"
+def _shown(pattern: str) -> str:
+    return "`" + pattern.replace("|", "\\|") + "`"
 
 
 def page() -> str:

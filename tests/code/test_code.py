@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stigmergy.knowledge.messages import CodeSpan, code_chars, find_code
-from stigmergy.knowledge.messages.code_lines import COUNTED, ENDING, NEEDED, OPENING
+from stigmergy.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from tests.code import doc
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
@@ -165,9 +166,17 @@ def test_the_page_tells_the_points_that_are_used() -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_pattern_is_left_out_only_where_it_finds_nothing(name: str, data: st.DataObject) -> None:
     pattern = COUNTED[name][0] if name in COUNTED else OPENING.get(name) or ENDING[name]
-    found = pattern.search(data.draw(st.from_regex(pattern)))
+    found = re.search(pattern, data.draw(st.from_regex(pattern)))
     assert found is not None
     assert any(literal in found[0] for literal in NEEDED[name])
+
+
+@pytest.mark.parametrize("name", BEGINNING)
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_pattern_is_tried_on_every_line_it_can_open(name: str, data: st.DataObject) -> None:
+    line = data.draw(st.from_regex(rf"\A(?:{OPENING[name]})"))
+    assert first_word(line) in BEGINNING[name]
 
 
 def test_a_string_may_have_been_written_with_either_quote() -> None:

@@ -179,7 +179,7 @@ def test_a_refusal_says_what_would_be_taken(repository: Repository, settings: Se
             assert problem["field"].startswith(field), problem
             assert limit in problem["limit"], problem
         unshown = problem_of(await client.call_tool("less_put_engram", {"claim": "It is so."}))
-        assert "at: src/parser.py:10-20" in unshown["hint"]
+        assert "`at` takes src/parser.py:10-20" in unshown["hint"]
         for places, field in ((["absent.py:1"], "at[0]"), (["src/parser.py:1", "src/parser.py:900"], "at[1]")):
             problem = problem_of(await client.call_tool("less_put_engram", {"claim": "x", "at": places}))
             assert problem["field"] == field, problem

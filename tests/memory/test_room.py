@@ -26,6 +26,7 @@ HARMLESS = {
 FROM = {
     "datetime": {"UTC", "datetime", "timedelta"},
     "stigmergy.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
+    "stigmergy.doors": {"opened_late"},  # loads modules of this same room
     "stigmergy.errors": None,
 }
 TELLS_TIME_OR_PLACE = {"now", "today", "utcnow", "fromtimestamp", "astimezone", "open", "environ", "getenv", "urandom"}

@@ -63,7 +63,7 @@ SAID = (
     ("kai", "risk", "A reader that takes nothing for ten seconds is cut off, which a laptop that slept may well be.",
      "edges/http/events.py", "STALL_SECONDS", 3),
     ("emil", "fact", "Spending debits every block of a grant; revoking one takes all that was narrowed from it.",
-     "policy/grants/verify.py", "def ", 20),
+     "policy/grants/verifying.py", "def ", 20),
     ("nora", "fact", "Inline tokens are counted on the message as sent, since that is what its reader pays.",
      "knowledge/messages/budget.py", "def ", 12),
     ("ida", "perf", "Thirty-two postings enter the index at a time, at a fraction of one by one.",

@@ -104,7 +104,7 @@ def test_a_deleted_lock_file_still_lets_only_one_write(tmp_path: Path) -> None:
         path.unlink()
         with closing(WriteLock(path)) as second:
             for one, other in ((first, second), (second, first)):
-                with one.held(), other.held_if_free() as free:
+                with one, other.held_if_free() as free:
                     assert not free
             with first.held_if_free() as free:
                 assert free

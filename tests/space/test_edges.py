@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from http.client import HTTPConnection
+from itertools import count
 from typing import Any
 
 import pytest
 
 from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tool_operations
+from stigmergy.errors import IdAmbiguous
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from stigmergy.operations.work import TupleId
 from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from stigmergy.space.tuples import Settled
+from stigmergy.space.tuples import Settled, tuple_id
 from stigmergy.testing.work import failed, finished
 from tests.http.served import Served, serving
 from tests.projects import Repository
@@ -151,6 +154,45 @@ def test_another_runs_work_looks_absent(bus: Served) -> None:
     assert bus.call("GET", f"/tuple/{one['id']}", token=other).code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", f"/tuple/{one['id']}/events", token=other).code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", f"/receipt/{one['receipt_id']}", token=other).code == "RECEIPT_NOT_FOUND"
+
+
+def test_the_beginning_of_an_id_names_it_among_what_the_caller_sees(bus: Served) -> None:  # YT-15
+    sent = bus.call("POST", "/tuple", TUPLE).json
+    one, receipt = sent["id"], sent["receipt_id"]
+    for given in (one[:13], one[7:13], one[7:31]):
+        assert bus.call("GET", f"/tuple/{given}").json["id"] == one
+        assert bus.call("GET", f"/receipt/{receipt[7:13]}").json["receipt"]["id"] == receipt
+    for given in (one[:12], one[7:12], one[7:13].upper() + "x", "0" * 6 if one[7:13] != "0" * 6 else "1" * 6):
+        assert bus.call("GET", f"/tuple/{given}").code == "TUPLE_NOT_FOUND"
+    hers, his = _two_that_begin_alike()
+    space = bus.gateway.workbench.space
+    stamp = {"user": "admin", "agent": None, "ci": False}
+    space.out(hers, authority=stamp, run=bus.run)
+    space.out(his, authority=stamp, run="another")
+    add = OPERATIONS["add_agent"]
+    coder = bus.gateway.call(add, add.request(name="coder"), Credential(local_admin=True, run=bus.run)).token
+    assert bus.call("GET", f"/tuple/{hers['id'][7:13]}", token=coder).json["id"] == hers["id"], "his looks absent"
+    seen = bus.gateway.call(OPERATIONS["tuple_observe"], TupleId(id=his["id"][7:]), LOCAL_ADMIN)
+    assert seen.id == his["id"]
+    with pytest.raises(IdAmbiguous) as refusal:
+        bus.gateway.call(OPERATIONS["tuple_observe"], TupleId(id=his["id"][7:13]), LOCAL_ADMIN)
+    assert (refusal.value.field, refusal.value.used) == ("id", his["id"][7:13])
+
+
+def _two_that_begin_alike() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two whole tuples whose ids share their first six digits."""
+    seen: dict[str, dict[str, Any]] = {}
+    for number in count():
+        one: dict[str, Any] = {
+            "schema": "yool-tuple/v2", "lane": "notes", "payload": [], "map_pos": {"number": number}, "agent_terms": {},
+            "src_ptr": [], "parent_id": None, "flags": {}, "receipts": [], "created_at": "2026-11-15T12:00:00.000000Z",
+            "authority": {"user": "admin", "agent": None, "ci": False},
+        }  # fmt: skip
+        name = tuple_id(one)
+        other = seen.setdefault(name[:13], {**one, "id": name})
+        if other["id"] != name:
+            return other, {**one, "id": name}
+    raise AssertionError
 
 
 def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None:  # YT-09

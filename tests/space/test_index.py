@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
+import apsw
+
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
-from stigmergy.backends.sqlite.work.projection import SORTED_AT_ONCE
-from stigmergy.testing.work import SqliteWorkHarness, draft, failed, finished, put
+from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
+from stigmergy.errors import StaleFence
+from stigmergy.space.tuples import Claim, Price, Settled
+from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
 def busy(folder: Path) -> SqliteWorkHarness:
@@ -30,6 +35,20 @@ def test_a_rebuild_says_what_the_index_said(tmp_path: Path) -> None:
     harness.delete_index()
     assert harness.space.rd_all({}) == before
     assert harness.space.store.verify() == []
+    harness.close()
+
+
+def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
+    """Many changes of one kind are written at once then; of those to one tuple the last holds."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness)
+    (claim,) = harness.space.claim({}, worker="w")
+    for _ in range(8):
+        harness.clock.turn(seconds=5)
+        assert harness.space.renew([(claim.id, claim.fence)]) == []
+    until = harness.space.get(claim.id).until
+    harness.delete_index()
+    assert harness.space.get(claim.id).until == until
     harness.close()
 
 
@@ -104,4 +123,93 @@ def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> No
     before = len(harness.journal_bytes())
     assert put(harness, harness.space.shown(held[0])) == held[:1]  # put again under its id, it is the one that is there
     assert len(harness.journal_bytes()) == before
+    harness.close()
+
+
+def test_an_index_of_another_layout_is_built_again(tmp_path: Path) -> None:
+    harness = busy(tmp_path / "catalog")
+    before = harness.space.rd_all({})
+    harness.close()
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        index.execute("UPDATE applied SET layout = layout - 1; ALTER TABLE applied DROP COLUMN figures")
+    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert again.space.rd_all({}) == before
+    assert again.space.store.verify() == []
+    again.close()
+
+
+def test_counts_hold_beside_their_tables_and_in_them(tmp_path: Path) -> None:
+    """What lanes, runs and yools count gathers beside their tables; nobody who asks can tell, here or elsewhere."""
+    one = SqliteWorkHarness(tmp_path / "catalog")
+    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
+    held: list[Claim] = []
+    for n in range(GATHERED_NAMES + 3):
+        one.space.out(draft(f"lane-{n:02}"), authority=PERSON, run=f"run-{n % 3}")
+        if n % 2:
+            held += one.space.claim({"lane": f"lane-{n:02}"}, worker="w")
+        for harness in (one, other):
+            with harness.space.store.read() as view:
+                lanes = {each.lane: (each.waiting, each.claimed) for each in view.lanes()}
+                assert lanes == {f"lane-{at:02}": (0, 1) if at % 2 else (1, 0) for at in range(n + 1)}
+                assert view.waiting(f"lane-{n:02}") == 1 - n % 2
+                assert sum(each.states.get("claimed", 0) for each in view.runs()) == len(held)
+    one.space.settle([finished(one, claim, usd=0.25) for claim in held])
+    for harness in (one, other):
+        with harness.space.store.read() as view:
+            figures = view.averages(finished(one, held[0]).receipts[0].yool)
+            assert (figures.runs, figures.micros) == (len(held), 250_000 * len(held))
+            assert sum(each.states.get("done", 0) for each in view.runs()) == len(held)
+    assert one.space.store.verify() == other.space.store.verify() == []
+    one.close()
+    other.close()
+
+
+def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
+    """A process remembers what it claimed; whatever happens to it, it decides on what the index says."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    (parent,) = put(harness, draft(agent_terms={"budget_usd": 1}))
+    (child,) = put(harness, draft("low", parent_id=parent))
+    (claim,) = harness.space.claim({"id": parent}, worker="w")
+    (below,) = harness.space.claim({"id": child}, worker="w")
+
+    def told() -> None:
+        known = harness.space.store.commit(lambda view: ([], view.find_all([parent, child])))
+        with harness.space.store.read() as view:
+            assert known == view.find_all([parent, child])
+
+    told()
+    for happens in (
+        lambda: harness.space.renew([(claim.id, claim.fence)]),
+        lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
+        lambda: harness.space.spend(below, 0, Price(micros=900_000)),
+        lambda: harness.space.settle([finished(harness, below, usd=0.95)]),
+        lambda: harness.space.release([(claim.id, claim.fence)]),
+    ):
+        happens()
+        told()
+    harness.close()
+
+
+def test_what_another_process_ended_is_not_held(tmp_path: Path) -> None:
+    one = SqliteWorkHarness(tmp_path / "catalog")
+    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
+    put(one)
+    (claim,) = one.space.claim({}, worker="w")
+    other.space.cancel(claim.id)
+    assert one.space.settle([finished(one, claim)])[0] == [StaleFence.code]
+    one.close()
+    other.close()
+
+
+def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Path) -> None:
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, draft("build", 1, 2))
+    (claim,) = harness.space.claim({}, worker="w")
+    first = receipt(harness, claim, 0)
+    harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(first,))])
+    harness.space.release([(claim.id, claim.fence)])
+    (again,) = harness.space.claim({}, worker="w")
+    assert again.attempt == 1
+    harness.space.settle([Settled(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
+    assert harness.space.shown(claim.id)["receipts"].count(first.id) == 1
     harness.close()

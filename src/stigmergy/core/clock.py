@@ -28,6 +28,7 @@ class SystemClock:
         return time.time_ns() // 1000
 
 
+@lru_cache(maxsize=64)
 def print_time(moment: int) -> str:
     """A moment as RFC 3339 with microseconds: `2026-01-08T09:30:00.000000Z`."""
     second, rest = divmod(moment, SECOND)

@@ -8,10 +8,9 @@ from msgspec import Meta, Struct
 
 from stigmergy.core import estimate_tokens
 from stigmergy.knowledge.messages import CHILD_SECTIONS, judge_prose
-from stigmergy.operations.budgets import inline_budget
+from stigmergy.operations.budgets import MAX_TEXT, inline_budget
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
-from stigmergy.operations.messages import MAX_TEXT, SendMessage, read_text, send_message, sent_back
 from stigmergy.operations.pastes import Pastes
 from stigmergy.operations.ports import View
 from stigmergy.operations.turns import closing
@@ -50,6 +49,8 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
     """Take an agent's last answer: a message is kept as one, prose is only held to the budget."""
     if _meant_as_message(request.text):
+        from stigmergy.operations.messages import SendMessage, send_message
+
         kept = send_message(context, SendMessage(text=request.text))
         tokens = estimate_tokens(request.text)
         return AnswerTaken(tokens=tokens, turn=kept.turn, message_id=kept.message_id, engrams=kept.engrams)
@@ -59,6 +60,8 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
         budget = inline_budget(context, view)
     usage, refusal = judge_prose(request.text, budget, pastes.code_chars)
     if refusal is not None:
+        from stigmergy.operations.messages import read_text, sent_back
+
         reading = read_text(context, request.text, "child")
         raise sent_back(context, reading, pastes, budget, usage, refusal)
 

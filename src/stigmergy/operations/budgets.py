@@ -9,6 +9,9 @@ from stigmergy.operations.gateway import Context
 from stigmergy.operations.ports import View
 from stigmergy.policy import DerefBudget, InlineBudget, lineage_of
 
+MAX_TEXT = 65_536
+"""Characters of a message, or of an answer, that are read at all."""
+
 
 def inline_budget(context: Context, view: View) -> InlineBudget:
     """What the caller's message may hold."""

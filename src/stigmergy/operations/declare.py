@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -87,8 +88,28 @@ def _descriptions(hint: Any) -> Iterator[str]:
         yield from _descriptions(part)
 
 
-OPERATIONS: dict[str, Operation[Any, Any]] = {}
-"""Everything one can do, by name, in the order it was declared."""
+class Operations(Mapping[str, Operation[Any, Any]]):
+    """Operations by name; the module that declares one is loaded when it is asked for."""
+
+    def __init__(self, package: str, rooms: Mapping[str, str]) -> None:
+        self._package = package
+        self._homes = {name: module for module, names in rooms.items() for name in names.split()}
+
+    def __getitem__(self, name: str) -> Operation[Any, Any]:
+        home = self._homes[name]
+        if name not in _DECLARED:
+            import_module(f"{self._package}.{home}")
+        return _DECLARED[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+_DECLARED: dict[str, Operation[Any, Any]] = {}
+"""The operations of the modules that are loaded."""
 
 
 def operation(
@@ -110,9 +131,9 @@ def operation(
         hints = get_type_hints(run, localns={"Context": Any})
         parameters = [hint for name, hint in hints.items() if name != "return"]
         name = run.__name__
-        if name in OPERATIONS:
+        if name in _DECLARED:
             raise ValueError(f"operation {name} is declared twice")
-        OPERATIONS[name] = Operation(
+        _DECLARED[name] = Operation(
             name=name,
             title=title,
             summary=(run.__doc__ or "").strip().partition("\n")[0],

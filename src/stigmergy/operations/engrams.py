@@ -196,7 +196,7 @@ def _naming_places(places: list[str], before: int) -> Iterator[None]:
     try:
         yield
     except NoPointer as refusal:
-        refusal.hint = "Say where it shows, as in at: src/parser.py:10-20."
+        refusal.hint = "Say where it shows: `at` takes src/parser.py:10-20."
         raise
     except StigmergyError as refusal:
         pointer = re.match(r"pointers\[(\d+)\]", refusal.field or "")

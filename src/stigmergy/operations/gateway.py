@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -25,27 +25,28 @@ from stigmergy.errors import (
     TokenInvalid,
     TokenMissing,
 )
-from stigmergy.evidence.pointers import Evidence
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
 from stigmergy.operations.events import Feed
 from stigmergy.operations.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from stigmergy.operations.shared import SharedStores
 from stigmergy.operations.workbench import Workbench
-from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import (
     ADMIN,
     SHARED_SCOPES,
     Caller,
-    Policy,
     Run,
-    TokenKey,
     check_descends,
     shared_scopes,
     visible_spaces,
 )
-from stigmergy.policy.grants import GrantKey
 from stigmergy.policy.secrets import check_no_secrets
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.pointers import Evidence
+    from stigmergy.operations.workplace import Workplace
+    from stigmergy.policy import Policy, TokenKey
+    from stigmergy.policy.grants import GrantKey
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from stigmergy.knowledge.messages import (
     read_message,
     resend_template,
 )
-from stigmergy.operations.budgets import inline_budget
+from stigmergy.operations.budgets import MAX_TEXT, inline_budget
 from stigmergy.operations.declare import PARENTS, Command, Route, operation
 from stigmergy.operations.engrams import Prepared, naming, prepare_checked, put_each
 from stigmergy.operations.fitting import those_that_fit
@@ -40,7 +40,6 @@ from stigmergy.policy import ADMIN, InlineBudget, TurnClosed, present_turn
 from stigmergy.policy.grants import VerifiedGrant, check_spend, debits, verify
 from stigmergy.policy.secrets import check_no_secrets
 
-MAX_TEXT = 65_536
 MAX_MAIL = 100
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from stigmergy.errors import NoRepository, RevisionNotFound, StigmergyError
 from stigmergy.knowledge.messages import (
     CHILD_SECTIONS,
     PARENT_SECTIONS,
-    Reading,
-    Recognised,
     Usage,
     code_chars,
     judge,
@@ -17,6 +16,9 @@ from stigmergy.knowledge.messages import (
 )
 from stigmergy.operations.workplace import Workplace
 from stigmergy.policy import InlineBudget
+
+if TYPE_CHECKING:
+    from stigmergy.knowledge.messages import Reading, Recognised
 
 SECTIONS = frozenset({*CHILD_SECTIONS, *PARENT_SECTIONS})
 SHORTEST = 40

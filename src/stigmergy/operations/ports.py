@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from stigmergy.core.journal import Line
-from stigmergy.knowledge.brief import Brief
 from stigmergy.knowledge.cortex import CortexReads
 from stigmergy.knowledge.engrams import EngramReads
 from stigmergy.knowledge.messages import MessageReads
 from stigmergy.operations.tallies import TallyReads
-from stigmergy.policy import IdentityReads, Policy, Run, TurnReads
+from stigmergy.policy import IdentityReads, TurnReads
 from stigmergy.policy.grants import GrantReads
+
+if TYPE_CHECKING:
+    from stigmergy.core.journal import Line
+    from stigmergy.knowledge.brief import Brief
+    from stigmergy.policy import Policy, Run
 
 T = TypeVar("T")
 

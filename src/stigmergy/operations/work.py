@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from stigmergy.core import MICROS
-from stigmergy.errors import AuthorityStamped, ReceiptNotFound, TupleNotFound
+from stigmergy.core import MICROS, is_digest, is_hex
+from stigmergy.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
 from stigmergy.operations.steps import StepState, steps_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from stigmergy.evidence.receipts import Receipt
     from stigmergy.space.tuples import Kept, WorkView
 
+T = TypeVar("T")
+
 _INNER_LOOP = {
     "http": "the inner loop stays off the wire: dispatch tuples instead",
     "mcp": "the inner loop stays off the wire: dispatch tuples instead",
@@ -25,6 +28,9 @@ _INNER_LOOP = {
 _AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
 MAX_WAIT = 3600
 MAX_LISTED = 1000
+SHORTEST_START = 6
+"""Of how many digits the beginning of an id is at least, for it to name one."""
+MAX_LIKE = 100
 
 
 class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,7 +177,7 @@ def _pattern(context: Context, request: TuplePattern) -> Any:
 
 
 class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The tuple's id")]
+    id: Annotated[str, Meta(max_length=80, description="The tuple's id, or how it begins")]
 
 
 class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -229,12 +235,31 @@ def _observed(view: WorkView, one: Kept) -> Observed:
     )
 
 
-def _visible(caller: Caller, view: WorkView, tuple_id: str) -> Kept:
+def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
     """A tuple of the caller's run; an admin sees all."""
-    one = view.find(tuple_id)
-    if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
-        raise TupleNotFound(field="id", used=tuple_id)
+
+    def see(tuple_id: str) -> Kept | None:
+        one = view.find(tuple_id)
+        if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
+            return None
+        return one
+
+    one = _meant(given, view.tuples_like, see)
+    if one is None:
+        raise TupleNotFound(field="id", used=given)
     return one
+
+
+def _meant(given: str, like: Callable[..., list[str]], see: Callable[[str], T | None]) -> T | None:
+    """What an id names, or the beginning of one: of those the caller sees, as if there were no others."""
+    start = given.removeprefix("sha256:")
+    if is_digest(given) or len(start) < SHORTEST_START or not is_hex(start, len(start)):
+        return see(given)
+    ids = like(start, limit=MAX_LIKE) if len(start) <= 64 else []
+    seen = [found for found in map(see, ids) if found is not None]
+    if len(seen) > 1:
+        raise IdAmbiguous(field="id", used=given, hint="Give more of it.")
+    return seen[0] if seen else None
 
 
 def _shown(context: Context, one: Kept) -> TupleAnswer:
@@ -242,7 +267,7 @@ def _shown(context: Context, one: Kept) -> TupleAnswer:
 
 
 class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id")]
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
     intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
 
 
@@ -268,20 +293,26 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     return ReceiptAnswer(receipt=msgspec.to_builtins(receipt))
 
 
-def _receipt(context: Context, receipt_id: str) -> Receipt:
+def _receipt(context: Context, given: str) -> Receipt:
     with context.workbench.space.store.read() as view:
-        receipt = view.receipt(receipt_id)
-        if receipt is not None:
+
+        def see(receipt_id: str) -> Receipt | None:
+            receipt = view.receipt(receipt_id)
+            if receipt is None:
+                return None
             one = view.find(receipt.tuple_id)
             ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
-            # What the cache gives to every run, every run may read; whoever knows its id was given it.
-            if ours or receipt.key is not None:
-                return receipt
-    raise ReceiptNotFound(field="id", used=receipt_id)
+            # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
+            return receipt if ours or (receipt.key is not None and receipt_id == given) else None
+
+        receipt = _meant(given, view.receipts_like, see)
+    if receipt is None:
+        raise ReceiptNotFound(field="id", used=given)
+    return receipt
 
 
 class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id")]
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
 
 
 class BodyState(Struct, frozen=True, kw_only=True):
@@ -398,7 +429,9 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
 @operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=_AT_THE_MACHINE)
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
     """Put a dead letter once more, as a new tuple that says the same."""
-    put = context.workbench.space.put_again(request.id, authority=stamped(context.caller, ci=context.workbench.ci))
+    with context.workbench.space.store.read() as view:
+        dead = _visible(context.caller, view, request.id).id
+    put = context.workbench.space.put_again(dead, authority=stamped(context.caller, ci=context.workbench.ci))
     return Dispatched(id=put.id, receipt_id=None, new=put.new)
 
 
@@ -412,5 +445,5 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
     """End a tuple that waits or is being worked on."""
     with context.workbench.space.store.read() as view:
-        _visible(context.caller, view, request.id)
-    return Cancelled(id=request.id, receipt_id=context.workbench.space.cancel(request.id).id)
+        one = _visible(context.caller, view, request.id)
+    return Cancelled(id=one.id, receipt_id=context.workbench.space.cancel(one.id).id)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stigmergy.core import is_hex
 from stigmergy.errors import MemoryStoreNotFound, PointerRefusal, PointerSpan, StigmergyError
-from stigmergy.evidence.anchoring import Anchors
 from stigmergy.evidence.pointers import (
     TYPES,
     Address,
@@ -23,13 +23,15 @@ from stigmergy.evidence.pointers import (
     parse_lines,
     print_address,
 )
-from stigmergy.knowledge.memory import Stores
-
-OpenStores = Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]
-"""Opens memory stores beneath some folders, or anywhere."""
 
 if TYPE_CHECKING:
+    from stigmergy.evidence.anchoring import Anchors
+    from stigmergy.knowledge.memory import Stores
     from stigmergy.space.catalog import Catalog, CatalogReader
+
+OpenStores: TypeAlias = "Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]"
+"""Opens memory stores beneath some folders, or anywhere."""
+
 
 ANCHORS = "anchors.db"
 """The index of lines in a project's catalog; anyone may delete it."""
@@ -82,8 +84,19 @@ class Workplace:
         self.repositories = repositories
         self._catalog = catalog
         self._capabilities: CatalogReader | None = None
-        self.anchors = Anchors(repositories, catalog / ANCHORS if catalog else None)
+        self._anchors: Anchors | None = None
+        self._lock = threading.Lock()
         self._standings = Standings(repositories)
+
+    @property
+    def anchors(self) -> Anchors:
+        """What finds pasted text again; loaded for the first text."""
+        with self._lock:
+            if self._anchors is None:
+                from stigmergy.evidence.anchoring import Anchors
+
+                self._anchors = Anchors(self.repositories, self._catalog / ANCHORS if self._catalog else None)
+            return self._anchors
 
     def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
         """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
@@ -151,7 +164,8 @@ class Workplace:
 
     def close(self) -> None:
         """Let go of the index of lines and of every running git."""
-        self.anchors.close()
+        if self._anchors is not None:
+            self._anchors.close()
         self.repositories.close()
 
     def _has_file(self, path: str) -> bool:

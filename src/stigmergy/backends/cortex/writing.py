@@ -8,24 +8,26 @@ journal, is written anew.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from stigmergy.core import canonical
 from stigmergy.core.lock import locked
-from stigmergy.knowledge.cortex import CortexReads
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from stigmergy.knowledge.cortex import CortexReads
 
 STORE = "episodes.jsonl"
 NOTED = ".written"
 LOCK = ".lock"
 AT_ONCE = 1000
-
-log = logging.getLogger("stigmergy.cortex")
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +53,7 @@ class CortexFolder:
 
     def note(self, line: str) -> None:
         """Add a line to the log, in one piece."""
-        log.info(line)
+        _log().info(line)
         try:
             place = os.open(self._log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -59,7 +61,7 @@ class CortexFolder:
             finally:
                 os.close(place)
         except OSError as problem:  # what it tells of has happened all the same
-            log.warning("%s could not be written: %s", self._log_file, problem)
+            _log().warning("%s could not be written: %s", self._log_file, problem)
 
     def bring_up(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
         """Write what is remembered and not yet in the store; what cannot be written now is written the next time."""
@@ -72,7 +74,7 @@ class CortexFolder:
                 elif reads.episodes_after(written.count, limit=1):
                     self._append(reads, self._store, written)
         except OSError as problem:
-            log.warning("%s could not be written: %s", self._store, problem)
+            _log().warning("%s could not be written: %s", self._store, problem)
 
     def _written(self) -> Written | None:
         """What stands in the store; None when it is not what was written there."""
@@ -139,6 +141,12 @@ class CortexFolder:
         self._folder.mkdir(exist_ok=True)
         with locked(self._folder / LOCK):
             yield
+
+
+def _log() -> Logger:
+    from logging import getLogger  # most commands write nothing into it, and it takes long to load
+
+    return getLogger("stigmergy.cortex")
 
 
 def _linked(chain: str, line: bytes) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from stigmergy.backends.episodes.scanning import Job, scan
 from stigmergy.errors import StigmergyError
-from stigmergy.knowledge.memory import Question, Store, merged
+from stigmergy.knowledge.memory import Question, Store, merge_runs
 
 JOB = struct.Struct(">QQQ")
 """A job in the pipe: small enough to be written and read in one piece."""
@@ -82,7 +82,7 @@ def serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
         send(outgoing, Answer(problem=problem.problem()))
         return
     chunks = 1 + PIECE // CHUNK // (len(runs) or 1)
-    for rows in merged([_handed_out(run, chunks) for run in runs]):
+    for rows in merge_runs([_handed_out(run, chunks) for run in runs]):
         send(outgoing, Answer(rows="\n".join(rows)))
     send(outgoing, Answer())
 

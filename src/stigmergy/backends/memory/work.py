@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -236,6 +236,10 @@ class MemoryWorkView:
         """Those of these tuples that are there."""
         return {each: self._state.tuples[each] for each in ids if each in self._state.tuples}
 
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        return [each for each in self._state.tuples if each.startswith(f"sha256:{start}")][:limit]
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
         due = [
@@ -281,9 +285,13 @@ class MemoryWorkView:
         """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
 
-    def known_receipts(self, ids: Sequence[str]) -> set[str]:
-        """Those of these ids that receipts have."""
-        return {each for each in ids if each in self._state.receipts}
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
+        return [each for each in self._state.receipts if each.startswith(f"sha256:{start}")][:limit]
+
+    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """The ids of those of these that were told before."""
+        return {each.id for each in receipts if each.id in self._state.receipts}
 
     def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""

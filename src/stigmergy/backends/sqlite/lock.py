@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stigmergy.backends.sqlite.readers import identity
 from stigmergy.errors import StoreReadOnly
 
 
@@ -17,18 +18,25 @@ class WriteLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = _open(path)
+        self._name = str(path)
+        self._open()
         self._mutex = threading.Lock()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Wait for it, and hold it."""
-        with self._mutex:
+        self._mutex.acquire()
+        try:
             self._take(fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def __exit__(self, *problem: object) -> None:
+        """Let go of it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        finally:
+            self._mutex.release()
 
     @contextmanager
     def held_if_free(self) -> Iterator[bool]:
@@ -56,23 +64,17 @@ class WriteLock:
     def _take(self, how: int) -> None:
         """Lock the file that lies there now: a deleted one keeps nobody out who makes another."""
         fcntl.flock(self._file, how)
-        while not _lies_at(self._path, self._file):
+        while identity(self._name) != self._identity:
+            old = self._file
             try:
-                fresh = _open(self._path)
+                self._open()
             except FileNotFoundError:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 raise StoreReadOnly(f"{self._path.parent} is gone.", hint="Put it back from a copy.") from None
-            os.close(self._file)
-            self._file = fresh
+            os.close(old)
             fcntl.flock(self._file, how)
 
-
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-
-
-def _lies_at(path: Path, file: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file))
-    except FileNotFoundError:
-        return False
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        status = os.fstat(self._file)
+        self._identity = status.st_dev, status.st_ino

@@ -123,8 +123,8 @@ class Projected(ABC, Generic[A, P, V]):
     def _deciding(self, writer: apsw.Connection, applied: A, at: int, projection: P) -> V:
         """Everything, for a change that is being decided on."""
 
-    def _happened(self, fact: Any) -> None:  # most have nothing more to do
-        """Take note of a fact of this process."""
+    def _happened(self, facts: Sequence[Any]) -> None:  # most have nothing more to do
+        """Take note of what this process did."""
 
     def _end(self, projection: P, at: int) -> None:
         """End what a batch wrote."""
@@ -274,7 +274,7 @@ class Projected(ABC, Generic[A, P, V]):
             place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=at)
             for fact in facts:
                 projection.apply(fact, at)
-                self._happened(fact)
+            self._happened(facts)
         if lines:
             self._end(projection, place.at)
             applied.place = place
@@ -285,7 +285,7 @@ class Projected(ABC, Generic[A, P, V]):
     def _locked(self) -> Iterator[None]:
         """Hold the lock; a disk without room is told of in our words."""
         try:
-            with self._lock.held():
+            with self._lock:
                 yield
         except apsw.FullError as problem:
             raise DiskPressure(

@@ -14,6 +14,7 @@ from stigmergy.backends.sqlite.queries import queries
 from stigmergy.backends.sqlite.tallying import Tallying
 from stigmergy.core import canonical, parse_time
 from stigmergy.core.journal import Place
+from stigmergy.knowledge import engrams  # what makes keys is loaded with the first engram
 from stigmergy.knowledge.brief import BriefMade
 from stigmergy.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from stigmergy.knowledge.engrams import (
@@ -26,9 +27,6 @@ from stigmergy.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
-    pointer_names,
-    posted_keys,
-    twin_key,
 )
 from stigmergy.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
 from stigmergy.operations.ports import RequestAnswered
@@ -82,7 +80,7 @@ class Applied(msgspec.Struct, kw_only=True):
 
 def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
     """The tokens an engram is posted under: its space before each of its keys."""
-    return f"{space}:" + f" {space}:".join(posted_keys(engram, more_keys))
+    return f"{space}:" + f" {space}:".join(engrams.posted_keys(engram, more_keys))
 
 
 class Projection:
@@ -222,8 +220,8 @@ class Projection:
                 parse_time(engram.provenance.created_at),
                 fact.expires_at,
                 engram.confidence,
-                pointer_names(engram),
-                twin_key(engram),
+                engrams.pointer_names(engram),
+                engrams.twin_key(engram),
                 " ".join(fact.more_keys),
                 _encode(engram),
             )

@@ -15,5 +15,5 @@ from stigmergy.policy import JOURNAL
 @contextmanager
 def hold_journal(folder: Path) -> Iterator[Journal]:
     """The journal, while nobody writes to it."""
-    with closing(Journal(folder / JOURNAL)) as journal, closing(WriteLock(folder / LOCK)) as lock, lock.held():
+    with closing(Journal(folder / JOURNAL)) as journal, closing(WriteLock(folder / LOCK)) as lock, lock:
         yield journal

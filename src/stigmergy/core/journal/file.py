@@ -105,6 +105,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._name = str(path)
         self.segments = Segments(path)
         self._read_only = False
         self._opened: list[int] = []
@@ -150,7 +151,7 @@ class Journal:
     def size(self) -> int:
         """Bytes in all segments now."""
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._name)
         except FileNotFoundError:
             status = os.fstat(self._current.descriptor)
         if (status.st_dev, status.st_ino) != self._current.file:
@@ -232,16 +233,16 @@ class Journal:
         """Add whole lines at the end, without syncing; when the disk has no room, nothing is added."""
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
-        if not self.path.exists():  # what is still open would take the lines and be gone with this process
+        if not os.path.exists(self._name):  # what is still open would take the lines and be gone with this process
             raise StoreReadOnly(f"{self.path} was deleted; nothing was stored.", hint="Put it back from a copy.")
-        data = memoryview(b"".join(lines))
-        before = self.size() - self._current.header.base
+        data = b"".join(lines)
+        left = memoryview(data)
         descriptor = self._current.descriptor
         try:
-            while data:
-                data = data[os.write(descriptor, data) :]
+            while left:
+                left = left[os.write(descriptor, left) :]
         except OSError as problem:
-            os.ftruncate(descriptor, before)
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - (len(data) - len(left)))
             if problem.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskPressure(
                     "The disk has no room for the commit; nothing was stored.",

@@ -24,11 +24,11 @@ SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories"
 
 def build(words: str, entry: Entry) -> click.Command:
     """The command those words call."""
-    if entry.own is not None:
-        module, _, name = entry.own.partition(":")
+    module, _, name = entry.made_of.rpartition(":")
+    if module:
         command: click.Command = getattr(import_module(f"stigmergy.edges.cli.{module}"), name)(entry)
         return command
-    operation = next(each for each in OPERATIONS.values() if each.command and each.command.words == words)
+    operation = OPERATIONS[name]
     hook = HOOKS.get(words, PLAIN)
 
     def act(session: Session, given: dict[str, Any]) -> None:

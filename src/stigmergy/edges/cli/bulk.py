@@ -78,8 +78,8 @@ class Import:
         self._flush()
 
     def so_far(self) -> str:
-        """How much is stored."""
-        return f"{self.stored:,} engram{' is' if self.stored == 1 else 's are'} stored."
+        """How much is on the bus: put, or said again."""
+        return f"{self.stored:,} engram{' is' if self.stored == 1 else 's are'} on the bus."
 
     def go_on(self, line: int) -> str:
         """How to go on from a line."""

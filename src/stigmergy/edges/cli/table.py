@@ -14,8 +14,9 @@ class Entry(NamedTuple):
     section: str
     summary: str
     example: str
-    own: str | None = None
-    """Where the command is written, for those that are more than an operation: `module:function`."""
+    made_of: str
+    """The operation it calls, by name; for commands that are more than one, where they are written:
+    `module:function`."""
 
 
 START, KNOW, WORK, TEAM, CARE = "Start", "Knowledge", "Work", "Team", "Care"
@@ -46,52 +47,73 @@ COMMANDS: dict[str, Entry] = {
         KNOW,
         "Put one claim on the bus, anchored to pointers.",
         'stig put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
+        "put_engram",
     ),
     "query": Entry(
-        KNOW, "Find what the team knows: by words, or the newest.", "stig query refund approval --kind risk"
+        KNOW,
+        "Find what the team knows: by words, or the newest.",
+        "stig query refund approval --kind risk",
+        "query_engrams",
     ),
     "deref": Entry(
         KNOW,
         "Read what a pointer points at, within a budget.",
         "stig deref src/refunds.py:10-20 --max-tokens 200",
+        "deref_pointer",
     ),
-    "brief": Entry(KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer"),
+    "brief": Entry(
+        KNOW, "What matters now for a role, in at most thirty lines.", "stig brief --role programmer", "brief"
+    ),
     "briefs": Entry(
         KNOW,
         "The versions of a role's brief, what one of them says, and what changed.",
         "stig briefs --role programmer --version 4 --since 3",
+        "list_briefs",
     ),
     "feed": Entry(
         KNOW,
         "Engrams as they came, newest first, with who said each and whether its evidence still stands.",
         "stig feed ledger --role programmer --stale",
+        "feed",
     ),
     "anchor": Entry(
         KNOW,
         "Find the lines that hold a text, and point at them.",
         'stig anchor "def refund(order):" --path src/refunds.py',
+        "anchor_text",
     ),
-    "show": Entry(KNOW, "Show one engram.", "stig show 01K7Z3V5QX0000000000000000"),
+    "show": Entry(KNOW, "Show one engram.", "stig show 01K7Z3V5QX0000000000000000", "get_engram"),
     "link": Entry(
         KNOW,
         "Turn a repo pointer into links for the editor, the forge and the archive.",
         "stig link src/refunds.py:10-20",
+        "link_pointer",
     ),
     "promote": Entry(
         KNOW,
         "Let an engram be seen further: a decision for a parent of its author.",
         "stig promote 01K7Z3V5QX0000000000000000 --scope project",
+        "promote_engram",
     ),
     "confirm": Entry(
-        KNOW, "Say that an engram still holds: its ttl starts anew.", "stig confirm 01K7Z3V5QX0000000000000000"
+        KNOW,
+        "Say that an engram still holds: its ttl starts anew.",
+        "stig confirm 01K7Z3V5QX0000000000000000",
+        "confirm_engram",
     ),
-    "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000"),
+    "forget": Entry(KNOW, "Take an engram off the bus.", "stig forget 01K7Z3V5QX0000000000000000", "forget_engram"),
     "pin": Entry(
         KNOW,
         "Have an engram stand first in every brief, until it is unpinned.",
         "stig pin 01K7Z3V5QX0000000000000000",
+        "pin_engram",
     ),
-    "unpin": Entry(KNOW, "Let an engram take its turn in the briefs again.", "stig unpin 01K7Z3V5QX0000000000000000"),
+    "unpin": Entry(
+        KNOW,
+        "Let an engram take its turn in the briefs again.",
+        "stig unpin 01K7Z3V5QX0000000000000000",
+        "unpin_engram",
+    ),
     "out": Entry(
         WORK, "Put a tuple into the space.", "stig out --lane build --yool agent.lint.ruff --arg path=src", "work:out"
     ),
@@ -109,6 +131,7 @@ COMMANDS: dict[str, Entry] = {
         WORK,
         "What became of a tuple.",
         "stig observe sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        "tuple_observe",
     ),
     "worker": Entry(
         WORK,
@@ -126,39 +149,49 @@ COMMANDS: dict[str, Entry] = {
         WORK,
         "The work board: lanes, what is worked on, what has ended, what was given up, and what it cost.",
         "stig board",
+        "work_board",
     ),
     "runs": Entry(
         WORK,
         "Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost.",
         "stig runs",
+        "list_work",
     ),
     "dead": Entry(
-        WORK, "Tuples that were given up: tried as often as they might be, too late, or too dear.", "stig dead"
+        WORK,
+        "Tuples that were given up: tried as often as they might be, too late, or too dear.",
+        "stig dead",
+        "list_dead",
     ),
     "again": Entry(
         WORK,
         "Put a dead letter once more, as a new tuple that says the same.",
         "stig again sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        "tuple_again",
     ),
     "cancel": Entry(
         WORK,
         "End a tuple that waits or is being worked on.",
         "stig cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        "cancel_tuple",
     ),
     "receipt get": Entry(
         WORK,
         "What one execution did.",
         "stig receipt get sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        "receipt_get",
     ),
     "receipt verify": Entry(
         WORK,
         "Recompute a receipt's id and the digest of everything it names.",
         "stig receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        "receipt_verify",
     ),
     "receipt junit": Entry(
         WORK,
         "Record a test report as a receipt, so that test: pointers lead into it.",
         "stig receipt junit report.xml",
+        "record_tests",
     ),
     "catalog build": Entry(
         WORK,
@@ -166,8 +199,12 @@ COMMANDS: dict[str, Entry] = {
         "stig catalog build --stack python",
         "catalog:build",
     ),
-    "catalog lookup": Entry(WORK, "A yool: what for, for whom, on which terms.", "stig catalog lookup agent.lint.ruff"),
-    "catalog list": Entry(WORK, "The yools of a lane, or all.", "stig catalog list --lane build"),
+    "catalog lookup": Entry(
+        WORK, "A yool: what for, for whom, on which terms.", "stig catalog lookup agent.lint.ruff", "catalog_lookup"
+    ),
+    "catalog list": Entry(
+        WORK, "The yools of a lane, or all.", "stig catalog list --lane build", "catalog_list_by_lane"
+    ),
     "catalog lint": Entry(
         WORK, "Check names against the naming rules, and that none was renamed.", "stig catalog lint", "catalog:lint"
     ),
@@ -177,52 +214,77 @@ COMMANDS: dict[str, Entry] = {
         "stig catalog diff old.json",
         "catalog:diff",
     ),
-    "message": Entry(TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml"),
-    "broadcast": Entry(
-        TEAM, "Tell your children what matters, what they may spend and what to do.", "stig broadcast brief.yaml"
+    "message": Entry(
+        TEAM, "Report to your parent: engrams, pointers and a short answer.", "stig message report.yaml", "send_message"
     ),
-    "check": Entry(TEAM, "Tell what would be said about a message, without sending it.", "stig check report.yaml"),
+    "broadcast": Entry(
+        TEAM,
+        "Tell your children what matters, what they may spend and what to do.",
+        "stig broadcast brief.yaml",
+        "broadcast",
+    ),
+    "check": Entry(
+        TEAM,
+        "Tell what would be said about a message, without sending it.",
+        "stig check report.yaml",
+        "validate_message",
+    ),
     "answer": Entry(
         TEAM,
         "Take an agent's last answer: a message is kept as one, prose is only held to the budget.",
         "stig answer said.txt --as coder-1",
+        "take_answer",
     ),
-    "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox"),
+    "inbox": Entry(TEAM, "What others sent you: reports, broadcasts, requests and grants.", "stig inbox", "inbox"),
     "grant issue": Entry(
         TEAM,
         "Let a child read more than its turn allows.",
         "stig grant issue coder src/refunds.py:1-200 --cap-tokens 500",
+        "issue_grant",
     ),
     "grant ask": Entry(
         TEAM,
         "Ask your parent to let you read more.",
         'stig grant ask src/refunds.py --reason "To check the limit"',
+        "request_deref",
     ),
     "grant check": Entry(
         TEAM,
         "Tell whether a dereference would be allowed now, without doing it.",
         "stig grant check src/refunds.py:10-20",
+        "validate_deref",
     ),
-    "grant requests": Entry(TEAM, "Requests that wait for your answer.", "stig grant requests"),
-    "grant approve": Entry(TEAM, "Grant what was asked for.", "stig grant approve 01K7Z3V5QX0000000000000000"),
-    "grant deny": Entry(TEAM, "Turn a request down.", "stig grant deny 01K7Z3V5QX0000000000000000"),
+    "grant requests": Entry(TEAM, "Requests that wait for your answer.", "stig grant requests", "list_requests"),
+    "grant approve": Entry(
+        TEAM, "Grant what was asked for.", "stig grant approve 01K7Z3V5QX0000000000000000", "approve_request"
+    ),
+    "grant deny": Entry(TEAM, "Turn a request down.", "stig grant deny 01K7Z3V5QX0000000000000000", "deny_request"),
     "grant revoke": Entry(
         TEAM,
         "Take a grant back, and every token narrowed from it.",
         "stig grant revoke 01K7Z3V5QX0000000000000000",
+        "revoke_grant",
     ),
-    "run new": Entry(TEAM, "Open a run and make it the current one.", 'stig run new "Move billing to the new ledger"'),
+    "run new": Entry(
+        TEAM, "Open a run and make it the current one.", 'stig run new "Move billing to the new ledger"', "open_run"
+    ),
     "run end": Entry(
-        TEAM, "End a run: its agents can still read, and write no more.", "stig run end 01K7Z3V5QX0000000000000000"
+        TEAM,
+        "End a run: its agents can still read, and write no more.",
+        "stig run end 01K7Z3V5QX0000000000000000",
+        "end_run",
     ),
-    "run list": Entry(TEAM, "The runs opened last.", "stig run list"),
+    "run list": Entry(TEAM, "The runs opened last.", "stig run list", "list_runs"),
     "agent add": Entry(
         TEAM,
         "Add an agent to the run and give it a token.",
         "stig agent add coder-1 --role programmer --parent lead",
+        "add_agent",
     ),
-    "agent token": Entry(TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D"),
-    "agent list": Entry(TEAM, "Who is in the run.", "stig agent list"),
+    "agent token": Entry(
+        TEAM, "Give an agent another token.", "stig agent token coder-1 --expires-in P7D", "agent_token"
+    ),
+    "agent list": Entry(TEAM, "Who is in the run.", "stig agent list", "list_agents"),
     "memory read": Entry(
         KNOW,
         "Read JSONL memory stores: the same question gives the same excerpts, within a token budget.",
@@ -233,59 +295,73 @@ COMMANDS: dict[str, Entry] = {
         KNOW,
         "Remember something for the team: a decision, a preference, how work stands.",
         'stig memory keep "We publish under example.org." --kind decision --importance 0.9',
+        "keep_episode",
     ),
     "memory pin": Entry(
         KNOW,
         "Keep something remembered in working memory, or take it out.",
         "stig memory pin decision:we-publish-under-example-org",
+        "pin_episode",
     ),
     "inherit": Entry(
         TEAM,
         "Take over what the team remembers: pins, what matters, what is recent, within a size.",
         "stig inherit --for coder-1",
+        "inherit",
     ),
     "contribute": Entry(
         TEAM,
         "Hand a learning to your parent, who decides whether the team remembers it.",
         'stig contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
+        "contribute",
     ),
     "review list": Entry(
-        TEAM, "Contributions that wait for a decision, yours and those of your descendants.", "stig review list"
+        TEAM,
+        "Contributions that wait for a decision, yours and those of your descendants.",
+        "stig review list",
+        "list_contributions",
     ),
     "review show": Entry(
         TEAM,
         "Show one contribution, with what was found out about it.",
         "stig review show 01K7Z3V5QX0000000000000000",
+        "show_contribution",
     ),
     "review accept": Entry(
         TEAM,
         "Let the team remember what a sub-agent learned: a decision for a parent of its author.",
         "stig review accept 01K7Z3V5QX0000000000000000 --kind decision",
+        "accept_contribution",
     ),
     "review reject": Entry(
         TEAM,
         "Turn a contribution down, and keep the reason.",
         'stig review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+        "reject_contribution",
     ),
     "review withdraw": Entry(
         TEAM,
         "Take back a contribution of your own that nobody has decided on.",
         "stig review withdraw 01K7Z3V5QX0000000000000000",
+        "withdraw_contribution",
     ),
     "stats": Entry(
         CARE,
         "How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.",
         "stig stats --bucket PT1M --last 60",
+        "stats",
     ),
     "agent turn": Entry(
         TEAM,
         "Close an agent's turn where its client says one ended; one in which nothing was read stays open.",
         "stig agent turn coder-1 --why prompt",
+        "close_turn",
     ),
     "agent budget": Entry(
         TEAM,
         "What the agents of the run have read together, and what is left before it takes no new ones on.",
         "stig agent budget",
+        "team_budget",
     ),
     "doctor": Entry(
         CARE,
@@ -294,13 +370,15 @@ COMMANDS: dict[str, Entry] = {
         "clients:doctor",
     ),
     "verify": Entry(
-        CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify"
+        CARE, "Recompute every checksum and hold the index against a rebuild from the journal.", "stig verify", "verify"
     ),
     "recover": Entry(
         CARE, "Set a damaged part of the journal aside and keep all that is sound.", "stig recover", "recover:recover"
     ),
-    "gc": Entry(CARE, "Make room: take away what receipts no longer have to keep.", "stig gc --dry-run"),
-    "policy apply": Entry(CARE, "Put the project's policy file into force.", "stig policy apply"),
+    "gc": Entry(
+        CARE, "Make room: take away what receipts no longer have to keep.", "stig gc --dry-run", "collect_garbage"
+    ),
+    "policy apply": Entry(CARE, "Put the project's policy file into force.", "stig policy apply", "apply_policy"),
 }
 
 GROUPS = {

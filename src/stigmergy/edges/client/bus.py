@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -13,7 +13,6 @@ from stigmergy.edges.client.methods import Methods
 from stigmergy.operations import OPERATIONS, Credential, Operation, to_request
 from stigmergy.settings import Settings
 
-T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
@@ -97,8 +96,8 @@ class Bus(Methods):
     ) -> None:
         self.close()
 
-    def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
+    def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         operation = OPERATIONS[name]
         given = {field: value for field, value in fields.items() if value is not msgspec.UNSET}
         request = to_request(msgspec.to_builtins(given), operation.request)
-        return cast(T, self.call(operation, request, idempotency_key=idempotency_key))
+        return self.call(operation, request, idempotency_key=idempotency_key)

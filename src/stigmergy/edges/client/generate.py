@@ -25,20 +25,19 @@ python src/stigmergy/edges/client/generate.py
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
+if TYPE_CHECKING:
 {imports}
-
-T = TypeVar("T")
 
 
 class Methods(ABC):
     """What one can do, one method each."""
 
     @abstractmethod
-    def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
+    def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         """Carry out the operation of that name."""
 '''
 
@@ -51,7 +50,7 @@ def generate() -> str:
     doors: dict[str, list[str]] = {}
     for name, door in named.items():
         doors.setdefault(door, []).append(name)
-    imports = "\n".join(f"from {door} import {', '.join(sorted(doors[door]))}" for door in sorted(doors))
+    imports = "\n".join(f"    from {door} import {', '.join(sorted(doors[door]))}" for door in sorted(doors))
     return "\n".join([_HEAD.format(imports=imports), "\n".join(methods)])
 
 
@@ -84,7 +83,7 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
         lines += [f'        """{operation.summary}', "", "        Args:", *explained, '        """']
     else:
         lines.append(f'        """{operation.summary}"""')
-    lines.append(f'        return self._do("{operation.name}", {answer}, {{{values}}}{key})')
+    lines.append(f'        return cast("{answer}", self._do("{operation.name}", {{{values}}}{key}))')
     return "\n".join([*lines, ""])
 
 

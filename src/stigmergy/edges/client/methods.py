@@ -8,45 +8,44 @@ python src/stigmergy/edges/client/generate.py
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
-from stigmergy.knowledge.engrams import Engram
-from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
-from stigmergy.operations.anchoring import AnchorAnswer
-from stigmergy.operations.answers import AnswerTaken
-from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.board import BoardAnswer
-from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
-from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
-from stigmergy.operations.contributing import EvidenceGiven
-from stigmergy.operations.engrams import PutAnswer, PutEngram
-from stigmergy.operations.feed import FeedAnswer
-from stigmergy.operations.gc import GarbageAnswer
-from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
-from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
-from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.remembering import EpisodeAnswer
-from stigmergy.operations.reports import TestsRecorded
-from stigmergy.operations.reviewing import ContributionsAnswer
-from stigmergy.operations.stats import StatsAnswer
-from stigmergy.operations.turns import TeamBudget, TurnAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
-from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
-
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from stigmergy.evidence.pointers import Pointer
+    from stigmergy.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
+    from stigmergy.knowledge.engrams import Engram
+    from stigmergy.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
+    from stigmergy.operations.anchoring import AnchorAnswer
+    from stigmergy.operations.answers import AnswerTaken
+    from stigmergy.operations.asking import QueryAnswer
+    from stigmergy.operations.board import BoardAnswer
+    from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+    from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+    from stigmergy.operations.contributing import EvidenceGiven
+    from stigmergy.operations.engrams import PutAnswer, PutEngram
+    from stigmergy.operations.feed import FeedAnswer
+    from stigmergy.operations.gc import GarbageAnswer
+    from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
+    from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
+    from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from stigmergy.operations.remembering import EpisodeAnswer
+    from stigmergy.operations.reports import TestsRecorded
+    from stigmergy.operations.reviewing import ContributionsAnswer
+    from stigmergy.operations.stats import StatsAnswer
+    from stigmergy.operations.turns import TeamBudget, TurnAnswer
+    from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+    from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
 
 
 class Methods(ABC):
     """What one can do, one method each."""
 
     @abstractmethod
-    def _do(self, name: str, answer: type[T], fields: dict[str, Any], idempotency_key: str | None = None) -> T:
+    def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         """Carry out the operation of that name."""
 
     def anchor_text(
@@ -65,7 +64,7 @@ class Methods(ABC):
             revision: The commit to look in; HEAD unless said
             snapshot: Look at uncommitted lines too
         """
-        return self._do("anchor_text", AnchorAnswer, {"text": text, "path": path, "revision": revision, "snapshot": snapshot})
+        return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
 
     def put_engram(
         self,
@@ -101,7 +100,7 @@ class Methods(ABC):
             provenance: Stamped by the gateway; refused here
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("put_engram", Engram, {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key)
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_found(
         self,
@@ -139,7 +138,7 @@ class Methods(ABC):
             provenance: Stamped by the gateway; refused here
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("put_found", Engram, {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key)
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
 
     def put_engrams(
         self,
@@ -153,7 +152,7 @@ class Methods(ABC):
             engrams: At most 500
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("put_engrams", PutAnswer, {"engrams": engrams}, idempotency_key)
+        return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
 
     def deref_pointer(
         self,
@@ -171,7 +170,7 @@ class Methods(ABC):
             budget_token: A grant that pays for it
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("deref_pointer", DerefAnswer, {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key)
+        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key))
 
     def validate_deref(
         self,
@@ -185,7 +184,7 @@ class Methods(ABC):
             pointer: A pointer, or its ref alone
             budget_token: A grant that would pay for it
         """
-        return self._do("validate_deref", ValidateDerefAnswer, {"pointer": pointer, "budget_token": budget_token})
+        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
 
     def link_pointer(
         self,
@@ -196,7 +195,7 @@ class Methods(ABC):
         Args:
             ref: The pointer's ref
         """
-        return self._do("link_pointer", LinkAnswer, {"ref": ref})
+        return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
 
     def issue_grant(
         self,
@@ -222,7 +221,7 @@ class Methods(ABC):
             inline_code_chars: Code a message may carry by it
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("issue_grant", GrantAnswer, {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key)
+        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
 
     def revoke_grant(
         self,
@@ -236,7 +235,7 @@ class Methods(ABC):
             id: The grant's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("revoke_grant", Revoked, {"id": id}, idempotency_key)
+        return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
 
     def request_deref(
         self,
@@ -256,13 +255,13 @@ class Methods(ABC):
             max_tokens: Tokens it may cost in all
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("request_deref", RequestAnswer, {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key)
+        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
 
     def list_requests(
         self,
     ) -> RequestsAnswer:
         """Requests that wait for your answer."""
-        return self._do("list_requests", RequestsAnswer, {})
+        return cast("RequestsAnswer", self._do("list_requests", {}))
 
     def approve_request(
         self,
@@ -282,7 +281,7 @@ class Methods(ABC):
             expires_in: An ISO 8601 duration
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("approve_request", GrantAnswer, {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key)
+        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
 
     def deny_request(
         self,
@@ -296,7 +295,7 @@ class Methods(ABC):
             id: The request's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("deny_request", Denied, {"id": id}, idempotency_key)
+        return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
 
     def send_message(
         self,
@@ -312,7 +311,7 @@ class Methods(ABC):
             budget_token: A grant that allows inline code
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("send_message", MessageAnswer, {"text": text, "budget_token": budget_token}, idempotency_key)
+        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
 
     def broadcast(
         self,
@@ -328,7 +327,7 @@ class Methods(ABC):
             to: Which children; all of them unless said
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("broadcast", BroadcastAnswer, {"text": text, "to": to}, idempotency_key)
+        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
 
     def validate_message(
         self,
@@ -342,7 +341,7 @@ class Methods(ABC):
             text: The message in its form, as YAML or JSON
             kind: Whose form it has
         """
-        return self._do("validate_message", ValidateAnswer, {"text": text, "kind": kind})
+        return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
 
     def inbox(
         self,
@@ -358,7 +357,7 @@ class Methods(ABC):
             k: How many at the most
             max_tokens: The answer is never larger
         """
-        return self._do("inbox", InboxAnswer, {"cursor": cursor, "k": k, "max_tokens": max_tokens})
+        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
 
     def close_turn(
         self,
@@ -374,13 +373,13 @@ class Methods(ABC):
             why: What the client reported
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("close_turn", TurnAnswer, {"name": name, "why": why}, idempotency_key)
+        return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))
 
     def team_budget(
         self,
     ) -> TeamBudget:
         """What the agents of the run have read together, and what is left before it takes no new ones on."""
-        return self._do("team_budget", TeamBudget, {})
+        return cast("TeamBudget", self._do("team_budget", {}))
 
     def take_answer(
         self,
@@ -394,7 +393,7 @@ class Methods(ABC):
             text: The answer: a message in its form, or plain prose
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("take_answer", AnswerTaken, {"text": text}, idempotency_key)
+        return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
 
     def query_engrams(
         self,
@@ -418,7 +417,7 @@ class Methods(ABC):
             max_tokens: The answer is never larger
             cursor: Where the last page ended; only without words
         """
-        return self._do("query_engrams", QueryAnswer, {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor})
+        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
 
     def get_engram(
         self,
@@ -429,7 +428,7 @@ class Methods(ABC):
         Args:
             id: The engram's id
         """
-        return self._do("get_engram", Engram, {"id": id})
+        return cast("Engram", self._do("get_engram", {"id": id}))
 
     def work_board(
         self,
@@ -441,7 +440,7 @@ class Methods(ABC):
         Args:
             limit: How many of each at the most
         """
-        return self._do("work_board", BoardAnswer, {"limit": limit})
+        return cast("BoardAnswer", self._do("work_board", {"limit": limit}))
 
     def brief(
         self,
@@ -459,7 +458,7 @@ class Methods(ABC):
             max_tokens: The answer is never larger
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("brief", BriefAnswer, {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key)
+        return cast("BriefAnswer", self._do("brief", {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key))
 
     def list_briefs(
         self,
@@ -475,7 +474,7 @@ class Methods(ABC):
             version: This version; unless said, as it would be made now
             since: Show what changed after this version
         """
-        return self._do("list_briefs", BriefsAnswer, {"role": role, "version": version, "since": since})
+        return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "version": version, "since": since}))
 
     def catalog_lookup(
         self,
@@ -486,7 +485,7 @@ class Methods(ABC):
         Args:
             name: agent.lint.ruff, or agent.lint.ruff.v2
         """
-        return self._do("catalog_lookup", YoolAnswer, {"name": name})
+        return cast("YoolAnswer", self._do("catalog_lookup", {"name": name}))
 
     def catalog_list_by_lane(
         self,
@@ -500,7 +499,7 @@ class Methods(ABC):
             lane: Only this lane's
             cursor: Go on after this yool
         """
-        return self._do("catalog_list_by_lane", CatalogAnswer, {"lane": lane, "cursor": cursor})
+        return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
 
     def keep_episode(
         self,
@@ -530,7 +529,7 @@ class Methods(ABC):
             at: Evidence the easy way: path:10-20, stamped at HEAD
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("keep_episode", EpisodeAnswer, {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key)
+        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
 
     def pin_episode(
         self,
@@ -546,7 +545,7 @@ class Methods(ABC):
             unpin: Take it out of working memory
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("pin_episode", EpisodeAnswer, {"id": id, "unpin": unpin}, idempotency_key)
+        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
 
     def inherit(
         self,
@@ -566,7 +565,7 @@ class Methods(ABC):
             max_items: Nor longer
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("inherit", SharedContextSnapshot, {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key)
+        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
 
     def contribute(
         self,
@@ -590,7 +589,7 @@ class Methods(ABC):
             inputs_used: Snapshots it was made from
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("contribute", Contribution, {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key)
+        return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
 
     def feed(
         self,
@@ -618,7 +617,7 @@ class Methods(ABC):
             k: How many at the most
             cursor: Where the last page ended
         """
-        return self._do("feed", FeedAnswer, {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor})
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
 
     def collect_garbage(
         self,
@@ -632,7 +631,7 @@ class Methods(ABC):
             dry_run: Only tell what would go
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("collect_garbage", GarbageAnswer, {"dry_run": dry_run}, idempotency_key)
+        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
 
     def forget_engram(
         self,
@@ -646,7 +645,7 @@ class Methods(ABC):
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("forget_engram", Forgotten, {"id": id}, idempotency_key)
+        return cast("Forgotten", self._do("forget_engram", {"id": id}, idempotency_key))
 
     def confirm_engram(
         self,
@@ -660,7 +659,7 @@ class Methods(ABC):
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("confirm_engram", Confirmed, {"id": id}, idempotency_key)
+        return cast("Confirmed", self._do("confirm_engram", {"id": id}, idempotency_key))
 
     def promote_engram(
         self,
@@ -676,7 +675,7 @@ class Methods(ABC):
             scope: How far it is to be seen
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("promote_engram", Engram, {"id": id, "scope": scope}, idempotency_key)
+        return cast("Engram", self._do("promote_engram", {"id": id, "scope": scope}, idempotency_key))
 
     def pin_engram(
         self,
@@ -690,7 +689,7 @@ class Methods(ABC):
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("pin_engram", Pinned, {"id": id}, idempotency_key)
+        return cast("Pinned", self._do("pin_engram", {"id": id}, idempotency_key))
 
     def unpin_engram(
         self,
@@ -704,7 +703,7 @@ class Methods(ABC):
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("unpin_engram", Pinned, {"id": id}, idempotency_key)
+        return cast("Pinned", self._do("unpin_engram", {"id": id}, idempotency_key))
 
     def memory_read(
         self,
@@ -730,7 +729,7 @@ class Methods(ABC):
             dropped: List what was dropped, or only count it by reason
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("memory_read", ContextPackage, {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key)
+        return cast("ContextPackage", self._do("memory_read", {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key))
 
     def open_run(
         self,
@@ -746,7 +745,7 @@ class Methods(ABC):
             session: A client's session it is for; the run that session has is given again
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("open_run", RunAnswer, {"goal": goal, "session": session}, idempotency_key)
+        return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
 
     def end_run(
         self,
@@ -760,13 +759,13 @@ class Methods(ABC):
             run_id: The run
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("end_run", RunAnswer, {"run_id": run_id}, idempotency_key)
+        return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
 
     def list_runs(
         self,
     ) -> RunsAnswer:
         """The runs opened last."""
-        return self._do("list_runs", RunsAnswer, {})
+        return cast("RunsAnswer", self._do("list_runs", {}))
 
     def add_agent(
         self,
@@ -784,7 +783,7 @@ class Methods(ABC):
             parent: An agent of the same run; the caller unless said
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("add_agent", AgentAnswer, {"name": name, "role": role, "parent": parent}, idempotency_key)
+        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
 
     def agent_token(
         self,
@@ -798,13 +797,13 @@ class Methods(ABC):
             name: An agent of the run
             expires_in: An ISO 8601 duration; the policy's unless said
         """
-        return self._do("agent_token", AgentAnswer, {"name": name, "expires_in": expires_in})
+        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
 
     def list_agents(
         self,
     ) -> AgentsAnswer:
         """Who is in the run."""
-        return self._do("list_agents", AgentsAnswer, {})
+        return cast("AgentsAnswer", self._do("list_agents", {}))
 
     def tuple_dispatch(
         self,
@@ -842,7 +841,7 @@ class Methods(ABC):
             created_at: When it was created
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("tuple_dispatch", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key)
+        return cast("Dispatched", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
     def tuple_out(
         self,
@@ -882,7 +881,7 @@ class Methods(ABC):
             block: Seconds to wait while the lane is full
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("tuple_out", Dispatched, {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key)
+        return cast("Dispatched", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
     def tuple_rd(
         self,
@@ -900,7 +899,7 @@ class Methods(ABC):
             pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
         """
-        return self._do("tuple_rd", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout})
+        return cast("TupleAnswer", self._do("tuple_rd", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}))
 
     def tuple_in(
         self,
@@ -920,7 +919,7 @@ class Methods(ABC):
             timeout: Seconds to wait for one
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("tuple_in", TupleAnswer, {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key)
+        return cast("TupleAnswer", self._do("tuple_in", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key))
 
     def tuple_observe(
         self,
@@ -929,9 +928,9 @@ class Methods(ABC):
         """What became of a tuple.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
         """
-        return self._do("tuple_observe", Observed, {"id": id})
+        return cast("Observed", self._do("tuple_observe", {"id": id}))
 
     def receipt_get(
         self,
@@ -942,10 +941,10 @@ class Methods(ABC):
         """What one execution did.
 
         Args:
-            id: The receipt's id
+            id: The receipt's id, or how it begins
             intoto: As an in-toto statement
         """
-        return self._do("receipt_get", ReceiptAnswer, {"id": id, "intoto": intoto})
+        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
 
     def receipt_verify(
         self,
@@ -954,15 +953,15 @@ class Methods(ABC):
         """Recompute a receipt's id and the digest of everything it names.
 
         Args:
-            id: The receipt's id
+            id: The receipt's id, or how it begins
         """
-        return self._do("receipt_verify", ReceiptVerified, {"id": id})
+        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
 
     def list_work(
         self,
     ) -> WorkRunsAnswer:
         """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
-        return self._do("list_work", WorkRunsAnswer, {})
+        return cast("WorkRunsAnswer", self._do("list_work", {}))
 
     def list_dead(
         self,
@@ -976,7 +975,7 @@ class Methods(ABC):
             lane: Only this lane's
             limit: How many at the most
         """
-        return self._do("list_dead", DeadLetters, {"lane": lane, "limit": limit})
+        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "limit": limit}))
 
     def tuple_again(
         self,
@@ -987,10 +986,10 @@ class Methods(ABC):
         """Put a dead letter once more, as a new tuple that says the same.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("tuple_again", Dispatched, {"id": id}, idempotency_key)
+        return cast("Dispatched", self._do("tuple_again", {"id": id}, idempotency_key))
 
     def cancel_tuple(
         self,
@@ -1001,10 +1000,10 @@ class Methods(ABC):
         """End a tuple that waits or is being worked on.
 
         Args:
-            id: The tuple's id
+            id: The tuple's id, or how it begins
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("cancel_tuple", Cancelled, {"id": id}, idempotency_key)
+        return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))
 
     def record_tests(
         self,
@@ -1020,7 +1019,7 @@ class Methods(ABC):
             name: What the report is called
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("record_tests", TestsRecorded, {"report": report, "name": name}, idempotency_key)
+        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
 
     def list_contributions(
         self,
@@ -1040,7 +1039,7 @@ class Methods(ABC):
             cursor: Where the last page ended
             max_tokens: The answer is never larger
         """
-        return self._do("list_contributions", ContributionsAnswer, {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens})
+        return cast("ContributionsAnswer", self._do("list_contributions", {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens}))
 
     def show_contribution(
         self,
@@ -1051,7 +1050,7 @@ class Methods(ABC):
         Args:
             id: The contribution's id
         """
-        return self._do("show_contribution", Contribution, {"id": id})
+        return cast("Contribution", self._do("show_contribution", {"id": id}))
 
     def accept_contribution(
         self,
@@ -1073,7 +1072,7 @@ class Methods(ABC):
             ttl: How long it holds: P30D; for ever unless said
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("accept_contribution", Contribution, {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key)
+        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
 
     def reject_contribution(
         self,
@@ -1089,7 +1088,7 @@ class Methods(ABC):
             reason: Why; its author will read it
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("reject_contribution", Contribution, {"id": id, "reason": reason}, idempotency_key)
+        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
 
     def withdraw_contribution(
         self,
@@ -1103,7 +1102,7 @@ class Methods(ABC):
             id: The contribution's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("withdraw_contribution", Contribution, {"id": id}, idempotency_key)
+        return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
 
     def stats(
         self,
@@ -1119,7 +1118,7 @@ class Methods(ABC):
             bucket: How long each point of the history is
             last: How many points, up to now
         """
-        return self._do("stats", StatsAnswer, {"over": over, "bucket": bucket, "last": last})
+        return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
 
     def apply_policy(
         self,
@@ -1133,10 +1132,10 @@ class Methods(ABC):
             policy: What .catalog/policy.yaml says
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return self._do("apply_policy", PolicyAnswer, {"policy": policy}, idempotency_key)
+        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
 
     def verify(
         self,
     ) -> VerifyAnswer:
         """Recompute every checksum and hold the index against a rebuild from the journal."""
-        return self._do("verify", VerifyAnswer, {})
+        return cast("VerifyAnswer", self._do("verify", {}))

@@ -20,6 +20,7 @@ from stigmergy.edges.cli.up import HOST, RUNNING, said_in
 from stigmergy.edges.clients.files import is_installed
 from stigmergy.edges.clients.install import project_root
 from stigmergy.edges.clients.skill import has_skill
+from stigmergy.edges.clients.trust import is_read
 from stigmergy.edges.clients.wanted import CLIENTS, UVX, File, running_command, setup_for
 from stigmergy.errors import ProjectNotFound, StigmergyError
 from stigmergy.operations import Gateway
@@ -200,7 +201,7 @@ def _clients(folder: Path, settings: Settings) -> Iterator[Finding]:
             found = f"{problem.filename} cannot be read: {problem.strerror}"
             yield Finding(check=client, state="broken", found=found, next="Its files should be yours to read.")
         else:
-            yield _client(client, states)
+            yield _client(client, states, heeded=is_read(client, root, settings.home))
 
 
 def _best(same_file: tuple[File, ...]) -> bool | None:
@@ -209,7 +210,7 @@ def _best(same_file: tuple[File, ...]) -> bool | None:
     return True if True in held else False if False in held else None
 
 
-def _client(client: str, states: dict[str, list[bool | None]]) -> Finding:
+def _client(client: str, states: dict[str, list[bool | None]], *, heeded: bool) -> Finding:
     places = [scope for scope, held in states.items() if any(each is not None for each in held)]
     if not places:
         return Finding(check=client, state="note", found="not installed", next=f"stig install {client}")
@@ -222,7 +223,14 @@ def _client(client: str, states: dict[str, list[bool | None]]) -> Finding:
             found=f"not as it should be ({partly[0]})",
             next=f"stig install {client}{flag}",
         )
-    return Finding(check=client, state="ok", found=f"installed ({', '.join(places)})")
+    found = f"installed ({', '.join(places)})"
+    if "project" in places and not heeded:
+        found, then = (
+            f"{found}, in a folder it does not trust yet",
+            f"Start {client} here once and let it trust the folder.",
+        )
+        return Finding(check=client, state="note", found=found, next=then)
+    return Finding(check=client, state="ok", found=found)
 
 
 def _hook(folder: Path) -> Iterator[Finding]:

@@ -166,6 +166,9 @@ def _told(event: Event, lines: list[str]) -> dict[str, Any]:
 
 
 def _prompt(team: _Team, event: Event) -> dict[str, Any]:
+    if event.child:  # Codex reports what a sub-agent is asked, too
+        _close(team, team.child(), "prompt")
+        return {}
     _close(team, team.head, "prompt")
     waiting = team.of_head.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
     if not waiting:

@@ -47,18 +47,18 @@ class Anchors:
         """Every part of a message that is text of a file, in order. Without a commit to look in, nothing."""
         try:
             commit = self._index.commit(self._repositories.select(), revision)
+            return self._index.using(commit, lambda: self._recognise(text, commit))
         except (NoRepository, RevisionNotFound):
             return []
-        return self._index.using(commit, lambda: self._recognise(text, commit))
 
     def strangers(self, texts: Iterable[str], *, revision: str | None = None) -> set[str]:
         """Those of the texts in which there is nothing to recognise, told for all of them at once."""
         lines = {text: _informative(text) for text in texts}
         try:
             commit = self._index.commit(self._repositories.select(), revision)
+            known = self._index.using(commit, lambda: self._index.known(chain.from_iterable(lines.values())))
         except (NoRepository, RevisionNotFound):
             return set(lines)
-        known = self._index.using(commit, lambda: self._index.known(chain.from_iterable(lines.values())))
         return {text for text, forms in lines.items() if forms.isdisjoint(known)}
 
     def close(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from stigmergy.core import Memo, is_hex
 from stigmergy.evidence.anchoring.cache import CacheLost, LineCache
@@ -24,22 +25,40 @@ Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
 
-class Commit:
-    """A commit's files, by path and by blob."""
+class Files(NamedTuple):
+    """A commit's files."""
 
-    def __init__(self, repository: GitRepository, commit: str) -> None:
+    blobs: dict[str, str]
+    """By path."""
+    paths: dict[str, list[str]]
+    """By blob, sorted."""
+
+
+class Commit:
+    """A commit, whose files are listed when something is first asked of them: most texts stand in none."""
+
+    def __init__(self, repository: GitRepository, commit: str, listed: Memo[str, Files]) -> None:
         self.id = commit
         self.repository = repository
-        self.blobs = repository.files(commit)
-        self.paths: dict[str, list[str]] = {}
-        for path in sorted(self.blobs):
-            self.paths.setdefault(self.blobs[path], []).append(path)
+        self._listed = listed
+
+    @cached_property
+    def files(self) -> Files:
+        """Its files; refused when it is no commit of the repository."""
+        files = self._listed.get(self.id)
+        if files is None:
+            files = Files(self.repository.files(self.id), {})
+            for path in sorted(files.blobs):
+                files.paths.setdefault(files.blobs[path], []).append(path)
+            self._listed.put(self.id, files, weight=len(files.blobs) + 1)
+        return files
 
     def small(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths whose files are not too large to be looked into."""
-        here = [path for path in paths if path in self.blobs]
-        sizes = self.repository.sizes({self.blobs[path] for path in here}) if here else {}
-        return [path for path in here if sizes.get(self.blobs[path], MAX_BLOB + 1) <= MAX_BLOB]
+        blobs = self.files.blobs
+        here = [path for path in paths if path in blobs]
+        sizes = self.repository.sizes({blobs[path] for path in here}) if here else {}
+        return [path for path in here if sizes.get(blobs[path], MAX_BLOB + 1) <= MAX_BLOB]
 
 
 class Index:
@@ -49,19 +68,15 @@ class Index:
         self._cache = LineCache(cache_path)
         self._progress = progress
         self._building = threading.Lock()
-        self._commits: Memo[str, Commit] = Memo(200_000)
+        self._listed: Memo[str, Files] = Memo(200_000)
         self._complete: Memo[str, bool] = Memo(4096)
         self._texts: Memo[str, Text] = Memo(300_000)
 
     def commit(self, repository: GitRepository, revision: str | None) -> Commit:
-        """The commit a revision names, HEAD unless said."""
+        """The commit a revision names, HEAD unless said; a full id is not looked up before its files are."""
         revision = revision or "HEAD"
         full = revision if is_hex(revision, 40, 64) else repository.expand(revision)
-        commit = self._commits.get(full)
-        if commit is None:
-            commit = Commit(repository, full)
-            self._commits.put(full, commit, weight=len(commit.blobs) + 1)
-        return commit
+        return Commit(repository, full, self._listed)
 
     def using(self, commit: Commit, work: Callable[[], T]) -> T:
         """What a function finds out once all of a commit is in the index; asked again when the index is lost."""
@@ -87,12 +102,12 @@ class Index:
 
     def holders(self, commit: Commit, line: str) -> list[str]:
         """The paths of a commit whose files hold a line, sorted."""
-        found = (commit.paths.get(blob, ()) for blob in self._cache.blobs(hash_line(line)))
+        found = (commit.files.paths.get(blob, ()) for blob in self._cache.blobs(hash_line(line)))
         return sorted(path for paths in found for path in paths)
 
     def text(self, commit: Commit, path: str) -> Text:
         """The file at a path of a commit, ready to be searched."""
-        blob = commit.blobs[path]
+        blob = commit.files.blobs[path]
         text = self._texts.get(blob)
         if text is None:
             text = Text.of(commit.repository.blob(blob))
@@ -108,7 +123,7 @@ class Index:
         if self._complete.get(commit.id):
             return
         if not self._cache.is_complete(commit.id):
-            self._read(commit, self._cache.missing(commit.paths))
+            self._read(commit, self._cache.missing(commit.files.paths))
             self._cache.mark_complete(commit.id)
         self._complete.put(commit.id, True)
 

@@ -84,7 +84,7 @@ class Search:
             yield self._index.holders(self._commit, min(informative, key=self._index.count))
             return
         if self._hint is not None:
-            yield self._commit.small(path for path in self._commit.blobs if self._rank(path) < _UNRELATED)
+            yield self._commit.small(path for path in self._commit.files.blobs if self._rank(path) < _UNRELATED)
         words = {word for line in pattern.solid for word in line.split() if word.isprintable() and "\ufffd" not in word}
         if words and self._greps < MAX_GREPS:
             self._greps += 1

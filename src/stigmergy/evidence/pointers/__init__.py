@@ -1,26 +1,50 @@
 """Pointers: addresses of evidence, how they are written, and how they are read."""
 
-from stigmergy.evidence.pointers.addresses import (
-    Address,
-    ArtifactAddress,
-    BodyAddress,
-    DiffAddress,
-    Pointer,
-    RepoAddress,
-    SamAddress,
-    TestAddress,
-    UrlAddress,
-)
-from stigmergy.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
-from stigmergy.evidence.pointers.diff import DiffResolver
-from stigmergy.evidence.pointers.git import GitRepository, find_repository
-from stigmergy.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
-from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
-from stigmergy.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
-from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
-from stigmergy.evidence.pointers.standing import STALE, Standing, Standings
-from stigmergy.evidence.pointers.tested import TestResolver
-from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.pointers.addresses import (
+        Address,
+        ArtifactAddress,
+        BodyAddress,
+        DiffAddress,
+        Pointer,
+        RepoAddress,
+        SamAddress,
+        TestAddress,
+        UrlAddress,
+    )
+    from stigmergy.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
+    from stigmergy.evidence.pointers.diff import DiffResolver
+    from stigmergy.evidence.pointers.git import GitRepository, find_repository
+    from stigmergy.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
+    from stigmergy.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
+    from stigmergy.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
+    from stigmergy.evidence.pointers.resolve import Content, Evidence, Resolver
+    from stigmergy.evidence.pointers.standing import STALE, Standing, Standings
+    from stigmergy.evidence.pointers.tested import TestResolver
+    from stigmergy.evidence.pointers.url import UrlResolver, UrlSettings
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "addresses": (
+                "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress UrlAddress"
+            ),
+            "artifact": "ArtifactResolver Bodies BodyResolver",
+            "diff": "DiffResolver",
+            "git": "GitRepository find_repository",
+            "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
+            "links": "editor from_github from_swhid github swhid",
+            "repo": "RepoResolver Repositories cut_lines",
+            "resolve": "Content Evidence Resolver",
+            "standing": "STALE Standing Standings",
+            "tested": "TestResolver",
+            "url": "UrlResolver UrlSettings",
+        },
+    )
 
 __all__ = [
     "MAX_REF",

@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import select
-import subprocess
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stigmergy.core import is_hex
 from stigmergy.errors import ContentTooLarge, GitTrouble, ObjectDamaged
+
+if TYPE_CHECKING:
+    import subprocess
 
 AT_ONCE = 256
 """Objects asked for in one breath: their ids fit into a pipe, so that neither side waits for the other."""
@@ -160,6 +162,8 @@ class Batch:
         return chunk
 
     def _start(self) -> subprocess.Popen[bytes]:
+        import subprocess  # many calls need no git, and it takes long to load
+
         self._before_start()
         try:
             process = subprocess.Popen(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from stigmergy.errors import GitTrouble
 
-Done: TypeAlias = subprocess.CompletedProcess[bytes]
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+Done: TypeAlias = "CompletedProcess[bytes]"
 
 # Whatever the repository's own configuration says: no hooks, no helpers, no network, no attributes from elsewhere.
 _SETTINGS = {
@@ -62,6 +64,8 @@ def run_git(
     folder: Path | None = None,
 ) -> Done:
     """What git says to a command; on its standard input is nothing but what is given."""
+    import subprocess  # many calls need no git, and it takes long to load
+
     try:
         return subprocess.run(
             [*git_command(), *args],

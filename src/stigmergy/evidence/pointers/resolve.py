@@ -72,6 +72,7 @@ class Evidence:
 
     def __init__(self, resolvers: Mapping[type[Any], Resolver[Any]], *, remember: int = 4096) -> None:
         self._resolvers = dict(resolvers)
+        self._each = {kind: each for kind, each in resolvers.items() if isinstance(each, ResolvesEach)}
         self._known: Memo[str, _Known] = Memo(remember)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
@@ -105,12 +106,11 @@ class Evidence:
             for pointer, address in pointers
             if _never_changes(address) and self._known.get(pointer.ref) is None
         }
-        for kind, resolver in self._resolvers.items() if len(asked) > 1 else ():
-            if isinstance(resolver, ResolvesEach):
-                resolver.resolve_each(
-                    [address for address in asked if type(address) is kind],
-                    lambda address, content: self._known.put(asked[address], _Known.of(content)),
-                )
+        for kind, resolver in self._each.items() if len(asked) > 1 else ():
+            resolver.resolve_each(
+                [address for address in asked if type(address) is kind],
+                lambda address, content: self._known.put(asked[address], _Known.of(content)),
+            )
 
     def weigh(self, pointer: Pointer, address: Address) -> int:
         """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""

@@ -1,22 +1,40 @@
 """Receipts: what was done, the bodies it left, and what a result is found again by."""
 
-from stigmergy.evidence.receipts.cas import BodyStore
-from stigmergy.evidence.receipts.folder import ReceiptFolder
-from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why
-from stigmergy.evidence.receipts.inputs import cache_key, input_hash
-from stigmergy.evidence.receipts.junit import MAX_REPORT, Case, Report, read_report
-from stigmergy.evidence.receipts.statement import statement
-from stigmergy.evidence.receipts.values import (
-    EMPTY,
-    JUNIT,
-    Artifact,
-    Cost,
-    Receipt,
-    bodies_of,
-    receipt_id,
-    result_sha,
-    seal,
-)
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.receipts.cas import BodyStore
+    from stigmergy.evidence.receipts.folder import ReceiptFolder
+    from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why
+    from stigmergy.evidence.receipts.inputs import cache_key, input_hash
+    from stigmergy.evidence.receipts.junit import MAX_REPORT, Case, Report, read_report
+    from stigmergy.evidence.receipts.statements import statement
+    from stigmergy.evidence.receipts.values import (
+        EMPTY,
+        JUNIT,
+        Artifact,
+        Cost,
+        Receipt,
+        bodies_of,
+        receipt_id,
+        result_sha,
+        seal,
+    )
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "cas": "BodyStore",
+            "folder": "ReceiptFolder",
+            "gc": "DAY Body Purge Survey Why",
+            "inputs": "cache_key input_hash",
+            "junit": "MAX_REPORT Case Report read_report",
+            "statements": "statement",
+            "values": "EMPTY JUNIT Artifact Cost Receipt bodies_of receipt_id result_sha seal",
+        },
+    )
 
 __all__ = [
     "DAY",

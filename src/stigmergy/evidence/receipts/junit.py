@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Literal
-from xml.parsers import expat  # everything that makes it dangerous is refused below
 
 import msgspec
 
@@ -87,6 +86,8 @@ def read_report(data: bytes) -> Report:
     if len(data) > MAX_REPORT:
         raise TestReportInvalid("The report is too large.", field="report", limit=MAX_REPORT, used=len(data))
     reading = _Reading()
+    from xml.parsers import expat  # loaded with the first report; what makes it dangerous is refused below
+
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = reading.begin

@@ -153,7 +153,8 @@ def _with_floats(cost: Cost) -> Cost:
 def receipt_id(receipt: Receipt) -> str:
     """The id a receipt must have: sha256 of its canonical form without `id`."""
     bare = receipt if not receipt.id else msgspec.structs.replace(receipt, id="")
-    if _has_exponent(bare.cost.usd) or _has_exponent(bare.cost.disk_mb):
+    cost = bare.cost
+    if cost is not _NO_COST and (_has_exponent(cost.usd) or _has_exponent(cost.disk_mb)):
         return digest_of(msgspec.to_builtins(bare))
     return digest(_encode(bare))
 

@@ -1,35 +1,72 @@
 """The shared cortex: what a team remembers, what sub-agents inherit of it and what they contribute to it."""
 
-from stigmergy.knowledge.cortex.conflicts import Verdict, contradicts, find_conflicts
-from stigmergy.knowledge.cortex.contributions import (
-    MAX_CONTENT,
-    MAX_EVIDENCE,
-    MAX_VALUE,
-    OPEN,
-    ConflictCheck,
-    Contribution,
-    Dedupe,
-    EvidenceItem,
-    EvidenceKind,
-    Security,
-    Status,
-    content_hash,
-    similarity_key,
-)
-from stigmergy.knowledge.cortex.episodes import MAX_CATEGORIES, MAX_SLUG, MAX_TEXT, Accepted, Episode, is_slug, slug_of
-from stigmergy.knowledge.cortex.facts import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken, moved
-from stigmergy.knowledge.cortex.forensics import signature
-from stigmergy.knowledge.cortex.ports import CortexReads
-from stigmergy.knowledge.cortex.snapshots import (
-    MAX_BYTES,
-    MAX_ITEMS,
-    Limits,
-    SharedContextSnapshot,
-    SnapshotScope,
-    items_of,
-    take_snapshot,
-)
-from stigmergy.knowledge.cortex.texts import MAX_INPUT, MAX_KIND, MAX_LABEL, check_kind, check_label, check_plain
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.knowledge.cortex.conflicts import contradicts, find_conflicts
+    from stigmergy.knowledge.cortex.contributions import (
+        MAX_CONTENT,
+        MAX_EVIDENCE,
+        MAX_VALUE,
+        OPEN,
+        ConflictCheck,
+        Contribution,
+        Dedupe,
+        EvidenceItem,
+        EvidenceKind,
+        Security,
+        Status,
+        Verdict,
+    )
+    from stigmergy.knowledge.cortex.episodes import (
+        MAX_CATEGORIES,
+        MAX_SLUG,
+        MAX_TEXT,
+        Accepted,
+        Episode,
+        is_slug,
+        slug_of,
+    )
+    from stigmergy.knowledge.cortex.facts import (
+        ContributionMoved,
+        ContributionSubmitted,
+        EpisodeKept,
+        SnapshotTaken,
+        moved,
+    )
+    from stigmergy.knowledge.cortex.forensics import signature
+    from stigmergy.knowledge.cortex.ports import CortexReads
+    from stigmergy.knowledge.cortex.sameness import content_hash, similarity_key
+    from stigmergy.knowledge.cortex.snapshots import (
+        MAX_BYTES,
+        MAX_ITEMS,
+        Limits,
+        SharedContextSnapshot,
+        SnapshotScope,
+        items_of,
+        take_snapshot,
+    )
+    from stigmergy.knowledge.cortex.texts import MAX_INPUT, MAX_KIND, MAX_LABEL, check_kind, check_label, check_plain
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "conflicts": "contradicts find_conflicts",
+            "contributions": (
+                "MAX_CONTENT MAX_EVIDENCE MAX_VALUE OPEN ConflictCheck Contribution Dedupe EvidenceItem "
+                "EvidenceKind Security Status Verdict"
+            ),
+            "episodes": "MAX_CATEGORIES MAX_SLUG MAX_TEXT Accepted Episode is_slug slug_of",
+            "facts": "ContributionMoved ContributionSubmitted EpisodeKept SnapshotTaken moved",
+            "forensics": "signature",
+            "ports": "CortexReads",
+            "sameness": "content_hash similarity_key",
+            "snapshots": "MAX_BYTES MAX_ITEMS Limits SharedContextSnapshot SnapshotScope items_of take_snapshot",
+            "texts": "MAX_INPUT MAX_KIND MAX_LABEL check_kind check_label check_plain",
+        },
+    )
 
 __all__ = [
     "MAX_BYTES",

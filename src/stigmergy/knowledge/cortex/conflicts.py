@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
 
+from stigmergy.knowledge.cortex.contributions import Verdict
 from stigmergy.knowledge.cortex.exclusion import excludes
 from stigmergy.knowledge.cortex.statements import Amount, Clause, read_statement
 from stigmergy.knowledge.cortex.wording import COMPARED, KINDS_OF_ONE, WHETHER_AT_ALL
 
-Verdict = Literal["clean", "potential_conflict", "conflict"]
 _SEVERITY: tuple[Verdict, ...] = ("clean", "potential_conflict", "conflict")
 
 TOLD_BY = 2

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
 
 import msgspec
 
 from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.cortex.conflicts import Verdict
-from stigmergy.knowledge.engrams import query_keys
-from stigmergy.knowledge.memory import normalise
 
 MAX_CONTENT = 4_000
 MAX_EVIDENCE = 12
 """As many as an engram may have pointers."""
 MAX_VALUE = 2_000
-SIMILAR = 8
-"""How many keys the fuzzy key is made of."""
 
 Status = Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn"]
 OPEN: tuple[Status, ...] = ("submitted", "flagged", "duplicate")
 """Statuses that still wait for a decision; what was a duplicate is suppressed, and may be decided on all the same."""
 
+Verdict = Literal["clean", "potential_conflict", "conflict"]
 EvidenceKind = Literal["path", "url", "command_output", "note"]
 
 
@@ -81,15 +76,3 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was rejected."""
     memory_id: str | None = None
     """What it was remembered as, once accepted."""
-
-
-def content_hash(content: str) -> str:
-    """sha256 of the content trimmed, white space collapsed, lower-cased."""
-    return hashlib.sha256(normalise(content).encode()).hexdigest()
-
-
-def similarity_key(content: str) -> str:
-    """The same for contents that use the same telling words, whatever their order."""
-    words = sorted(key for key in query_keys(content) if "+" not in key)
-    telling = sorted(words, key=lambda word: (-len(word), word))[:SIMILAR]
-    return hashlib.sha256(" ".join(sorted(telling)).encode()).hexdigest()[:16]

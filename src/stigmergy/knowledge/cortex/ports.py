@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from stigmergy.knowledge.cortex.contributions import Contribution, Status
-from stigmergy.knowledge.cortex.episodes import Episode
+if TYPE_CHECKING:
+    from stigmergy.knowledge.cortex.contributions import Contribution, Status
+    from stigmergy.knowledge.cortex.episodes import Episode
 
 
 class CortexReads(Protocol):

@@ -1,39 +1,59 @@
 """Engrams: one small claim each, anchored to pointers."""
 
-from stigmergy.knowledge.engrams.facts import (
-    EngramConfirmed,
-    EngramDelivered,
-    EngramForgotten,
-    EngramPinned,
-    EngramPromoted,
-    EngramPut,
-    EngramReceived,
-    EngramUnpinned,
-)
-from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
-from stigmergy.knowledge.engrams.likeness import alike, twin_key
-from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Stored, Traits, kind_key
-from stigmergy.knowledge.engrams.recall import DEFAULT_K, DEPTH, MAX_K, Sight, pointer_names, posted_keys, recall
-from stigmergy.knowledge.engrams.rules import (
-    CheckedEngram,
-    print_duration,
-    stamp,
-    validate,
-    validate_whole,
-)
-from stigmergy.knowledge.engrams.schemas import schema_bytes, schema_names, validator
-from stigmergy.knowledge.engrams.sentences import count_sentences
-from stigmergy.knowledge.engrams.values import (
-    DEFAULTS,
-    KINDS,
-    Defaults,
-    Engram,
-    Kind,
-    Provenance,
-    Source,
-    is_contradiction,
-    less_export,
-)
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.knowledge.engrams.facts import (
+        EngramConfirmed,
+        EngramDelivered,
+        EngramForgotten,
+        EngramPinned,
+        EngramPromoted,
+        EngramPut,
+        EngramReceived,
+        EngramUnpinned,
+    )
+    from stigmergy.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
+    from stigmergy.knowledge.engrams.likeness import alike, twin_key
+    from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Sight, Stored, Traits, kind_key
+    from stigmergy.knowledge.engrams.recalling import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
+    from stigmergy.knowledge.engrams.rules import print_duration, stamp, validate, validate_whole
+    from stigmergy.knowledge.engrams.schemas import schema_bytes, schema_names, validator
+    from stigmergy.knowledge.engrams.sentences import count_sentences
+    from stigmergy.knowledge.engrams.values import (
+        DEFAULTS,
+        KINDS,
+        CheckedEngram,
+        Defaults,
+        Engram,
+        Kind,
+        Provenance,
+        Source,
+        is_contradiction,
+        less_export,
+    )
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "facts": (
+                "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut "
+                "EngramReceived EngramUnpinned"
+            ),
+            "keys": "Keys hash_keys name_keys normalise_key query_keys",
+            "likeness": "alike twin_key",
+            "ports": "EVERYTHING EngramReads Sight Stored Traits kind_key",
+            "recalling": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
+            "rules": "print_duration stamp validate validate_whole",
+            "schemas": "schema_bytes schema_names validator",
+            "sentences": "count_sentences",
+            "values": (
+                "DEFAULTS KINDS CheckedEngram Defaults Engram Kind Provenance Source is_contradiction less_export"
+            ),
+        },
+    )
 
 __all__ = [
     "DEFAULTS",

@@ -10,6 +10,7 @@ punctuation do not count. A word in place of another is another claim: `disabled
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import lru_cache
 
 from stigmergy.knowledge.engrams.values import Engram
@@ -38,6 +39,7 @@ _TURNING = frozenset(map(stem, (
 )))
 """Words that change what is said where they are added."""
 # fmt: on
+_DIGIT = re.compile("[0-9]")
 
 
 def twin_key(engram: Engram) -> str:
@@ -45,9 +47,15 @@ def twin_key(engram: Engram) -> str:
 
     Few engrams about a place share it, so a store finds the twins of a new one without reading all its neighbours.
     """
-    refs = sorted({pointer.ref for pointer in engram.pointers})
-    numbers = sorted(key for key in engram.hash_keys if "+" not in key and _has_digit(key))
-    said = "\n".join((engram.kind, str(_negations(engram.claim)), *refs, "", *numbers))
+    refs = tuple(pointer.ref for pointer in engram.pointers)
+    return _twin_key(engram.kind, engram.claim, refs, tuple(engram.hash_keys))
+
+
+@lru_cache(maxsize=1024)
+def _twin_key(kind: str, claim: str, refs: tuple[str, ...], keys: tuple[str, ...]) -> str:
+    """Asked for when an engram is decided upon, and again when it is written down."""
+    numbers = sorted(key for key in keys if "+" not in key and _has_digit(key))
+    said = "\n".join((kind, str(_negations(claim)), *sorted(set(refs)), "", *numbers))
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
@@ -75,7 +83,7 @@ def _words(claim: str) -> tuple[str, ...]:
 
 
 def _has_digit(key: str) -> bool:
-    return not key.isalpha() and any(map(str.isdigit, key))
+    return not key.isalpha() and (_DIGIT.search(key) is not None if key.isascii() else any(map(str.isdigit, key)))
 
 
 def _negations(claim: str) -> int:

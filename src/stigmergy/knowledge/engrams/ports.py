@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -83,3 +83,10 @@ class EngramReads(Protocol):
     def outbox(self) -> list[Stored]:
         """Engrams on their way to a store that several projects share."""
         ...
+
+
+class Sight(NamedTuple):
+    """A store, and the spaces of it that a caller may see."""
+
+    reads: EngramReads
+    spaces: Sequence[str]

@@ -26,12 +26,11 @@ from stigmergy.errors import (
     TtlInvalid,
     TtlTooLong,
 )
-from stigmergy.evidence.pointers import Address, Pointer, check
+from stigmergy.evidence.pointers import Pointer, check
 from stigmergy.knowledge.engrams.refusals import MAX_SHOWN, first_refusal
 from stigmergy.knowledge.engrams.schemas import validator
 from stigmergy.knowledge.engrams.sentences import count_sentences
-from stigmergy.knowledge.engrams.values import DEFAULTS, Engram, Kind, Provenance
-from stigmergy.policy import Scope
+from stigmergy.knowledge.engrams.values import DEFAULTS, CheckedEngram, Engram, Provenance
 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF = 300
@@ -47,32 +46,6 @@ _FIXED_LENGTH = re.compile(
 )
 _NOT_ZERO = frozenset("123456789")
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")
-
-
-class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
-    """An engram that may be stamped and stored."""
-
-    kind: Kind
-    claim: str
-    pointers: tuple[Pointer, ...]
-    """In canonical form."""
-    addresses: tuple[Address, ...]
-    """What the pointers name, in the same order."""
-    confidence: float
-    ttl: str
-    lifetime: int
-    """The ttl in microseconds."""
-    scope: Scope
-    tags: tuple[str, ...]
-    hash_keys: tuple[str, ...]
-    """The author's own keys, as sent; see `keys.hash_keys` for what becomes of them."""
-    embedding_ref: str | None
-    id: str | None
-    """The author's own id, if there is one."""
-    provenance: Provenance | None = None
-    """Only in an engram that was whole already."""
-    created_at: int | None = None
-    """The provenance's moment in microseconds."""
 
 
 def validate(draft: Mapping[str, Any], *, max_ttl: int) -> CheckedEngram:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from stigmergy.evidence.pointers import Pointer
+from stigmergy.evidence.pointers import Address, Pointer
 from stigmergy.policy import Scope
 
 Kind = Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]
@@ -51,6 +51,32 @@ class Engram(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     """Where an embedding of the claim is kept."""
     provenance: Provenance
     """Who said so, and when."""
+
+
+class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
+    """An engram that may be stamped and stored."""
+
+    kind: Kind
+    claim: str
+    pointers: tuple[Pointer, ...]
+    """In canonical form."""
+    addresses: tuple[Address, ...]
+    """What the pointers name, in the same order."""
+    confidence: float
+    ttl: str
+    lifetime: int
+    """The ttl in microseconds."""
+    scope: Scope
+    tags: tuple[str, ...]
+    hash_keys: tuple[str, ...]
+    """The author's own keys, as sent; see `keys.hash_keys` for what becomes of them."""
+    embedding_ref: str | None
+    id: str | None
+    """The author's own id, if there is one."""
+    provenance: Provenance | None = None
+    """Only in an engram that was whole already."""
+    created_at: int | None = None
+    """The provenance's moment in microseconds."""
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):

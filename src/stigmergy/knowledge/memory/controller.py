@@ -13,7 +13,7 @@ import msgspec
 from stigmergy.core import BYTES_PER_TOKEN, canonical, estimate_tokens
 from stigmergy.errors import FieldMissing, FieldValue, MemoryStoreChanged
 from stigmergy.knowledge.memory.ports import Stores
-from stigmergy.knowledge.memory.ranking import DroppedList, merged
+from stigmergy.knowledge.memory.ranking import DroppedList, merge_runs
 from stigmergy.knowledge.memory.records import normalise, read_moment, read_record
 from stigmergy.knowledge.memory.rows import Row, Store, read_row
 from stigmergy.knowledge.memory.scoring import Question, given_terms, query_terms
@@ -63,7 +63,7 @@ def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
         question = msgspec.structs.replace(question, denied=denied)
     runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
     choice, dropped, package = _Choice(asked, stores, paths), DroppedList(paths), None
-    for rows in merged(runs):
+    for rows in merge_runs(runs):
         ranked = dropped.add_unranked(rows)
         dropped.add(choice.take(ranked), choice.reason)
         if choice.reason:  # nothing more is selected: what there is of the list is hashed while others find the rest

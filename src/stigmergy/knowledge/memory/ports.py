@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from stigmergy.knowledge.memory.rows import Store
-from stigmergy.knowledge.memory.scoring import Question
+if TYPE_CHECKING:
+    from stigmergy.knowledge.memory.rows import Store
+    from stigmergy.knowledge.memory.scoring import Question
 
 
 class Stores(Protocol):

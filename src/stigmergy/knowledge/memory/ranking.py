@@ -13,7 +13,7 @@ from stigmergy.knowledge.memory.values import Dropped
 _decode = msgspec.json.Decoder(list[Dropped]).decode
 
 
-def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
+def merge_runs(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
     """The rows of several runs in one order, piece by piece.
 
     Every run is asked until it has handed out more than the middle one had at first. What comes up to there is then

@@ -1,35 +1,66 @@
 """Messages between a parent and its children: their form, their budget, and what to send instead of a refused one."""
 
-from stigmergy.knowledge.messages.budget import (
-    CodeChars,
-    Excess,
-    Usage,
-    find_excess,
-    measure,
-    texts_of,
-)
-from stigmergy.knowledge.messages.check import Accepted, Verdict, accept_message, judge, judge_prose, validate_message
-from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
-from stigmergy.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
-from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
-from stigmergy.knowledge.messages.ports import Mail, MessageReads
-from stigmergy.knowledge.messages.printing import message_object, print_message
-from stigmergy.knowledge.messages.resend import Recognised, resend_template
-from stigmergy.knowledge.messages.source import MAX_MESSAGE_BYTES
-from stigmergy.knowledge.messages.values import (
-    CHILD_SECTIONS,
-    PARENT_SECTIONS,
-    STATUSES,
-    Budgets,
-    ChildMessage,
-    DerefRequest,
-    GrantNote,
-    Message,
-    MessageKind,
-    Output,
-    ParentMessage,
-    TaskStatus,
-)
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.knowledge.messages.budget import (
+        CodeChars,
+        Excess,
+        Usage,
+        find_excess,
+        measure,
+        texts_of,
+    )
+    from stigmergy.knowledge.messages.check import (
+        Accepted,
+        Verdict,
+        accept_message,
+        validate_message,
+    )
+    from stigmergy.knowledge.messages.code import CodeSpan, code_chars, find_code
+    from stigmergy.knowledge.messages.facts import BroadcastSent, MessageAccepted, MessageRejected
+    from stigmergy.knowledge.messages.judging import judge, judge_prose
+    from stigmergy.knowledge.messages.parse import Reading, parse_message, read_message
+    from stigmergy.knowledge.messages.ports import Mail, MessageReads
+    from stigmergy.knowledge.messages.printing import message_object, print_message
+    from stigmergy.knowledge.messages.resend import Recognised, resend_template
+    from stigmergy.knowledge.messages.source import MAX_MESSAGE_BYTES
+    from stigmergy.knowledge.messages.values import (
+        CHILD_SECTIONS,
+        PARENT_SECTIONS,
+        STATUSES,
+        Budgets,
+        ChildMessage,
+        DerefRequest,
+        GrantNote,
+        Message,
+        MessageKind,
+        Output,
+        ParentMessage,
+        TaskStatus,
+    )
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "budget": "CodeChars Excess Usage find_excess measure texts_of",
+            "check": "Accepted Verdict accept_message validate_message",
+            "code": "CodeSpan code_chars find_code",
+            "facts": "BroadcastSent MessageAccepted MessageRejected",
+            "judging": "judge judge_prose",
+            "parse": "Reading parse_message read_message",
+            "ports": "Mail MessageReads",
+            "printing": "message_object print_message",
+            "resend": "Recognised resend_template",
+            "source": "MAX_MESSAGE_BYTES",
+            "values": (
+                "CHILD_SECTIONS PARENT_SECTIONS STATUSES Budgets ChildMessage DerefRequest GrantNote Message "
+                "MessageKind Output ParentMessage TaskStatus"
+            ),
+        },
+    )
 
 __all__ = [
     "CHILD_SECTIONS",

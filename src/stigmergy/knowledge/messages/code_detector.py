@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from stigmergy.knowledge.messages.code import CodeSpan, How
 from stigmergy.knowledge.messages.code_inline import backticks, is_expression, stretch
@@ -35,8 +36,7 @@ _DIFF_HEAD = re.compile(
 )
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(msgspec.Struct):
     """A line, or a piece of a long one."""
 
     start: int

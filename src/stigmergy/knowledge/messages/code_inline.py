@@ -14,15 +14,16 @@ MARKED: Final = 8
 ENOUGH_INLINE: Final = 16
 ENOUGH_STRETCH: Final = 11
 
-_RUN = re.compile(r"`+")
-_SINGLE = re.compile(
+# What is asked of text in backticks only is compiled with the first of it.
+_RUN = r"`+"
+_SINGLE = (
     r"[^\s\"';{}()=]*(?:\{[\w.*/-]*\}[^\s\"';{}()=]*){0,4}(?:=[\w./:@%+,*~<>-]*)?"  # a name, path, flag, pointer
     r"|[\w.:$@!?*-]*[\w!?>\]]\((?:[\w.*]{0,40}(?:, ?[\w.*]{1,40}){0,3}|\.{3}|…)\)"  # a call by its name
     r"|[\"'][^\"']*[\"']|[^\w\s]{1,3}"  # one string, one operator
 )
-_PAIR = re.compile(r"[\w.-]+ [\w.-]+|[^<>]* ?<[^<>\s]+>")  # two words; a text and its target
-_COMMAND = re.compile(r"[a-z][\w.+/-]*(?: [\w./:@=,~<>\[\]*+%^#…-]+){1,7}")
-_BETWEEN = re.compile(r"[\w)\]\"'}] (?:[-+*/%|&:]?=|[=!<>]=|[-+*/%<>?]|&&|\|\||=>|:=) [\w(\[\"'{$&*-]")  # a + b
+_PAIR = r"[\w.-]+ [\w.-]+|[^<>]* ?<[^<>\s]+>"  # two words; a text and its target
+_COMMAND = r"[a-z][\w.+/-]*(?: [\w./:@=,~<>\[\]*+%^#…-]+){1,7}"
+_BETWEEN = r"[\w)\]\"'}] (?:[-+*/%|&:]?=|[=!<>]=|[-+*/%<>?]|&&|\|\||=>|:=) [\w(\[\"'{$&*-]"  # a + b
 _QUOTED = re.compile(r"[(\[]?(?:\"[^\"]*\"|'[^']*')[),.;\]]{0,2}")
 
 _STRONG = re.compile(r"[{}]|===?|!==?|&&|\|\||=>|[-+*/|&:]=|\+\+|\w\[[^\]]*\]\.|\w\(.*\)[.;{]|^=$|^\+$|\);|\)\{|\):$")
@@ -34,7 +35,7 @@ _WEAK = re.compile(r"\w_\w|[a-z][A-Z]|\w\.\w|^\d+[,)]?$|^\W+$|^\w[,)]?$|^[A-Z_]+
 
 def backticks(text: str, begin: int, finish: int) -> Iterator[tuple[int, int, int]]:
     """Pairs of backtick runs of the same width, as (start, end, width), the marks included."""
-    runs = [(run.start(), run.end() - run.start()) for run in _RUN.finditer(text, begin, finish)]
+    runs = [(run.start(), run.end() - run.start()) for run in re.compile(_RUN).finditer(text, begin, finish)]
     following: dict[int, int] = {}
     closing = [-1] * len(runs)
     for at in range(len(runs) - 1, -1, -1):
@@ -59,12 +60,12 @@ def is_expression(content: str) -> bool:
         return False
     if len(content) > LONGEST:
         return True if score(content[:LONGEST]) + MARKED >= ENOUGH_INLINE else stretch(content[:LONGEST]) is not None
-    if _SINGLE.fullmatch(content) or _PAIR.fullmatch(content):
+    if re.fullmatch(_SINGLE, content) or re.fullmatch(_PAIR, content):
         return False
     first = content.partition(" ")[0]
-    if _COMMAND.fullmatch(content) and first not in CODE_WORDS and " = " not in content:
+    if re.fullmatch(_COMMAND, content) and first not in CODE_WORDS and " = " not in content:
         return False
-    return _BETWEEN.search(content) is not None or score(content) + MARKED >= ENOUGH_INLINE
+    return re.search(_BETWEEN, content) is not None or score(content) + MARKED >= ENOUGH_INLINE
 
 
 def stretch(text: str) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ the corpus in `tests/code` and rounded to integers.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 LONGEST: Final = 240
@@ -20,6 +20,7 @@ _QUOTE_MARK = re.compile(r"(?:[ \t]{0,3}>[ \t]?(?![>=]))+")
 _COMMENT = re.compile(r"(?:^|[ \t;{}),])(?://|/\*|#[ \t]).*$|^--[ \t].*$")
 _PLAIN = re.compile(r"(?<![\w./:@#$<>=*&\\-])(?:[A-Za-z][a-z]+|[AaI]|[A-Z]+)(?:['’-][a-z]+)?(?![\w/:@#$<>=*&\\({\[-])")
 
+_WORD = re.compile(r"\w+")
 _MARKS = re.compile(r"[^\w .,\-'’]")
 
 _BLOCK = (
@@ -32,6 +33,10 @@ _STATEMENT = (
     "export|throw|new|goto|include|require|local|set|unset|echo|then|fi|done|esac|end|endif|source|test|alias|print|"
     "struct|enum|cimport|inline|type|defer|go|val|override|abstract|using|extends|elif"
 )
+_MODIFIER = "async|export|pub|public|private|static|default|abstract|inline|extern|cdef|cpdef"
+_DECLARED = "def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type"
+_ALONE = "else|try|finally|do|begin|then|loop"
+_BROUGHT = "import|from|use|using|#include|require|package|cimport|source"
 _SQL = (
     "SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|FROM|WHERE|GROUP BY|ORDER BY|JOIN|VALUES|PRIMARY KEY|"
     "NOT NULL|UNIQUE|REFERENCES|ON CONFLICT|RETURNING|TEXT|INTEGER|BIGINT|VARCHAR|LIMIT|INNER|LEFT"
@@ -46,96 +51,90 @@ COMMON = frozenset(
 )
 CODE_WORDS = frozenset(f"{_BLOCK}|{_STATEMENT}".split("|")) | {"in", "is", "not", "and", "or", "as", "self"}
 
+# All patterns below are texts: each is compiled for the first line on which it could find something.
 # name → (pattern, cap). Counted on the line without its strings and its comment.
-COUNTED: Final[dict[str, tuple[re.Pattern[str], int]]] = {
-    "call": (re.compile(r"[\w\])>]\((?!\)|s\)|es\)|ies\))"), 3),
-    "empty call": (re.compile(r"\w\(\)"), 2),
-    "method call": (re.compile(r"\.\w+\((?!\))"), 2),
+COUNTED: Final[dict[str, tuple[str, int]]] = {
+    "call": (r"[\w\])>]\((?!\)|s\)|es\)|ies\))", 3),
+    "empty call": (r"\w\(\)", 2),
+    "method call": (r"\.\w+\((?!\))", 2),
     "operator": (
-        re.compile(r"===?|!==?|&&|\|\||->|=>|::|[-+*/|&^%:]=|\+\+|<<|>>|\?\.|\$[({]|\[\[|\]\]|\?\?"),
+        r"===?|!==?|&&|\|\||->|=>|::|[-+*/|&^%:]=|\+\+|<<|>>|\?\.|\$[({]|\[\[|\]\]|\?\?",
         4,
     ),
-    "spaced assignment": (re.compile(r"[\w\])}\"'*] [-+*/|&:.?%]?= ?"), 2),
-    "tight assignment": (re.compile(r"[\w\]]=[^\s=]"), 3),
-    "comparison": (re.compile(r"[\w)\]] (?:[<>]=?|[+*/%^|&]) [\w(\"'-]"), 2),
-    "subscript": (re.compile(r"[\w)]\[(?!\])"), 2),
-    "bracket list": (re.compile(r"(?<![\w\])])\[[\w\"']"), 1),
-    "brace": (re.compile(r"[{}]"), 3),
-    "semicolon": (re.compile(r";(?=\s*$|\S)"), 3),
-    "sigil": (re.compile(r"(?<![\w$])[$%@&][A-Za-z_{]|(?<![\w*])\*{1,2}[a-z_]\w*(?![\w*])|\bself\."), 2),
-    "name": (re.compile(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]|\b__\w|\b_[a-z]"), 4),
-    "constant": (re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*"), 2),
-    "dotted": (re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]"), 2),
-    "tag": (re.compile(r"</?[A-Za-z][\w:.-]*(?=[\s/>])[^<>]*/?>?|/>"), 3),
-    "attribute": (re.compile(r"[\w-]=\"\""), 2),
-    "annotated": (re.compile(r"[\w)\]]: ?[A-Za-z_][\w.]*(?=[,)=\[|]| =|$)"), 2),
-    "arrow": (re.compile(r"->|=>"), 1),
-    "pointer": (re.compile(r"\w \*{1,2}\w|\w\* \w|\w\*\)"), 2),
-    "number": (re.compile(r"\b0x[0-9a-fA-F]+|[\[(=,] ?-?\d"), 2),
-    "long flag": (re.compile(r"(?:^| )--?[a-zA-Z][\w-]*"), 2),
-    "sql": (re.compile(rf"\b(?:{_SQL})\b"), 3),
-    "tight comma": (re.compile(r"[\w\"')\]],(?=[\w\"'(\[])"), 2),
-    "string and comma": (re.compile(r"[\"'],"), 2),
+    "spaced assignment": (r"[\w\])}\"'*] [-+*/|&:.?%]?= ?", 2),
+    "tight assignment": (r"[\w\]]=[^\s=]", 3),
+    "comparison": (r"[\w)\]] (?:[<>]=?|[+*/%^|&]) [\w(\"'-]", 2),
+    "subscript": (r"[\w)]\[(?!\])", 2),
+    "bracket list": (r"(?<![\w\])])\[[\w\"']", 1),
+    "brace": (r"[{}]", 3),
+    "semicolon": (r";(?=\s*$|\S)", 3),
+    "sigil": (r"(?<![\w$])[$%@&][A-Za-z_{]|(?<![\w*])\*{1,2}[a-z_]\w*(?![\w*])|\bself\.", 2),
+    "name": (r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]|\b__\w|\b_[a-z]", 4),
+    "constant": (r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*", 2),
+    "dotted": (r"[A-Za-z_]\w*\.[A-Za-z_]", 2),
+    "tag": (r"</?[A-Za-z][\w:.-]*(?=[\s/>])[^<>]*/?>?|/>", 3),
+    "attribute": (r"[\w-]=\"\"", 2),
+    "annotated": (r"[\w)\]]: ?[A-Za-z_][\w.]*(?=[,)=\[|]| =|$)", 2),
+    "arrow": (r"->|=>", 1),
+    "pointer": (r"\w \*{1,2}\w|\w\* \w|\w\*\)", 2),
+    "number": (r"\b0x[0-9a-fA-F]+|[\[(=,] ?-?\d", 2),
+    "long flag": (r"(?:^| )--?[a-zA-Z][\w-]*", 2),
+    "sql": (rf"\b(?:{_SQL})\b", 3),
+    "tight comma": (r"[\w\"')\]],(?=[\w\"'(\[])", 2),
+    "string and comma": (r"[\"'],", 2),
 }
 
 # name → pattern tried at the start of the line.
-OPENING: Final[dict[str, re.Pattern[str]]] = {
-    "directive": re.compile(r"#[ \t]*(?:include|define|if|ifdef|ifndef|endif|else|elif|undef|pragma|error)\b"),
-    "declaration": re.compile(
-        r"(?:(?:async|export|pub|public|private|static|default|abstract|inline|extern|cdef|cpdef)\s)*"
-        r"(?:def|class|function|fn|func|struct|enum|interface|impl|trait|namespace|typedef|cdef|cpdef|type)\s+[\w*&]+"
+OPENING: Final[dict[str, str]] = {
+    "directive": r"#[ \t]*(?:include|define|if|ifdef|ifndef|endif|else|elif|undef|pragma|error)\b",
+    "declaration": (
+        rf"(?:(?:{_MODIFIER})\s)*(?:{_DECLARED})\s+[\w*&]+"
         r"\s*(?:[(<\[{:=]|[*&]|$|\w+[\[({])"
     ),
-    "block": re.compile(rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:else|try|finally|do|begin|then|loop):?$"),
-    "statement": re.compile(
-        rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))"
-    ),
-    "statement word": re.compile(rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])"),
-    "import": re.compile(
-        r"(?:import|from|use|using|#include|require|package|cimport|source)\s+[\w.\"'<{*:@/-]+[^ ]*"
+    "block": rf"(?:}}\s*)?(?:{_BLOCK})\b[^.?!]*[:{{(]$|(?:{_ALONE}):?$",
+    "statement": rf"(?:{_STATEMENT})\b(?=[ \t]*[\w\"'\[({{$*&!.<@-]*(?:[;,)]?$|[.([=:<>|]|[ \t][=|&?*]|[ \t]import\b))",
+    "statement word": rf"(?:{_STATEMENT}|{_BLOCK})\b(?![-'’])",
+    "import": (
+        rf"(?:{_BROUGHT})\s+[\w.\"'<{{*:@/-]+[^ ]*"
         r"(?:;|$|\s+c?import\b)"
     ),
-    "assignment": re.compile(r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*"),
-    "key": re.compile(r"(?:- )?[\"']?[\w.@/$-]+[\"']?\s?:(?:\s|$)"),
-    "quoted key": re.compile(r"\"\"\s*:|'[^']*'\s*:"),
-    "string": re.compile(r"[rbfu]?[\"'].*[\"'][,;)\]:]*$"),
-    "decorator": re.compile(r"@[A-Za-z_][\w.]*(?:\(|$)"),
-    "section": re.compile(r"\[\[?[\w.\"-]+\]\]?$"),
-    "tag first": re.compile(r"<[/!?A-Za-z]"),
-    "prompt": re.compile(r"(?:>>>|\.\.\.|[$%]|PS>) \S"),
-    "call first": re.compile(r"[\w.$:>-]+[!?]?\((?!\)$)"),
-    "lone call": re.compile(r"[\w$]+\((?!\)).*\)[;,]?$|[\w$]+\.[\w.$]+\(.*\)[;,]?$|\w+\(\);$"),
-    "pipeline": re.compile(
-        r"[a-z][\w.-]* [^|]*\| ?(?:grep|awk|sed|sort|uniq|xargs|head|tail|tee|wc|cut|jq|less|tr|cat)\b"
-    ),
-    "query": re.compile(
-        r"(?:select|SELECT)\s.{1,80}\s(?:from|FROM)\s|(?:insert into|delete from|alter table|create table) \S"
-    ),
-    "closing": re.compile(r"[)\]}]+[ \t;,.:({)\]}]*"),
-    "chained": re.compile(r"\.\w+\(|&& |\|\| |\| \w|\+ [\"'\w]|\? |: [\w\"']"),
-    "trace": re.compile(r"File \"\", line \d|at [\w.$<>]+\(|Traceback \("),
-    "comment": re.compile(r"//|/\*|\*/|<!--|--[ \t]|;;"),
-    "selector": re.compile(r"[.#:\w\[\]=\"' >+~*,()-]+[{,]$"),
-    "capital": re.compile(r"[\"'(*_]*[A-Z][a-z]+,? [a-z]"),
-    "item": re.compile(r"(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)]?) "),
-    "field": re.compile(r":[\w* ]+:\s|[A-Z][A-Za-z_ -]+:(?:\s|$)|[a-z_]\w*: [A-Z][a-z]+ [a-z]"),
+    "assignment": r"[\w.$\[\]\"'*&@-]+(?:: ?[^=]+)?\s*[-+*/|&^%:?.]?=(?![=>])\s*",
+    "key": r"(?:- )?[\"']?[\w.@/$-]+[\"']?\s?:(?:\s|$)",
+    "quoted key": r"\"\"\s*:|'[^']*'\s*:",
+    "string": r"[rbfu]?[\"'].*[\"'][,;)\]:]*$",
+    "decorator": r"@[A-Za-z_][\w.]*(?:\(|$)",
+    "section": r"\[\[?[\w.\"-]+\]\]?$",
+    "tag first": r"<[/!?A-Za-z]",
+    "prompt": r"(?:>>>|\.\.\.|[$%]|PS>) \S",
+    "call first": r"[\w.$:>-]+[!?]?\((?!\)$)",
+    "lone call": r"[\w$]+\((?!\)).*\)[;,]?$|[\w$]+\.[\w.$]+\(.*\)[;,]?$|\w+\(\);$",
+    "pipeline": r"[a-z][\w.-]* [^|]*\| ?(?:grep|awk|sed|sort|uniq|xargs|head|tail|tee|wc|cut|jq|less|tr|cat)\b",
+    "query": r"(?:select|SELECT)\s.{1,80}\s(?:from|FROM)\s|(?:insert into|delete from|alter table|create table) \S",
+    "closing": r"[)\]}]+[ \t;,.:({)\]}]*",
+    "chained": r"\.\w+\(|&& |\|\| |\| \w|\+ [\"'\w]|\? |: [\w\"']",
+    "trace": r"File \"\", line \d|at [\w.$<>]+\(|Traceback \(",
+    "comment": r"//|/\*|\*/|<!--|--[ \t]|;;",
+    "selector": r"[.#:\w\[\]=\"' >+~*,()-]+[{,]$",
+    "capital": r"[\"'(*_]*[A-Z][a-z]+,? [a-z]",
+    "item": r"(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)]?) ",
+    "field": r":[\w* ]+:\s|[A-Z][A-Za-z_ -]+:(?:\s|$)|[a-z_]\w*: [A-Z][a-z]+ [a-z]",
 }
 
 # name → pattern searched before the end of the line.
-ENDING: Final[dict[str, re.Pattern[str]]] = {
-    "ends ;": re.compile(r";$"),
-    "ends open": re.compile(r"[{(\[]$"),
-    "ends }": re.compile(r"\}[,;)]*$"),
-    "ends )": re.compile(r"\)$"),
-    "ends );": re.compile(r"\)+[,;:]$"),
-    "ends ],": re.compile(r"\][,;:]?$"),
-    "ends ,": re.compile(r",$"),
-    "ends :": re.compile(r":$"),
-    "ends \\": re.compile(r"\\$"),
-    "ends string": re.compile(r"[\"'],?$"),
-    "ends operator": re.compile(r"(?:[=+*/|&<?]|\band|\bor)$"),
-    "ends sentence": re.compile(r"[^\s.][.!?][\"')*_]*$"),
-    "ends word": re.compile(r"(?:^| )[a-z]+$"),
+ENDING: Final[dict[str, str]] = {
+    "ends ;": r";$",
+    "ends open": r"[{(\[]$",
+    "ends }": r"\}[,;)]*$",
+    "ends )": r"\)$",
+    "ends );": r"\)+[,;:]$",
+    "ends ],": r"\][,;:]?$",
+    "ends ,": r",$",
+    "ends :": r":$",
+    "ends \\": r"\\$",
+    "ends string": r"[\"'],?$",
+    "ends operator": r"(?:[=+*/|&<?]|\band|\bor)$",
+    "ends sentence": r"[^\s.][.!?][\"')*_]*$",
+    "ends word": r"(?:^| )[a-z]+$",
 }
 
 SHAPES: Final = (
@@ -205,6 +204,19 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "ends sentence": ". ! ?",
     }.items()
 }
+# name → the words one of which a line that it matches begins with; a closing brace or a # may stand before it.
+BEGINNING: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(words.replace("#", "").split("|"))
+    for name, words in {
+        "declaration": f"{_MODIFIER}|{_DECLARED}",
+        "block": f"{_BLOCK}|{_ALONE}",
+        "statement": _STATEMENT,
+        "statement word": f"{_STATEMENT}|{_BLOCK}",
+        "import": _BROUGHT,
+        "query": "select|SELECT|insert|delete|alter|create",
+    }.items()
+}
+_BEGINNINGS: Final = frozenset(word for words in BEGINNING.values() for word in words)
 _LITERALS: Final = frozenset(literal for literals in NEEDED.values() for literal in literals)
 _CHARACTERS: Final = frozenset(literal for literal in _LITERALS if len(literal) == 1)
 _Counted = tuple[str, re.Pattern[str], int]
@@ -331,7 +343,7 @@ def features(line: str) -> dict[str, int]:
     if uncommented != bare and uncommented:
         found["has comment"] = 1
         bare = uncommented
-    counted, openings, endings = _worth_trying(_held(text))
+    counted, openings, endings = _worth_trying(_held(text), first_word(opening))
     for name, pattern, cap in counted:
         count = 0
         for _ in pattern.finditer(bare):
@@ -355,18 +367,31 @@ def _held(text: str) -> frozenset[str]:
     return _CHARACTERS.intersection(text).union([literal for literal in _LONGER if literal in text])
 
 
+def first_word(opening: str) -> str:
+    """The word a line begins with, if it is one that a pattern asks for."""
+    word = _WORD.match(opening.lstrip("}#").lstrip())
+    return word[0] if word and word[0] in _BEGINNINGS else ""
+
+
 @lru_cache(maxsize=1024)
-def _worth_trying(held: frozenset[str]) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
-    """The patterns that can find anything in a line that holds just these literals."""
+def _worth_trying(held: frozenset[str], first: str) -> tuple[list[_Counted], list[_Placed], list[_Placed]]:
+    """The patterns that can find anything in a line that holds just these literals and begins with this word."""
 
     def possible(name: str) -> bool:
+        if name in BEGINNING:
+            return first in BEGINNING[name]
         return name not in NEEDED or not held.isdisjoint(NEEDED[name])
 
     return (
-        [(name, pattern, cap) for name, (pattern, cap) in COUNTED.items() if possible(name)],
-        [(name, pattern) for name, pattern in OPENING.items() if possible(name)],
-        [(name, pattern) for name, pattern in ENDING.items() if possible(name)],
+        [(name, _compiled(pattern), cap) for name, (pattern, cap) in COUNTED.items() if possible(name)],
+        [(name, _compiled(pattern)) for name, pattern in OPENING.items() if possible(name)],
+        [(name, _compiled(pattern)) for name, pattern in ENDING.items() if possible(name)],
     )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 @lru_cache(maxsize=8192)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from stigmergy.knowledge.messages.values import Budgets, MessageKind
+if TYPE_CHECKING:
+    from stigmergy.knowledge.messages.values import Budgets, MessageKind
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):

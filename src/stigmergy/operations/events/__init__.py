@@ -1,9 +1,24 @@
 """What happened, told to whoever follows: ids and counts, never content."""
 
-from stigmergy.operations.events.feed import Feed, Follower, Reached
-from stigmergy.operations.events.page import Page, events_after, newest_events
-from stigmergy.operations.events.table import TYPES, event_of_call, events_of
-from stigmergy.operations.events.values import Event, Mark, Sight, read_mark, sight_of
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.operations.events.feed import Feed, Follower, Reached
+    from stigmergy.operations.events.page import Page, events_after, newest_events
+    from stigmergy.operations.events.table import TYPES, event_of_call, events_of
+    from stigmergy.operations.events.values import Event, Mark, Sight, read_mark, sight_of
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "feed": "Feed Follower Reached",
+            "page": "Page events_after newest_events",
+            "table": "TYPES event_of_call events_of",
+            "values": "Event Mark Sight read_mark sight_of",
+        },
+    )
 
 __all__ = [
     "TYPES",

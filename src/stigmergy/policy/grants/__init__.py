@@ -3,14 +3,33 @@
 Biscuit itself is loaded by the first grant, not by this door.
 """
 
-from stigmergy.policy.grants.blocks import Limits, Origin
-from stigmergy.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
-from stigmergy.policy.grants.issue import attenuate, issue
-from stigmergy.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
-from stigmergy.policy.grants.ports import GrantReads, KeptRequest
-from stigmergy.policy.grants.spend import Spent, check_spend, debits
-from stigmergy.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
-from stigmergy.policy.grants.verify import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.policy.grants.blocks import Limits, Origin
+    from stigmergy.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
+    from stigmergy.policy.grants.issuing import attenuate, issue
+    from stigmergy.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
+    from stigmergy.policy.grants.ports import GrantReads, KeptRequest, Spent
+    from stigmergy.policy.grants.spend import check_spend, debits
+    from stigmergy.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
+    from stigmergy.policy.grants.verifying import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "blocks": "Limits Origin",
+            "facts": "GrantIssued GrantRevoked GrantSpent",
+            "issuing": "attenuate issue",
+            "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
+            "ports": "GrantReads KeptRequest Spent",
+            "spend": "check_spend debits",
+            "targets": "PointerTarget PrefixTarget Target read_pointer read_prefix",
+            "verifying": "Block Grant VerifiedGrant allow as_issued read verify",
+        },
+    )
 
 __all__ = [
     "MAX_DEPTH",

@@ -9,7 +9,13 @@ import msgspec
 
 from stigmergy.policy.facts import DerefRequested
 from stigmergy.policy.grants.facts import GrantIssued
-from stigmergy.policy.grants.spend import Spent
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was debited to a block so far."""
+
+    tokens: int = 0
+    uses: int = 0
 
 
 class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import msgspec
-
 import stigmergy.errors as errors  # its names would hide the facts' of the same names
 from stigmergy.policy.grants.blocks import FIELD
 from stigmergy.policy.grants.facts import GrantSpent
-from stigmergy.policy.grants.verify import VerifiedGrant
-
-
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was debited to a block so far."""
-
-    tokens: int = 0
-    uses: int = 0
-
+from stigmergy.policy.grants.ports import Spent
+from stigmergy.policy.grants.verifying import VerifiedGrant
 
 _NOTHING = Spent()
 

@@ -1,8 +1,22 @@
 """Guardrails: how much of the machine a step may take, and how long what it left is kept."""
 
-from stigmergy.policy.guardrails.limits import MB, NO_LIMITS, StepLimits, niceness, step_limits
-from stigmergy.policy.guardrails.pressure import DiskBreaker, free_bytes
-from stigmergy.policy.guardrails.values import Guardrails, Quotas, Retention, check_guardrails
+from typing import TYPE_CHECKING
+
+from stigmergy.doors import opened_late
+
+if TYPE_CHECKING:
+    from stigmergy.policy.guardrails.limits import MB, NO_LIMITS, StepLimits, niceness, step_limits
+    from stigmergy.policy.guardrails.pressure import DiskBreaker, free_bytes
+    from stigmergy.policy.guardrails.values import Guardrails, Quotas, Retention, check_guardrails
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "limits": "MB NO_LIMITS StepLimits niceness step_limits",
+            "pressure": "DiskBreaker free_bytes",
+            "values": "Guardrails Quotas Retention check_guardrails",
+        },
+    )
 
 __all__ = [
     "MB",

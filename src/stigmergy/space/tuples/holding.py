@@ -166,7 +166,7 @@ def settle(
     facts: list[Fact] = []
     answers: list[str | None] = []
     held = view.find_all([result.id for result in results])
-    told = view.known_receipts([receipt.id for result in results for receipt in result.receipts])
+    told = view.known_receipts(receipt for result in results for receipt in result.receipts)
     ended: set[str] = set()
     for result in results:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -97,6 +97,10 @@ class WorkView(Protocol):
         """Those of these tuples that are there."""
         ...
 
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        ...
+
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended: the highest rank first, then the oldest."""
         ...
@@ -129,8 +133,12 @@ class WorkView(Protocol):
         """The receipt of that id."""
         ...
 
-    def known_receipts(self, ids: Sequence[str]) -> set[str]:
-        """Those of these ids that receipts have."""
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
+        ...
+
+    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """The ids of those of these that were told before."""
         ...
 
     def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:

@@ -62,8 +62,12 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
         raise TupleSchema(field="schema", used=str(fields["schema"])[:80], limit=", ".join(SCHEMAS))
     if named is None:
         fields = _completed(fields, authority, now)
-    checked = _checked_shape(fields)
-    if named is not None:
+        checked = _checked_shape(fields)
+    else:
+        for name in _CREATED:
+            if name not in fields:
+                raise FieldMissing(f"The field '{name}' is required.", field=name)
+        checked = _checked_shape(fields)
         _printed(checked.created_at)
     body = canonical(fields)
     if len(body) > MAX_TUPLE:
@@ -93,8 +97,13 @@ def moved_on(checked: Checked) -> Checked:
     )
 
 
+_NO_LIMITS = Limits(terms=Terms())
+
+
 def read_limits(terms: Mapping[str, Any], schema: str) -> Limits:
     """The terms of a tuple, as they are written in its schema."""
+    if not terms:
+        return _NO_LIMITS
     said = dict(terms)
     deadline = said.pop("deadline_iso", None)
     moment: int | None = None
@@ -138,7 +147,7 @@ def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, .
 def _completed(fields: dict[str, Any], authority: Mapping[str, Any], now: int) -> dict[str, Any]:
     payload = fields.get("payload", [])
     if isinstance(payload, list | tuple):
-        payload = [{**step, "args": step.get("args", {})} if isinstance(step, dict) else step for step in payload]
+        payload = [{**step, "args": {}} if isinstance(step, dict) and "args" not in step else step for step in payload]
     created = fields.get("created_at")
     return {
         "schema": SCHEMAS[0],
@@ -162,9 +171,6 @@ def _printed(created: Any) -> str:
 
 
 def _checked_shape(fields: dict[str, Any]) -> Tuple:
-    for name in _CREATED:
-        if name not in fields:
-            raise FieldMissing(f"The field '{name}' is required.", field=name)
     try:
         return msgspec.convert(fields, Tuple)
     except msgspec.ValidationError as problem:

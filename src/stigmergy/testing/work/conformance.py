@@ -65,6 +65,18 @@ class Linda:
         times = [harness.space.shown(one)["created_at"] for one in ids]
         assert len(set(times)) == 3
 
+    def test_ids_are_found_by_how_they_begin(self, harness: WorkHarness) -> None:
+        """Of tuples and of receipts, by any number of digits, and no more than asked for."""
+        ids = put(harness, *[draft() for _ in range(40)])
+        harness.space.settle([finished(harness, claim) for claim in take(harness, limit=40)])
+        with harness.space.store.read() as view:
+            receipts = [each for one in ids for each in view.receipts_of(one)]
+            for known, like in ((ids, view.tuples_like), (receipts, view.receipts_like)):
+                for start in {each[7 : 7 + length] for each in known[:9] for length in (1, 2, 15, 16, 17, 64)}:
+                    alike = {each for each in known if each.startswith(f"sha256:{start}")}
+                    assert set(like(start, limit=100)) == alike
+                    assert len(like(start, limit=1)) == 1
+
     def test_a_tuple_put_again_with_its_id_is_skipped(self, harness: WorkHarness) -> None:
         """Re-emitting is idempotent, whatever has become of it."""
         (one,) = put(harness)

@@ -19,7 +19,8 @@ CREATE TABLE applied (              -- how far into the journal this index has c
     runs       INTEGER NOT NULL,    -- runs with tuples so far
     epoch      INTEGER NOT NULL,
     boot       TEXT    NOT NULL,
-    counter    INTEGER NOT NULL     -- claims in this epoch
+    counter    INTEGER NOT NULL,    -- claims in this epoch
+    figures    BLOB    NOT NULL     -- what was counted of lanes, runs and yools and is not in their tables yet, as JSON
 ) STRICT;
 
 CREATE TABLE bodies (               -- tuples as they were created; never changed

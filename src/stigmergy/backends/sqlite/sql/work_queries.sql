@@ -1,32 +1,35 @@
+-- What is inserted many rows at once says OR FAIL: the transaction is given up with whatever fails, so SQLite need not
+-- copy every page it is about to change in case only this statement has to be undone.
+
 -- name: row
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, b.body, t.run;
+    t.alarmed, t.parent, t.again, b.body;
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
-    boot, counter, sorted_tuples, sorted_receipts
+    boot, counter, sorted_tuples, sorted_receipts, figures
 FROM applied;
 
 -- name: begin_applied
-INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0);
+INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
 
 -- name: move_applied
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
-    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?;
+    links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, figures = ?;
 
 -- name: keep_body
-INSERT INTO bodies VALUES (?, ?);
+INSERT OR FAIL INTO bodies VALUES (?, ?);
 
 -- name: come_in
-INSERT INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
+INSERT OR FAIL INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
 VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: name_tuple
-INSERT INTO new_tuple_ids VALUES (?, ?);
+INSERT OR FAIL INTO new_tuple_ids VALUES (?, ?);
 
 -- name: name_receipt
-INSERT INTO new_receipt_ids VALUES (?, ?);
+INSERT OR FAIL INTO new_receipt_ids VALUES (?, ?);
 
 -- name: sort_tuples
 INSERT INTO tuple_ids SELECT head, ordinal FROM new_tuple_ids ORDER BY head, ordinal;
@@ -37,7 +40,7 @@ INSERT INTO receipt_ids SELECT head, number FROM new_receipt_ids ORDER BY head, 
 DELETE FROM new_receipt_ids;
 
 -- name: post
-INSERT INTO posted VALUES (?, ?, ?, ?, ?);
+INSERT OR FAIL INTO posted VALUES (?, ?, ?, ?, ?);
 
 -- name: unpost
 DELETE FROM posted WHERE path = ? AND value = ? AND live = ? AND rank = ? AND ordinal = ?;
@@ -77,16 +80,24 @@ SELECT t.ordinal, t.state, t.lane, t.rank, t.run FROM all_tuple_ids AS i CROSS J
 WHERE i.head = ? AND t.id = ?;
 
 -- name: keep_receipt
-INSERT INTO receipts VALUES (?, ?, ?, ?);
+INSERT OR FAIL INTO receipts VALUES (?, ?, ?, ?);
+
+-- name: tuples_like
+SELECT t.id FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal)
+WHERE i.head BETWEEN ? AND ? AND t.id BETWEEN ? AND ? LIMIT ?;
+
+-- name: receipts_like
+SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number)
+WHERE i.head BETWEEN ? AND ? AND r.id BETWEEN ? AND ? LIMIT ?;
 
 -- name: receipts_known
 SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head IN (?);
 
 -- name: link
-INSERT INTO links VALUES (?, ?, ?, ?);
+INSERT OR FAIL INTO links VALUES (?, ?, ?, ?);
 
 -- name: result
-INSERT INTO results VALUES (?, ?);
+INSERT OR FAIL INTO results VALUES (?, ?);
 
 -- name: damaged
 DELETE FROM results WHERE number = (
@@ -125,7 +136,7 @@ SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 -- name: stop
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
--- name: lane
+-- name: count_lane
 INSERT INTO lanes VALUES (?, ?, ?)
 ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
 
@@ -225,7 +236,7 @@ WHERE t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
 -- name: keep_asked
-INSERT INTO asked VALUES (?, ?, ?, ?);
+INSERT OR FAIL INTO asked VALUES (?, ?, ?, ?);
 
 -- name: asked
 SELECT id, request, accepted FROM asked WHERE key = ?;
@@ -233,8 +244,8 @@ SELECT id, request, accepted FROM asked WHERE key = ?;
 -- name: depth
 SELECT waiting FROM lanes WHERE lane = ?;
 
--- name: busy_lanes
-SELECT lane, waiting, claimed FROM lanes WHERE waiting > 0 OR claimed > 0 ORDER BY lane;
+-- name: lanes
+SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at > ?;
@@ -295,4 +306,4 @@ WHERE ordinal = (
 ) AND step = ?;
 
 -- name: runs
-SELECT run, waiting, claimed, done, dead, cancelled, taken, executed, hits, micros, tokens FROM runs ORDER BY number;
+SELECT * FROM runs ORDER BY number;

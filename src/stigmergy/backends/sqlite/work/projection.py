@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import apsw
 import msgspec
 
-from stigmergy.backends.sqlite.queries import queries
-from stigmergy.core.journal import Place
+from stigmergy.backends.sqlite.queries import queries, several
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
     STATES,
@@ -17,6 +18,7 @@ from stigmergy.space.tuples import (
     BodyPurged,
     EpochBegun,
     Fact,
+    Kept,
     LeaseRenewed,
     StepCost,
     StepDone,
@@ -27,46 +29,27 @@ from stigmergy.space.tuples import (
     TupleOut,
     TupleReleased,
     TupleTaken,
+    after_claim,
     kept_of,
     posted,
 )
 
-LAYOUT = 3
-QUERIES = "work_queries.sql"
+LAYOUT = 4
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
+MAX_HELD_KNOWN = 4096
 SORTED_AT_ONCE = 2048
 """How many new ids gather before they are sorted in with the others."""
+GATHERED_NAMES = 24
+"""How many lanes, runs and yools are counted beside their tables before the counts go there."""
 
 _encode = msgspec.json.Encoder().encode
-_COLUMNS = (*STATES, "executed", "hits", "micros", "tokens")
+COUNTED = (*STATES, "executed", "hits", "micros", "tokens")
 
 
 Brief = tuple[int, str, str, int, int]
 """A tuple's ordinal, state, lane, rank and the number of its run."""
-
-
-class Applied(msgspec.Struct, kw_only=True):
-    """How far an index has come; changed as facts are applied."""
-
-    place: Place
-    synced: int
-    machine: str
-    indexed: tuple[str, ...]
-    ordinal: int = 0
-    receipts: int = 0
-    links: int = 0
-    runs: int = 0
-    epoch: int = 0
-    boot: str = ""
-    counter: int = 0
-    sorted_tuples: int = 0
-    sorted_receipts: int = 0
-    run_numbers: dict[str, int] = {}
-    """The numbers of runs, as far as they were asked for."""
-    steps_run: bool | None = None
-    """Whether any step of any tuple is under way; not known before it is asked."""
 
 
 def raw_id(text: str) -> bytes:
@@ -97,12 +80,11 @@ class Projection:
         self._connection = connection
         self._sql = queries(QUERIES)
         self.applied = applied
-        self.seen: dict[str, Brief] = {}
-        """What was read or written of tuples so far, in short; good until another transaction."""
-        self._lanes: dict[str, list[int]] = {}
-        self._counts: dict[int, dict[str, int]] = {}
-        self._averages: dict[str, list[int]] = {}
-        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self.read: dict[str, Kept] = {}
+        """Tuples as they were read to decide, as long as nothing has happened to them since."""
+        self._seen: dict[str, Brief] = {}
+        self._rows: defaultdict[str, list[Any]] = defaultdict(list)
+        """The values of rows to be written, one after the other."""
         self._last: dict[int, int] = {}
         """What was gathered last of each tuple, by its place in the order of writing."""
 
@@ -112,9 +94,7 @@ class Projection:
             case TupleOut():
                 self._came(fact)
             case TupleClaimed():
-                ordinal = self._move(fact.id, "claimed")
-                self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
-                self.applied.counter = fact.counter
+                self._claimed(fact)
             case StepDone():
                 self._executed(fact)
             case TupleDone():
@@ -142,35 +122,44 @@ class Projection:
             case StepCost():
                 self._cost(fact)
             case AlarmRaised():
-                self._gather("alarm", self._find(fact.id)[0])
+                self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
                 self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
             case BodyPurged():
-                self._gather("purge", raw_id(fact.sha), at, fact.why)
+                self._rows["purge"] += (raw_id(fact.sha), at, fact.why)
             case BodyDamaged():
                 self.flush()
                 self._run("damaged", *sought(fact.receipt))
 
     def flush(self) -> None:
         """Write everything gathered so far."""
-        rows, self._rows = self._rows, {}
+        if not self._rows:
+            return
+        for name in sorted(self._rows, key=_PLACES.__getitem__):
+            for text, values in several(self._sql[name], self._rows[name]):
+                self._connection.execute(text, values)
+        self._rows.clear()
         self._last.clear()
-        for name in _ORDER:
-            if name in rows:
-                self._connection.executemany(self._sql[name], rows[name])
-        for lane, (waiting, claimed) in self._lanes.items():
-            if waiting or claimed:
-                self._run("lane", lane, waiting, claimed)
-        for run, counts in self._counts.items():
-            self._run("count_run", *(counts.get(column, 0) for column in _COLUMNS), run)
-        for yool, (runs, micros, tokens) in self._averages.items():
-            self._run("average", yool, runs, micros, tokens)
-        self._lanes, self._counts, self._averages = {}, {}, {}
 
     def finish(self) -> None:
-        """Write everything gathered, and sort new ids in when they are many."""
-        self.flush()
+        """Write everything there is to write before the transaction ends, figures among it."""
+        figures, self.applied.figures = self.applied.figures, Figures()
+        for lane, (waiting, claimed) in figures.lanes.items():
+            if waiting or claimed:
+                self._run("count_lane", lane, waiting, claimed)
+        for run, counts in figures.runs.items():
+            self._run("count_run", *(counts.get(column, 0) for column in COUNTED), run)
+        for yool, (runs, micros, tokens) in figures.yools.items():
+            self._run("average", yool, runs, micros, tokens)
+        self.end()
+
+    def end(self) -> None:
+        """Write what was gathered; figures and new ids only when they have become many."""
         applied = self.applied
+        if len(applied.figures) > GATHERED_NAMES:
+            self.finish()
+            return
+        self.flush()
         if applied.ordinal - applied.sorted_tuples >= SORTED_AT_ONCE:
             self._connection.execute(self._sql["sort_tuples"])
             applied.sorted_tuples = applied.ordinal
@@ -183,9 +172,8 @@ class Projection:
         one = kept_of(fact, self.applied.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(one.id)
-        self._gather("keep_body", one.ordinal, one.body)
-        self._gather(
-            "come_in",
+        self._rows["keep_body"] += (one.ordinal, one.body)
+        self._rows["come_in"] += (
             one.ordinal,
             raw,
             one.lane,
@@ -197,19 +185,30 @@ class Projection:
             one.budget_tokens,
             raw_id(one.parent) if one.parent else None,
         )
-        self._gather("name_tuple", head_of(raw), one.ordinal)
-        self.seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
+        self._rows["name_tuple"] += (head_of(raw), one.ordinal)
+        self._seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
         for path, value in posted(one.body, self.applied.indexed):
-            self._gather("post", path, value, 1, -one.rank, one.ordinal)
+            self._rows["post"] += (path, value, 1, -one.rank, one.ordinal)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run, one.ordinal)
         if fact.asked is not None:
             accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
-            self._gather("keep_asked", fact.asked, raw, fact.request or "", accepted)
+            self._rows["keep_asked"] += (fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
-            self._gather("put_again", raw, self._find(fact.again)[0])
+            self._rows["put_again"] += (raw, self._find(fact.again)[0])
+
+    def _claimed(self, fact: TupleClaimed) -> None:
+        one = self.read.get(fact.id)
+        ordinal = self._move(fact.id, "claimed")
+        self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
+        self.applied.counter = fact.counter
+        if one is not None and not one.attempts and not one.ready_at:
+            held = self.applied.held
+            if len(held) >= MAX_HELD_KNOWN:
+                held.clear()
+            held[one.id] = after_claim(one, fact)
 
     def _move(self, tuple_id: str, state: str) -> int:
         """Let a tuple be in another state; nothing is set aside for its steps any more."""
@@ -225,7 +224,7 @@ class Projection:
             self._count(run, state, 1)
             if self.applied.indexed and state not in LIVE:
                 self._unlive(ordinal, rank, state)
-            self.seen[tuple_id] = (ordinal, state, lane, rank, run)
+            self._seen[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
 
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
@@ -237,10 +236,17 @@ class Projection:
                 self._run("post", path, value, 0, -rank, ordinal)
 
     def _find(self, tuple_id: str) -> Brief:
-        found = self.seen.get(tuple_id)
+        """A tuple that something happens to; what was read of it before does not hold any more."""
+        self.applied.held.pop(tuple_id, None)
+        one = self.read.pop(tuple_id, None)
+        found = self._seen.get(tuple_id)
         if found is None:
-            row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
-            found = self.seen[tuple_id] = row
+            if one is not None:
+                found = one.ordinal, one.state, one.lane, one.rank, self._run_number(one.run)
+            else:
+                row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
+                found = row
+            self._seen[tuple_id] = found
         return found
 
     def _executed(self, fact: StepDone) -> None:
@@ -257,8 +263,8 @@ class Projection:
         if not ok:
             return
         if receipt.key is not None:
-            self._gather("result", receipt.key, number)
-        past = self._averages.setdefault(receipt.yool, [0, 0, 0])
+            self._rows["result"] += (receipt.key, number)
+        past = self.applied.figures.yools.setdefault(receipt.yool, [0, 0, 0])
         past[0] += 1
         past[1] += receipt.cost.micros
         past[2] += receipt.cost.tokens
@@ -266,14 +272,14 @@ class Projection:
     def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
         raw = raw_id(receipt.id)
         self.applied.receipts += 1
-        self._gather("keep_receipt", self.applied.receipts, raw, self._run_number(run), _encode(receipt))
-        self._gather("name_receipt", head_of(raw), self.applied.receipts)
+        self._rows["keep_receipt"] += (self.applied.receipts, raw, self._run_number(run), _encode(receipt))
+        self._rows["name_receipt"] += (head_of(raw), self.applied.receipts)
         self._link(ordinal, raw, step)
         return self.applied.receipts
 
     def _link(self, ordinal: int, receipt: bytes, step: int | None) -> None:
         self.applied.links += 1
-        self._gather("link", ordinal, self.applied.links, receipt, step)
+        self._rows["link"] += (ordinal, self.applied.links, receipt, step)
 
     def _cost(self, fact: StepCost) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
@@ -321,12 +327,10 @@ class Projection:
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane(self, lane: str) -> list[int]:
-        return self._lanes.setdefault(lane, [0, 0])
+        return self.applied.figures.lanes.setdefault(lane, [0, 0])
 
     def _count(self, run: int, column: str, more: int) -> None:
-        counts = self._counts.get(run)
-        if counts is None:
-            counts = self._counts[run] = {}
+        counts = self.applied.figures.runs.setdefault(run, {})
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
@@ -343,18 +347,12 @@ class Projection:
         return number
 
     def _change(self, name: str, ordinal: int, *values: object) -> None:
-        """Gather a change of one tuple; what would be written before something that came earlier waits its turn."""
+        """Gather a change of one tuple; what would be written before or with something that came earlier waits."""
         place = _PLACES[name]
-        if self._last.get(ordinal, -1) > place:
+        if self._last.get(ordinal, -1) >= place:
             self.flush()
         self._last[ordinal] = place
-        self._gather(name, *values, ordinal)
-
-    def _gather(self, name: str, *values: object) -> None:
-        rows = self._rows.get(name)
-        if rows is None:
-            rows = self._rows[name] = []
-        rows.append(values)
+        self._rows[name] += (*values, ordinal)
 
     def _run(self, name: str, *values: object) -> None:
         self._connection.execute(self._sql[name], values)
@@ -378,30 +376,5 @@ _ORDER = (
     "alarm",
     "purge",
 )
-"""In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
-
-
-def save_applied(connection: apsw.Connection, applied: Applied) -> None:
-    """Write down how far the index has come."""
-    place = applied.place
-    connection.execute(
-        queries(QUERIES)["move_applied"],
-        (
-            place.offset,
-            place.seq,
-            place.sum,
-            place.at,
-            applied.synced,
-            applied.machine,
-            applied.ordinal,
-            applied.receipts,
-            applied.links,
-            applied.runs,
-            applied.epoch,
-            applied.boot,
-            applied.counter,
-            applied.sorted_tuples,
-            applied.sorted_receipts,
-        ),
-    )
+"""In which order what was gathered is written: what happens to one tuple in one commit happens in this order."""

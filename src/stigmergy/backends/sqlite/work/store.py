@@ -11,11 +11,12 @@ import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.index import Progress
-from stigmergy.backends.sqlite.projected import Projected
+from stigmergy.backends.sqlite.projected import Projected, transaction
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.readers import Identity
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures, save_applied
 from stigmergy.backends.sqlite.work.bells import Bells
-from stigmergy.backends.sqlite.work.projection import LAYOUT, QUERIES, Applied, Projection, save_applied
+from stigmergy.backends.sqlite.work.projection import LAYOUT, Projection
 from stigmergy.backends.sqlite.work.verify import verify_work
 from stigmergy.backends.sqlite.work.view import SqliteWorkView
 from stigmergy.backends.work_facts import decode_work
@@ -36,6 +37,8 @@ from stigmergy.space.tuples import (
 )
 
 T = TypeVar("T")
+
+_decode_figures = msgspec.json.Decoder(Figures).decode
 
 WORK_JOURNAL = "tuples.jsonl"
 WORK_INDEX = "work.db"
@@ -92,7 +95,10 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
     def verify(self) -> list[Finding]:
         """Recompute every checksum and hold the index against a rebuild from the journal."""
         with self._locked():
-            _, applied = self._caught_up()
+            writer, applied = self._caught_up()
+            with transaction(writer):
+                self._projection(writer, applied).finish()  # a rebuild has every figure in its table
+                self._save(writer, applied)
             self._judge(self._journal.start, synced=applied.synced)
             fresh = self._index_path.with_name(self._index_path.name + ".verify")
             return verify_work(self._index_path, fresh, self._build)
@@ -132,6 +138,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
             counter=row[15],
             sorted_tuples=row[16],
             sorted_receipts=row[17],
+            figures=_decode_figures(row[18]),
         )
 
     def _projection(self, connection: apsw.Connection, applied: Applied) -> Projection:
@@ -141,10 +148,14 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
         return decode_work(text)
 
     def _deciding(self, writer: apsw.Connection, applied: Applied, at: int, projection: Projection) -> WorkView:
-        return SqliteWorkView(writer, applied, at, projection.seen)
+        return SqliteWorkView(writer, applied, at, projection.read)
 
-    def _happened(self, fact: Any) -> None:
-        self._to_ring |= RINGS.get(type(fact), NOBODY)
+    def _end(self, projection: Projection, at: int) -> None:
+        projection.end()
+
+    def _happened(self, facts: Sequence[Any]) -> None:
+        for kind in set(map(type, facts)):
+            self._to_ring |= RINGS.get(kind, NOBODY)
 
     def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)

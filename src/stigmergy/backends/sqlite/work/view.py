@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from operator import add
 from typing import Any
 
 import apsw
 import msgspec
 
 from stigmergy.backends.sqlite.queries import queries
-from stigmergy.backends.sqlite.work.projection import QUERIES, Applied, Brief, head_of, print_id, raw_id, sought
+from stigmergy.backends.sqlite.work.applied import QUERIES, Applied
+from stigmergy.backends.sqlite.work.projection import COUNTED, head_of, print_id, raw_id, sought
 from stigmergy.core import is_digest
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
@@ -32,6 +34,7 @@ from stigmergy.space.tuples import (
 MOST_AT_ONCE = 256
 """How many are asked for in one statement."""
 
+_NONE = (0, 0, 0)
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
@@ -39,14 +42,14 @@ class SqliteWorkView:
     """The index as of one moment."""
 
     def __init__(
-        self, connection: apsw.Connection, applied: Applied, as_of: int, seen: dict[str, Brief] | None = None
+        self, connection: apsw.Connection, applied: Applied, as_of: int, read: dict[str, Kept] | None = None
     ) -> None:
-        """`seen` is told of every tuple that is read, in short."""
+        """`read` is told of tuples that may be decided on."""
         self._connection = connection
         self._sql = queries(QUERIES)
         self._applied = applied
         self._as_of = as_of
-        self._seen = seen
+        self._read: dict[str, Kept] = {} if read is None else read
 
     @property
     def as_of(self) -> int:
@@ -63,19 +66,40 @@ class SqliteWorkView:
         if not is_digest(tuple_id):
             return None
         row = self._one("tuple", *sought(tuple_id))
-        return self._kept(row) if row else None
+        if row is None:
+            return None
+        one = kept_from(row)
+        self._read[one.id] = one
+        return one
+
+    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of tuples whose hash begins with these digits."""
+        return self._like("tuples_like", start, limit)
+
+    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+        """The ids of receipts whose hash begins with these digits."""
+        return self._like("receipts_like", start, limit)
+
+    def _like(self, name: str, start: str, limit: int) -> list[str]:
+        least, most = (bytes.fromhex(start.ljust(64, digit)) for digit in "0f")
+        return [print_id(row[0]) for row in self._rows(name, head_of(least), head_of(most), least, most, limit)]
 
     def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
         """Those of these tuples that are there."""
-        found: dict[str, Kept] = {}
-        for start in range(0, len(ids), MOST_AT_ONCE):
-            some = [head_of(raw_id(each)) for each in ids[start : start + MOST_AT_ONCE] if is_digest(each)]
+        held = self._applied.held
+        found = {each: held[each] for each in ids if each in held}
+        left = [each for each in ids if each not in found and is_digest(each)]
+        for start in range(0, len(left), MOST_AT_ONCE):
+            some = [head_of(raw_id(each)) for each in left[start : start + MOST_AT_ONCE]]
             rows = self._connection.execute(self._sql["tuples"].replace("(?)", _places(len(some))), some)
-            found |= {one.id: one for one in map(self._kept, rows)}
-        return {each: found[each] for each in ids if each in found} if found else found
+            found |= {one.id: one for one in map(kept_from, rows)}
+        self._read |= found
+        return {each: found[each] for each in ids if each in found} if left else found
 
-    def known_receipts(self, ids: Sequence[str]) -> set[str]:
-        """Those of these ids that receipts have."""
+    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """The ids of those of these that were told before."""
+        held = self._applied.held
+        ids = [receipt.id for receipt in receipts if receipt.tuple_id not in held]
         found: set[str] = set()
         for start in range(0, len(ids), MOST_AT_ONCE):
             some = [head_of(raw_id(each)) for each in ids[start : start + MOST_AT_ONCE]]
@@ -83,14 +107,13 @@ class SqliteWorkView:
             found |= {print_id(row[0]) for row in rows}
         return found
 
-    def _kept(self, row: Any) -> Kept:
-        one = kept_from(row)
-        if self._seen is not None:
-            self._seen[one.id] = (one.ordinal, one.state, one.lane, one.rank, row[24])
-        return one
-
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
         """Tuples that wait and are due, or whose claim has ended."""
+        found = self._claimable(pattern, epoch, limit)
+        self._read |= {one.id: one for one in found}
+        return found
+
+    def _claimable(self, pattern: Pattern, epoch: int, limit: int) -> list[Kept]:
         lane, wanted = pattern.equal_to("lane"), pattern.equal_to("id")
         if isinstance(wanted, str):
             one = self.find(wanted)
@@ -100,10 +123,10 @@ class SqliteWorkView:
             if value is not None:
                 rest = pattern.without(path)
                 rows = self._rows("posted_live", path, value)
-                return _first((one for one in map(self._kept, rows) if self._is_due(one, epoch)), rest, limit)
+                return _first((one for one in map(kept_from, rows) if self._is_due(one, epoch)), rest, limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
-        lanes = [lane] if lane is not ABSENT else [row[0] for row in self._rows("busy_lanes")]
+        lanes = [lane] if lane is not ABSENT else [each.lane for each in self.lanes()]
         streams = [self._due_in(each, epoch) for each in lanes]
         found = merge(*streams, key=_order) if len(streams) != 1 else streams[0]
         return _first(found, pattern.without("lane"), limit)
@@ -111,11 +134,11 @@ class SqliteWorkView:
     def _due_in(self, lane: str, epoch: int) -> Iterator[Kept]:
         """What can be claimed in one lane, in order."""
         now = self._as_of
-        waiting = map(self._kept, self._rows("waiting", lane))
+        waiting = map(kept_from, self._rows("waiting", lane))
         if not self._one("any_late", lane, now, lane, epoch, now, lane, epoch)[0]:
             return waiting
         late = [
-            self._kept(row)
+            kept_from(row)
             for name, values in (
                 ("delayed", (lane, now)),
                 ("lost", (lane, epoch, now)),
@@ -134,7 +157,7 @@ class SqliteWorkView:
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
         """Tuples that are in the space."""
-        found = map(self._kept, self._candidates(pattern, after))
+        found = map(kept_from, self._candidates(pattern, after))
         return [
             one for one, _ in zip((one for one in found if pattern.matches(fields_of(one))), range(limit), strict=False)
         ]
@@ -165,12 +188,12 @@ class SqliteWorkView:
     def waiting(self, lane: str) -> int:
         """How many tuples wait in a lane."""
         row = self._one("depth", lane)
-        return row[0] if row else 0
+        return (row[0] if row else 0) + self._applied.figures.lanes.get(lane, _NONE)[0]
 
     def next_due(self, pattern: Pattern) -> int | None:
         """The next moment at which a tuple that is meant comes due or its claim ends."""
         lane, rest = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [row[0] for row in self._rows("busy_lanes")] if lane is ABSENT else [lane]
+        lanes = [each.lane for each in self.lanes()] if lane is ABSENT else [lane]
         moments = []
         for each in lanes:
             if not isinstance(each, str):
@@ -208,8 +231,9 @@ class SqliteWorkView:
 
     def averages(self, yool: str) -> Averages:
         """What successful executions of a yool cost so far."""
-        row = self._one("averages", yool)
-        return Averages(runs=row[0], micros=row[1], tokens=row[2]) if row else Averages()
+        more = self._applied.figures.yools.get(yool, _NONE)
+        runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
+        return Averages(runs=runs, micros=micros, tokens=tokens)
 
     def running(self, tuple_id: str, step: int) -> Running | None:
         """A step under way."""
@@ -220,7 +244,8 @@ class SqliteWorkView:
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples."""
-        return [_figures(row) for row in self._rows("runs")]
+        more = self._applied.figures.runs
+        return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
 
     def under_way(self, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
@@ -237,7 +262,15 @@ class SqliteWorkView:
 
     def lanes(self) -> list[LaneFigures]:
         """Every lane in which something waits or is worked on."""
-        return [LaneFigures(lane=row[0], waiting=row[1], claimed=row[2]) for row in self._rows("busy_lanes")]
+        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lanes")}
+        for lane, more in self._applied.figures.lanes.items():
+            waiting, claimed = map(add, lanes.get(lane, _NONE), more)
+            lanes[lane] = waiting, claimed
+        return [
+            LaneFigures(lane=lane, waiting=waiting, claimed=claimed)
+            for lane, (waiting, claimed) in sorted(lanes.items())
+            if waiting or claimed
+        ]
 
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)
@@ -265,11 +298,12 @@ def _order(one: Kept) -> tuple[int, int]:
     return -one.rank, one.ordinal
 
 
-def _figures(row: Any) -> RunFigures:
-    run, *rest = row
-    states = dict(sorted((state, count) for state, count in zip(STATES, rest, strict=False) if count))
-    executed, hits, micros, tokens = rest[len(STATES) :]
-    return RunFigures(run=run, states=states, executed=executed, hits=hits, micros=micros, tokens=tokens)
+def _figures(row: Any, more: dict[str, int]) -> RunFigures:
+    _, run, *counts = row
+    said = {name: count + more.get(name, 0) for name, count in zip(COUNTED, counts, strict=True)}
+    states: dict[str, int] = {name: said[name] for name in sorted(STATES) if said[name]}
+    figures = {name: said[name] for name in COUNTED if name not in STATES}
+    return RunFigures(run=run, states=states, **figures)
 
 
 def kept_from(row: Any) -> Kept:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-from stigmergy.edges.cli.show import cortex, evidence, figures, knowledge, team, work
+_Lines = Callable[[Any], Iterable[str]]
 
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
-    **knowledge.SHOW,
-    **evidence.SHOW,
-    **team.SHOW,
-    **work.SHOW,
-    **cortex.SHOW,
-    "stats": figures.show_stats,
-}
+
+class _Show(Mapping[str, _Lines]):
+    """How each operation's answer is shown; the modules are loaded one after the other until it is found."""
+
+    _ROOMS = ("knowledge", "evidence", "team", "work", "cortex", "figures")
+
+    def __getitem__(self, name: str) -> _Lines:
+        for room in self._rooms():
+            if name in room:
+                return room[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for room in self._rooms() for name in room)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rooms()))
+
+    def _rooms(self) -> Iterator[dict[str, _Lines]]:
+        for room in self._ROOMS:
+            yield import_module(f"{__name__}.{room}").SHOW
+
+
+SHOW = _Show()
 
 __all__ = ["SHOW"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line
 from stigmergy.evidence.pointers import RepoAddress, parse
-from stigmergy.operations.anchoring import AnchorAnswer
-from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
-from stigmergy.operations.reports import TestsRecorded
+
+if TYPE_CHECKING:
+    from stigmergy.operations.anchoring import AnchorAnswer
+    from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from stigmergy.operations.reports import TestsRecorded
 
 
 def _deref(answer: DerefAnswer) -> Iterator[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from stigmergy.edges.cli.screen import counted, dim, pairs, safe, table
-from stigmergy.operations.ports import Counts
-from stigmergy.operations.stats import Figures, StatsAnswer
 from stigmergy.operations.tallies import Tally
+
+if TYPE_CHECKING:
+    from stigmergy.operations.ports import Counts
+    from stigmergy.operations.stats import Figures, StatsAnswer
 
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
 
-def show_stats(answer: StatsAnswer) -> Iterator[str]:
+def _stats(answer: StatsAnswer) -> Iterator[str]:
     """The lines of `stig stats`."""
     team = answer.team
     yield from pairs(
@@ -91,3 +94,6 @@ def _size(count: int) -> str:
             break
         size /= 1000
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {"stats": _stats}

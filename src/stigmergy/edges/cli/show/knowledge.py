@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stigmergy.core import age, is_digest, is_hex
 from stigmergy.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
-from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
-from stigmergy.knowledge.engrams import Engram
-from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
-from stigmergy.operations.feed import FeedAnswer
-from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
+from stigmergy.evidence.pointers import RepoAddress, parse
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.pointers import Pointer
+    from stigmergy.knowledge.engrams import Engram
+    from stigmergy.operations.asking import QueryAnswer
+    from stigmergy.operations.brief import BriefAnswer, BriefsAnswer
+    from stigmergy.operations.feed import FeedAnswer
+    from stigmergy.operations.keeping import Confirmed, Forgotten, Pinned
 
 KIND_COLUMN = 12
 SHORT = 7

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from stigmergy.edges.cli.screen import dim, json_line, pairs, safe, safe_line, table
 from stigmergy.edges.cli.show.evidence import show_problems
-from stigmergy.operations.answers import AnswerTaken
-from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
-from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
-from stigmergy.operations.turns import TeamBudget, TurnAnswer
-from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
+
+if TYPE_CHECKING:
+    from stigmergy.operations.answers import AnswerTaken
+    from stigmergy.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
+    from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from stigmergy.operations.turns import TeamBudget, TurnAnswer
+    from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
 
 
 def _agent(answer: AgentAnswer) -> Iterator[str]:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stigmergy.core import print_dollars
 from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line, table
-from stigmergy.operations.board import BoardAnswer, TupleRow
-from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
-from stigmergy.operations.gc import GarbageAnswer
-from stigmergy.operations.steps import StepState
-from stigmergy.operations.work import (
-    Cancelled,
-    DeadLetters,
-    Dispatched,
-    Observed,
-    ReceiptAnswer,
-    ReceiptVerified,
-    TupleAnswer,
-    WorkRunsAnswer,
-)
+
+if TYPE_CHECKING:
+    from stigmergy.operations.board import BoardAnswer, TupleRow
+    from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
+    from stigmergy.operations.gc import GarbageAnswer
+    from stigmergy.operations.steps import StepState
+    from stigmergy.operations.work import (
+        Cancelled,
+        DeadLetters,
+        Dispatched,
+        Observed,
+        ReceiptAnswer,
+        ReceiptVerified,
+        TupleAnswer,
+        WorkRunsAnswer,
+    )
 
 
 def _yool(answer: YoolAnswer) -> Iterator[str]:

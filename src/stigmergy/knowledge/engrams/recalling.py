@@ -11,11 +11,10 @@ store and the same question give the same answer everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from stigmergy.core import SECOND
 from stigmergy.knowledge.engrams.keys import name_keys
-from stigmergy.knowledge.engrams.ports import EVERYTHING, EngramReads, Traits, kind_key
+from stigmergy.knowledge.engrams.ports import EVERYTHING, Sight, Traits, kind_key
 from stigmergy.knowledge.engrams.values import Engram
 
 DEPTH = 64
@@ -30,13 +29,6 @@ _NEARNESS = {"run": 0, "project": 1, "org": 2, "global": 3}
 def weight(found: int) -> int:
     """What a key is worth that was found on this many engrams: 1 for a common key, 7 for a unique one."""
     return max(1, (DEPTH // found).bit_length())
-
-
-class Sight(NamedTuple):
-    """A store, and the spaces of it that a caller may see."""
-
-    reads: EngramReads
-    spaces: Sequence[str]
 
 
 def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
