@@ -179,6 +179,23 @@ def test_the_controller_agrees_with_a_patient_reading(
         assert read(asked, place) == literal.package(asked, place)
 
 
+letters = st.text("abABé \n", max_size=200)
+
+
+@given(st.lists(letters, min_size=1, max_size=6), st.lists(st.text("abAé", min_size=1, max_size=9), max_size=4))
+def test_terms_are_found_wherever_they_stand(said: list[str], terms: list[str]) -> None:  # MC-04
+    asked = {
+        "query": "x",
+        "store_paths": ["a.jsonl"],
+        "budget": {"max_excerpt_tokens": 9},
+        "scoring": {"query_terms": terms},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        records = [json.dumps({"memory_id": str(number), "text": text}) for number, text in enumerate(said)]
+        (Path(folder) / "a.jsonl").write_text("\n".join(records), "utf-8")
+        assert read(asked, Path(folder)) == literal.package(asked, Path(folder))
+
+
 plain = st.fixed_dictionaries(
     {"memory_id": st.sampled_from(["m", "n"]), "text": st.sampled_from(["budget", "}\\n{", ""])},
     optional={"refs": st.sampled_from([[], [{}], [{}, {}], [{"a": ["b"]}, {"c": None}]]), "tags": st.just(["Budget"])},
