@@ -158,6 +158,16 @@ questions = st.fixed_dictionaries(
     asked={"query": "budget", "budget": {"max_excerpt_tokens": 9}},
     ending=False,
 )
+@example(
+    first=[
+        b'{"memory_id":"m","text":"a","refs":[',
+        b'{"a":"b"}]}',
+        b'{"memory_id":"n","text":"b"}{"memory_id":"o","text":"c"}',
+    ],
+    second=[],
+    asked={"query": "budget", "budget": {"max_excerpt_tokens": 9}},
+    ending=True,
+)
 def test_the_controller_agrees_with_a_patient_reading(
     first: list[bytes], second: list[bytes], asked: dict[str, Any], ending: bool
 ) -> None:  # MC-02…06
@@ -167,6 +177,42 @@ def test_the_controller_agrees_with_a_patient_reading(
         (place / "b.jsonl").write_bytes(b"\n".join(second))
         asked = {**asked, "store_paths": ["b.jsonl", "./a.jsonl", "a.jsonl"]}
         assert read(asked, place) == literal.package(asked, place)
+
+
+letters = st.text("abABé \n", max_size=200)
+
+
+@given(st.lists(letters, min_size=1, max_size=6), st.lists(st.text("abAé", min_size=1, max_size=9), max_size=4))
+def test_terms_are_found_wherever_they_stand(said: list[str], terms: list[str]) -> None:  # MC-04
+    asked = {
+        "query": "x",
+        "store_paths": ["a.jsonl"],
+        "budget": {"max_excerpt_tokens": 9},
+        "scoring": {"query_terms": terms},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        records = [json.dumps({"memory_id": str(number), "text": text}) for number, text in enumerate(said)]
+        (Path(folder) / "a.jsonl").write_text("\n".join(records), "utf-8")
+        assert read(asked, Path(folder)) == literal.package(asked, Path(folder))
+
+
+plain = st.fixed_dictionaries(
+    {"memory_id": st.sampled_from(["m", "n"]), "text": st.sampled_from(["budget", "}\\n{", ""])},
+    optional={"refs": st.sampled_from([[], [{}], [{}, {}], [{"a": ["b"]}, {"c": None}]]), "tags": st.just(["Budget"])},
+)
+
+
+@given(st.lists(plain, min_size=1, max_size=8), st.data())
+def test_a_line_feed_is_the_end_of_a_line_wherever_it_stands(said: list[dict[str, Any]], data: st.DataObject) -> None:
+    between = st.sampled_from([b"", b"\n", b"\n", b"\n", b"\n\n", b" ", b"\r\n", b"\n "])
+    body = b"".join(json.dumps(each, separators=(",", ":")).encode() + data.draw(between) for each in said)
+    seams = [at for at in range(len(body)) if body[at : at + 1] in b"{},[]"]
+    for at in sorted(data.draw(st.sets(st.sampled_from(seams), max_size=3)), reverse=True):
+        body = body[:at] + data.draw(st.sampled_from([b"\n", b" \n", b""])) + body[at:]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.jsonl").write_bytes(body)
+        asked = {"query": "budget", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 9}}
+        assert read(asked, Path(folder)) == literal.package(asked, Path(folder))
 
 
 @given(st.lists(lines(), min_size=1, max_size=60), questions, st.integers(1, 400))
@@ -339,5 +385,5 @@ def test_files_as_editors_leave_them_are_stores_too(tmp_path: Path) -> None:  # 
 )
 def test_both_ways_of_reading_a_line_agree(line: bytes) -> None:  # MC-02
     slowly, (quickly, _) = read_record(line), read_block(line)
-    assert (slowly.hash.hex() if slowly else "") in quickly.drafts
+    assert quickly.hashes == ([slowly.hash.hex()] if slowly else [])
     assert bool(quickly.invalid) == (slowly is None)

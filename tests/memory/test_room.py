@@ -16,8 +16,10 @@ HARMLESS = {
     "itertools",
     "json",
     "msgspec",
+    "operator",
     "posixpath",
     "re",
+    "stringzilla",
     "struct",
     "typing",
 }

@@ -1,26 +1,32 @@
 """What was worked out about a stretch of a store, kept under the digest of the stretch.
 
 An entry is used only for the very bytes it was made from, and carries a checksum of itself: one that is damaged is
-made again. The folder may be deleted at any time.
+made again. The folder may be deleted at any time. Both are BLAKE3: whoever writes to a store must not be able to write
+two stretches that pass for one another, and it is hashed whole each time it is read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from blake3 import blake3
 
 from stigmergy.knowledge.memory import Block
 
-FORMAT = b"stigmergy block 2\n"
+FORMAT = b"stigmergy block 3\n"
 MAX_BYTES = 1024**3
 """Entries used least lately are removed beyond this."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Block).decode
+
+
+def digest_of(data: bytes) -> str:
+    """What an entry for these bytes is kept under."""
+    return blake3(data).hexdigest()
 
 
 class BlockCache:
@@ -30,16 +36,16 @@ class BlockCache:
         self._folder = folder
 
     def find(self, digest: str) -> Block | None:
-        """The block made before from the bytes that have this SHA-256."""
+        """The block made before from the bytes that have this digest."""
         place = self._place(digest)
         try:
             held = place.read_bytes()
             os.utime(place)
         except OSError:
             return None
-        checksum = len(FORMAT) + hashlib.sha256().digest_size
+        checksum = len(FORMAT) + blake3.digest_size
         payload = memoryview(held)[checksum:]
-        if held[:checksum] != FORMAT + hashlib.sha256(payload).digest():
+        if held[:checksum] != FORMAT + blake3(payload).digest():
             return None
         return _decode(payload)
 
@@ -51,7 +57,7 @@ class BlockCache:
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
             try:
-                written.write_bytes(FORMAT + hashlib.sha256(payload).digest() + payload)
+                written.write_bytes(FORMAT + blake3(payload).digest() + payload)
                 written.replace(place)
             except OSError:
                 written.unlink(missing_ok=True)

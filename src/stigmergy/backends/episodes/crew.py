@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +18,8 @@ from stigmergy.backends.episodes.worker import JOB, Answer, Setup, receive, send
 from stigmergy.errors import Internal, StigmergyError
 from stigmergy.knowledge.memory import Question, Store
 
+PIPE = 1024 * 1024
+"""What a worker has to say beyond this has to wait. With less room it waits more often."""
 WORK = "from stigmergy.backends.episodes.worker import work; work()"
 
 _decode = msgspec.msgpack.Decoder(Answer).decode
@@ -48,7 +51,12 @@ def scanned_together(
 
 
 def _hire(files: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
+    )
+    with suppress(AttributeError, OSError):  # only Linux has larger pipes, and not any number of them
+        fcntl.fcntl(_pipe(worker.stdout), fcntl.F_SETPIPE_SZ, PIPE)
+    return worker
 
 
 def _run(answers: IO[bytes]) -> Iterator[list[str]]:

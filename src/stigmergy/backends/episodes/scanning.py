@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.backends.episodes.cache import BlockCache
+from stigmergy.backends.episodes.cache import BlockCache, digest_of
 from stigmergy.errors import MemoryLineTooLong, MemoryStoreChanged
 from stigmergy.knowledge.memory import Block, Question, Store, Texts, rank_block, read_block, read_texts
 
@@ -74,7 +73,7 @@ def _taken_apart(data: bytes, cache: Path | None) -> tuple[Block, Texts]:
     """What is to be known of a stretch, and its texts. A stretch that will end elsewhere is not remembered."""
     if cache is None or len(data) < STRETCH or not data.endswith(b"\n"):
         return read_block(data)
-    blocks, digest = BlockCache(cache), hashlib.sha256(data).hexdigest()
+    blocks, digest = BlockCache(cache), digest_of(data)
     block = blocks.find(digest)
     if block is not None:
         return block, read_texts(block, data)

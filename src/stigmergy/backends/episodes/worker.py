@@ -10,6 +10,7 @@ import gc
 import os
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -17,12 +18,14 @@ import msgspec
 
 from stigmergy.backends.episodes.scanning import Job, scan
 from stigmergy.errors import StigmergyError
-from stigmergy.knowledge.memory import Question, Store
+from stigmergy.knowledge.memory import Question, Store, merge_runs
 
 JOB = struct.Struct(">QQQ")
 """A job in the pipe: small enough to be written and read in one piece."""
-PIECE = 4096
-"""Rows in one answer."""
+CHUNK = 16
+"""So many rows are one text until they are handed out: as values of their own they would take more time and memory."""
+PIECE = 2048
+"""About twice as many rows as are handed out at once."""
 TRIM_THRESHOLD, KEPT = -1, 256 * 1024 * 1024
 MMAP_THRESHOLD, LARGEST_IN_HEAP = -3, 32 * 1024 * 1024
 """Options of glibc's mallopt(3), and their values."""
@@ -69,18 +72,25 @@ def serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
         return
     setup = msgspec.msgpack.decode(first, type=Setup)
     cache = None if setup.cache is None else Path(setup.cache)
-    rows: list[str] = []
+    runs: list[list[str]] = []
     try:
         while body := os.read(setup.jobs, JOB.size):
             job = Job(*JOB.unpack(body))
-            rows += scan(setup.files[job.store], setup.stores[job.store], job, setup.question, cache)
+            rows = scan(setup.files[job.store], setup.stores[job.store], job, setup.question, cache)
+            runs.append(["\n".join(rows[start : start + CHUNK]) for start in range(0, len(rows), CHUNK)])
     except StigmergyError as problem:
         send(outgoing, Answer(problem=problem.problem()))
         return
-    rows.sort()
-    for start in range(0, len(rows), PIECE):
-        send(outgoing, Answer(rows="\n".join(rows[start : start + PIECE])))
+    chunks = 1 + PIECE // CHUNK // (len(runs) or 1)
+    for rows in merge_runs([_handed_out(run, chunks) for run in runs]):
+        send(outgoing, Answer(rows="\n".join(rows)))
     send(outgoing, Answer())
+
+
+def _handed_out(run: list[str], chunks: int) -> Iterator[list[str]]:
+    """A run, some chunks at a time."""
+    for start in range(0, len(run), chunks):
+        yield "\n".join(run[start : start + chunks]).split("\n")
 
 
 def work() -> None:

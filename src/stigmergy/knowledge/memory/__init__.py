@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from stigmergy.knowledge.memory.controller import Reading, check_input, read_memory
     from stigmergy.knowledge.memory.facts import MemoryRead, MemoryReadData
     from stigmergy.knowledge.memory.ports import Stores
+    from stigmergy.knowledge.memory.ranking import merge_runs
     from stigmergy.knowledge.memory.records import Record, normalise, print_moment, read_moment, read_record
     from stigmergy.knowledge.memory.rows import Store
     from stigmergy.knowledge.memory.scoring import Question, rank_block
@@ -30,6 +31,7 @@ else:
             "controller": "Reading check_input read_memory",
             "facts": "MemoryRead MemoryReadData",
             "ports": "Stores",
+            "ranking": "merge_runs",
             "records": "Record normalise print_moment read_moment read_record",
             "rows": "Store",
             "scoring": "Question rank_block",
@@ -57,6 +59,7 @@ __all__ = [
     "Texts",
     "TrustFilter",
     "check_input",
+    "merge_runs",
     "normalise",
     "print_moment",
     "rank_block",

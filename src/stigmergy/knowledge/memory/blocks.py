@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from stringzilla import translate
 
 from stigmergy.knowledge.memory.records import (
     MAX_DEPTH,
@@ -25,9 +25,12 @@ from stigmergy.knowledge.memory.records import (
     read_moment,
     read_record,
 )
-from stigmergy.knowledge.memory.rows import draft_rows
+from stigmergy.knowledge.memory.rows import order_times, print_spans
 
 PIECE = 128 * 1024
+LINE_FEED, OPENING, CLOSING = b"\n{}"
+LOWER = bytes(range(256)).lower()
+"""Of ASCII."""
 
 _Scalar = (
     str
@@ -54,6 +57,7 @@ class _Text(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder().decode
 _decode_line = msgspec.json.Decoder(_Line).decode
+_decode_lines = msgspec.json.Decoder(_Line).decode_lines
 _decode_texts = msgspec.json.Decoder(_Text).decode_lines
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -67,12 +71,15 @@ class Texts(msgspec.Struct, kw_only=True):
 
 
 class Block(msgspec.Struct, kw_only=True):
-    """The records of a stretch, in the order of its lines."""
+    """The records of a stretch, in the order of its lines; of each what is worth keeping."""
 
-    drafts: str = ""
-    """A row for each record, to be completed with what only the reader knows; see `rows`."""
+    ids: list[str] = []
+    hashes: list[str] = []
+    whens: list[str] = []
+    """When each was made, and where its line stands, as rows have it; see `rows`."""
+    spans: list[str] = []
     tags: list[tuple[str, ...]] = []
-    """The different tags that records have."""
+    """All tags that records have, in their normal form."""
     tagged: list[int] = []
     """Which of these each record has."""
     texts: Texts | None = None
@@ -81,34 +88,81 @@ class Block(msgspec.Struct, kw_only=True):
     """Where each line that holds no record begins and ends, and its hash."""
 
 
-class _Read(msgspec.Struct, kw_only=True):
+class _Tags:
+    """The tags of a stretch: most records have the same as others. Each kind is brought into its normal form once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, ...] | UnsetType, int] = {}
+        self.normal: list[tuple[str, ...]] = []
+        self.printed: list[str] = []
+        """The normal form."""
+        self.given: list[bytes] = []
+        """What stands in the line for it, where that differs."""
+        self.added: list[bytes] = []
+        """What stands in the normal form instead."""
+
+    def number(self, kinds: list[tuple[str, ...] | UnsetType]) -> list[int]:
+        """The number of each kind."""
+        numbers = self._numbers
+        try:
+            return [numbers[tags] for tags in kinds]
+        except KeyError:
+            for tags in kinds:
+                if tags not in numbers:
+                    self._add(tags)
+            return [numbers[tags] for tags in kinds]
+
+    def compare(self, tagged: list[int], added: list[bytes], removed: list[bytes]) -> None:
+        """Add what the normal form of lines that are tagged so adds to their print, and what it removes."""
+        for number, count in Counter(tagged).items():
+            added.append(self.added[number] * count)
+            removed.append(self.given[number] * count)
+
+    def _add(self, tags: tuple[str, ...] | UnsetType) -> None:
+        normal = tuple(sorted({tag.lower() for tag in tags or ()}))
+        printed = _encode(normal)
+        self._numbers[tags] = len(self.normal)
+        self.normal.append(normal)
+        self.printed.append(printed.decode())
+        self.given.append(b"" if tags is UNSET else _encode(tags))
+        self.added.append(b'"tags":[],' if tags is UNSET else printed)
+
+
+class _Read:
     """What has been taken in so far."""
 
-    ids: list[str] = []
-    hashes: list[str] = []
-    times: list[str | None] = []
-    """In the normal form of `ts_utc`."""
-    tags: list[tuple[str, ...]] = []
-    lowered: bytearray = msgspec.field(default_factory=bytearray)
-    sizes: list[int] = []
-    """The texts, as in `Texts`."""
-    starts: list[int] = []
-    """Where each line begins in the stretch."""
-    ends: list[int] = []
-    invalid: list[tuple[int, int, str]] = []
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.hashes: list[str] = []
+        self.times: list[str | None] = []
+        """In the normal form of `ts_utc`."""
+        self.tags = _Tags()
+        self.tagged: list[int] = []
+        self.starts: list[int] = []
+        """Where each line begins in the stretch."""
+        self.ends: list[int] = []
+        self.lowered: list[bytes] = []
+        self.sizes: list[int] = []
+        """The texts, as in `Texts`."""
+        self.invalid: list[tuple[int, int, str]] = []
+
+    def texts(self) -> Texts:
+        return Texts(lowered=b"".join(self.lowered), sizes=self.sizes)
 
 
 def read_block(data: bytes) -> tuple[Block, Texts]:
     """What is worth keeping of a stretch of whole lines, and its texts."""
     read, at_once = _Read(), True
     for start, piece in _pieces(data):
-        at_once &= _take_lines(read, piece.removesuffix(b"\n").split(b"\n"), start)
-    kinds = {tags: number for number, tags in enumerate(dict.fromkeys(read.tags))}
-    texts = Texts(lowered=bytes(read.lowered), sizes=read.sizes)
+        at_once &= _take_lines(read, piece, start)
+    texts = read.texts()
     block = Block(
-        drafts=draft_rows(read.ids, read.hashes, read.times, read.starts, read.ends),
-        tags=list(kinds),
-        tagged=[kinds[tags] for tags in read.tags],
+        ids=read.ids,
+        hashes=read.hashes,
+        whens=order_times(read.times),
+        spans=print_spans(read.starts, read.ends),
+        tags=read.tags.normal,
+        tagged=read.tagged,
         texts=None if at_once else texts,
         invalid=read.invalid,
     )
@@ -122,7 +176,7 @@ def read_texts(block: Block, data: bytes) -> Texts:
     read = _Read()
     for _, piece in _pieces(data):
         _take_texts(read, [line.text for line in _decode_texts(piece)])
-    return Texts(lowered=bytes(read.lowered), sizes=read.sizes)
+    return read.texts()
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -130,84 +184,115 @@ def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
     start = 0
     while start < len(data):
         end = data.find(b"\n", start + PIECE) + 1 or len(data)
-        yield start, data[start:end]
+        yield start, data[start:end] if data[end - 1] == LINE_FEED else data[start:end] + b"\n"
         start = end
 
 
 def _take_texts(read: _Read, texts: list[str]) -> None:
-    joined = "\n".join(texts)
+    joined = "\n".join([*texts, ""])
     if joined.isascii():
         read.sizes += map(len, texts)
-        read.lowered += joined.encode().lower()
+        read.lowered.append(translate(joined.encode(), LOWER))
     else:
         lowered = [text.lower().encode() for text in texts]
         read.sizes += map(len, lowered)
-        read.lowered += b"\n".join(lowered)
-    read.lowered += b"\n"
+        read.lowered.append(b"\n".join([*lowered, b""]))
 
 
-def _take_lines(read: _Read, lines: list[bytes], start: int) -> bool:
+def _take_lines(read: _Read, piece: bytes, start: int) -> bool:
     """Take in lines that begin somewhere in the stretch; whether it could be done at once."""
-    if _take_at_once(read, lines, start):
+    ends = _line_ends(piece)
+    if _take_at_once(read, piece, ends, start):
         return True
-    if len(lines) == 1:
-        _take_alone(read, lines[0], start)
+    if len(ends) == 1:
+        _take_alone(read, piece[:-1], start)
     else:
-        half = len(lines) // 2
-        _take_lines(read, lines[:half], start)
-        _take_lines(read, lines[half:], start + sum(map(len, lines[:half])) + half)
+        cut = ends[len(ends) // 2 - 1] + 1
+        _take_lines(read, piece[:cut], start)
+        _take_lines(read, piece[cut:], start + cut)
     return False
 
 
-def _take_at_once(read: _Read, lines: list[bytes], start: int) -> bool:
+def _line_ends(piece: bytes) -> list[int]:
+    ends, find = [], piece.find
+    end = find(b"\n")
+    while end >= 0:
+        ends.append(end)
+        end = find(b"\n", end + 1)
+    return ends
+
+
+def _take_at_once(read: _Read, piece: bytes, ends: list[int], start: int) -> bool:
     """Take in lines if they are certainly all records in which no key stands twice."""
+    starts = [0, *[end + 1 for end in ends[:-1]]]
     try:
-        said = list(map(_decode_line, lines))
+        said, refs = _one_a_line(piece, starts, ends)
     except (ValueError, RecursionError):  # more to one of them, or no record
         return False
-    added, removed = _normalise(said)
-    printed = list(map(_encode, said))
-    if not _none_twice([*lines, *added], [*printed, *removed], numbers=any(line.refs for line in said)):
+    tagged = read.tags.number([line.tags for line in said])
+    times, added, removed = _normalise(said)
+    read.tags.compare(tagged, added, removed)
+    if refs or b"\\" in piece:
+        for line, number, time in zip(said, tagged, times, strict=True):
+            line.tags, line.ts_utc = read.tags.normal[number], time
+        printed = list(map(_encode, said))
+    else:
+        printed = _print_plainly(said, tagged, read.tags.printed, times)
+    if not _none_twice([piece, *added], [*printed, b"\n" * len(said), *removed], numbers=refs):
         return False
     sha256 = hashlib.sha256
     read.hashes += [sha256(line).hexdigest() for line in printed]
     read.ids += [line.memory_id for line in said]
-    read.times += [line.ts_utc or None for line in said]
-    read.tags += [line.tags or () for line in said]
+    read.times += times
+    read.tagged += tagged
     _take_texts(read, [line.text for line in said])
-    starts = list(accumulate([len(line) + 1 for line in lines], initial=start))
-    read.starts += starts[:-1]
-    read.ends += [after - 1 for after in starts[1:]]
+    read.starts += [start + at for at in starts]
+    read.ends += [start + at for at in ends]
     return True
 
 
-def _normalise(said: list[_Line]) -> tuple[list[bytes], list[bytes]]:
-    """Bring lines into their normal form; what this adds to their print, and what it removes."""
-    added = [b'"refs":[],'] * [line.refs for line in said].count(())
-    removed = []
-    kinds = Counter([line.tags for line in said])
-    normal = {tags: tuple(sorted({tag.lower() for tag in tags or ()})) for tags in kinds}
-    for tags, count in kinds.items():
-        if tags is UNSET:
-            added.append(b'"tags":[],' * count)
-        elif tags != normal[tags]:
-            added.append(_encode(normal[tags]) * count)
-            removed.append(_encode(tags) * count)
-    for line in said:
-        line.tags = normal[line.tags]
-    if are_normal([line.ts_utc or "" for line in said]):
-        return added, removed
-    for line in said:
-        when = line.ts_utc
+def _one_a_line(piece: bytes, starts: list[int], ends: list[int]) -> tuple[list[_Line], bool]:
+    """The values of lines, one each, and whether there are any `refs`.
+
+    They are decoded together if that is the same: within a value, a brace follows a line feed only in `refs`, and even
+    there not if another brace comes before that.
+    """
+    said = _decode_lines(piece)
+    refs = [line.refs for line in said]
+    begun, ended = [piece[at] for at in starts].count(OPENING), len(starts)
+    if any(refs):
+        ended = [piece[at - 1] for at in ends].count(CLOSING)
+    if not len(said) == len(starts) == begun == ended:
+        said = list(map(_decode_line, piece[:-1].split(b"\n")))
+    return said, any(refs)
+
+
+def _normalise(said: list[_Line]) -> tuple[list[str | None], list[bytes], list[bytes]]:
+    """Their timestamps in the normal form; what that and `refs` adds to the print of lines, and what it removes."""
+    added = [b'"refs":[],' * [line.refs for line in said].count(())]
+    removed: list[bytes] = []
+    given = [line.ts_utc for line in said]
+    if are_normal(given):
+        return given, added, removed
+    times: list[str | None] = []
+    for when in given:
+        moment = read_moment(when) if when else None
+        times.append(None if moment is None else print_moment(moment))
         if when is UNSET:
-            line.ts_utc = None
             added.append(b',"ts_utc":null')
-        elif when is not None:
-            moment = read_moment(when)
-            line.ts_utc = None if moment is None else print_moment(moment)
-            added.append(_encode(line.ts_utc))
+        else:
+            added.append(_encode(times[-1]))
             removed.append(_encode(when))
-    return added, removed
+    return times, added, removed
+
+
+def _print_plainly(said: list[_Line], tagged: list[int], tags: list[str], times: list[str | None]) -> list[bytes]:
+    """Lines in their canonical form, where nothing in them is escaped."""
+    whens = [f'"{time}"' if time else "null" for time in times]
+    return [
+        f'{{"memory_id":"{line.memory_id}","refs":[],"tags":{tags[number]},"text":"{line.text}","ts_utc":{when}}}'.encode()
+        for line, number, when in zip(said, tagged, whens, strict=True)
+    ]
 
 
 def _none_twice(given: list[bytes], printed: list[bytes], *, numbers: bool) -> bool:
@@ -238,7 +323,7 @@ def _take_alone(read: _Read, line: bytes, start: int) -> None:
     read.ids.append(record.memory_id)
     read.hashes.append(record.hash.hex())
     read.times.append(None if record.moment is None else print_moment(record.moment))
-    read.tags.append(tuple(record.tags))
+    read.tagged += read.tags.number([tuple(record.tags)])
     _take_texts(read, [record.text])
     read.starts.append(start)
     read.ends.append(start + len(line))

@@ -13,7 +13,7 @@ import msgspec
 from stigmergy.core import BYTES_PER_TOKEN, canonical, estimate_tokens
 from stigmergy.errors import FieldMissing, FieldValue, MemoryStoreChanged
 from stigmergy.knowledge.memory.ports import Stores
-from stigmergy.knowledge.memory.ranking import DroppedList, merged
+from stigmergy.knowledge.memory.ranking import DroppedList, merge_runs
 from stigmergy.knowledge.memory.records import normalise, read_moment, read_record
 from stigmergy.knowledge.memory.rows import Row, Store, read_row
 from stigmergy.knowledge.memory.scoring import Question, given_terms, query_terms
@@ -62,11 +62,15 @@ def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
         denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
         question = msgspec.structs.replace(question, denied=denied)
     runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
-    choice, dropped = _Choice(asked, stores), DroppedList()
-    for rows in merged(runs):
+    choice, dropped, package = _Choice(asked, stores, paths), DroppedList(paths), None
+    for rows in merge_runs(runs):
         ranked = dropped.add_unranked(rows)
         dropped.add(choice.take(ranked), choice.reason)
-    return _reading(asked, choice.selected, dropped)
+        if choice.reason:  # nothing more is selected: what there is of the list is hashed while others find the rest
+            package = package or _Package(asked, choice.selected)
+            package.hash(dropped)
+    package = package or _Package(asked, choice.selected)
+    return package.reading(dropped)
 
 
 def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
@@ -97,8 +101,9 @@ def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
 class _Choice:
     """The first rows that fit, and why the next one did not."""
 
-    def __init__(self, asked: MemoryInput, stores: Stores) -> None:
+    def __init__(self, asked: MemoryInput, stores: Stores, paths: list[str]) -> None:
         self._stores = stores
+        self._paths = paths
         self._left = asked.budget.max_excerpt_tokens
         self._item_bytes = _item_tokens(asked) * BYTES_PER_TOKEN
         self._max_items = asked.budget.max_items
@@ -118,7 +123,8 @@ class _Choice:
         if len(self.selected) == self._max_items:
             self.reason = "max_items_reached"
             return
-        excerpt = self._excerpt(row)
+        path = self._paths[row.store]
+        excerpt = self._excerpt(row, path)
         tokens = estimate_tokens(excerpt)
         if tokens > self._left:
             self.reason = "budget_exhausted"
@@ -128,18 +134,18 @@ class _Choice:
             Selected(
                 memory_id=row.memory_id,
                 record_hash=row.record_hash,
-                store_path=row.store_path,
+                store_path=path,
                 score=row.score,
                 excerpt=excerpt,
                 excerpt_tokens=tokens,
             )
         )
 
-    def _excerpt(self, row: Row) -> str:
+    def _excerpt(self, row: Row, path: str) -> str:
         """The beginning of a record's text, cut where a character ends. It is read again, and must be the same."""
-        record = read_record(self._stores.line(row.store_path, row.start, row.end))
+        record = read_record(self._stores.line(path, row.start, row.end))
         if record is None or record.hash.hex() != row.record_hash:
-            raise MemoryStoreChanged(f"{row.store_path} changed while it was read.", field="store_paths")
+            raise MemoryStoreChanged(f"{path} changed while it was read.", field="store_paths")
         return record.text.strip().encode()[: self._item_bytes].decode(errors="ignore")
 
 
@@ -148,34 +154,42 @@ def _item_tokens(asked: MemoryInput) -> int:
     return min(budget.per_item_max_excerpt_tokens or budget.max_excerpt_tokens, budget.max_excerpt_tokens)
 
 
-def _reading(asked: MemoryInput, selected: list[Selected], dropped: DroppedList) -> Reading:
-    budget = asked.budget
-    used = sum(item.excerpt_tokens for item in selected)
-    reading = Reading(
-        query=Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest()),
-        budget=Spent(
+class _Package:
+    """A package of which only the list of dropped records is still growing."""
+
+    def __init__(self, asked: MemoryInput, selected: list[Selected]) -> None:
+        budget, used = asked.budget, sum(item.excerpt_tokens for item in selected)
+        self._query = Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest())
+        self._budget = Spent(
             max_excerpt_tokens=budget.max_excerpt_tokens,
             used_excerpt_tokens=used,
             remaining_excerpt_tokens=budget.max_excerpt_tokens - used,
             per_item_max_excerpt_tokens=_item_tokens(asked),
             max_items=budget.max_items,
-        ),
-        selected=selected,
-        dropped=dropped,
-        package_hash="",
-    )
-    return msgspec.structs.replace(reading, package_hash=_package_hash(reading))
+        )
+        self._selected = selected
+        few = {
+            "budget": msgspec.to_builtins(self._budget),
+            "controller_version": CONTROLLER_VERSION,
+            "query": msgspec.to_builtins(self._query),
+        }
+        self._hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
+        self._pieces = 0
 
+    def hash(self, dropped: DroppedList) -> None:
+        """Hash what has been added to the list."""
+        for piece in dropped.pieces[self._pieces :]:
+            self._hashed.update(piece)
+        self._pieces = len(dropped.pieces)
 
-def _package_hash(reading: Reading) -> str:
-    """The hash of the canonical package without it."""
-    few = {
-        "budget": msgspec.to_builtins(reading.budget),
-        "controller_version": CONTROLLER_VERSION,
-        "query": msgspec.to_builtins(reading.query),
-    }
-    hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
-    for piece in reading.dropped.pieces:
-        hashed.update(piece)
-    hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(reading.selected)) + b"}}")
-    return hashed.hexdigest()
+    def reading(self, dropped: DroppedList) -> Reading:
+        """The package with the whole list. Its hash is that of the canonical package without it."""
+        self.hash(dropped)
+        self._hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(self._selected)) + b"}}")
+        return Reading(
+            query=self._query,
+            budget=self._budget,
+            selected=self._selected,
+            dropped=dropped,
+            package_hash=self._hashed.hexdigest(),
+        )

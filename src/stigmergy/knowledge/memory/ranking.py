@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from stigmergy.knowledge.memory.rows import DENIED, RANKED, REASON, entries_of
+from stigmergy.knowledge.memory.rows import DENIED, RANKED, print_dropped
 from stigmergy.knowledge.memory.values import Dropped
 
 _decode = msgspec.json.Decoder(list[Dropped]).decode
 
 
-def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
+def merge_runs(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
     """The rows of several runs in one order, piece by piece.
 
-    Of what has been handed out, everything up to the least of the last rows is known to come before all that follows.
+    Every run is asked until it has handed out more than the middle one had at first. What comes up to there is then
+    known to come before all that follows.
     """
     heads = [(piece, run) for run in runs if (piece := next(run, []))]
     while heads:
-        bound = min(piece[-1] for piece, _ in heads)
+        bound = sorted([piece[-1] for piece, _ in heads])[(len(heads) - 1) // 2]
         rows: list[str] = []
         rest: list[tuple[list[str], Iterator[list[str]]]] = []
-        for piece, run in heads:
-            upto = bisect_right(piece, bound)
-            rows += piece[:upto]
-            if more := piece[upto:] or next(run, []):
-                rest.append((more, run))
+        for head, run in heads:
+            piece = head
+            while piece and piece[-1] <= bound:
+                rows += piece
+                piece = next(run, [])
+            if piece:
+                upto = bisect_right(piece, bound)
+                rows += piece[:upto]
+                rest.append((piece[upto:], run))
         heads = rest
         rows.sort()
         yield rows
@@ -36,7 +41,9 @@ def merged(runs: list[Iterator[list[str]]]) -> Iterator[list[str]]:
 class DroppedList:
     """What was dropped, as it stands in the package: printed, for it may be as long as the stores."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Sequence[str]) -> None:
+        """The stores, in their order."""
+        self._paths = paths
         self.counts: dict[str, int] = {}
         """How many were dropped for each reason."""
         self.pieces: list[bytes] = []
@@ -48,8 +55,8 @@ class DroppedList:
     def add(self, rows: list[str], reason: str) -> None:
         """Add rows at the end."""
         if rows:
-            comma = "," if self.pieces else ""
-            self.pieces.append((comma + ",".join(entries_of(rows)).replace(REASON, reason)).encode())
+            comma = b"," if self.pieces else b""
+            self.pieces.append(comma + print_dropped(rows, reason, self._paths))
             self.counts[reason] = self.counts.get(reason, 0) + len(rows)
 
     def add_unranked(self, rows: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -114,9 +114,12 @@ def read_moment(text: str) -> int | None:
     return whole + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
 
 
-def are_normal(times: list[str]) -> bool:
-    """Whether timestamps are certainly all in their normal form; told in less time than it takes to read them."""
-    joined = "\n".join([*times, ""])
+def are_normal(times: list[Any]) -> TypeGuard[list[str | None]]:
+    """Whether all values are certainly timestamps in their normal form. It takes less time than to read them."""
+    try:
+        joined = "\n".join([*times, ""])
+    except TypeError:
+        return False
     return len(joined) == len(times) * (SHORT_TIME + 1) and _NORMAL.fullmatch(joined) is not None
 
 

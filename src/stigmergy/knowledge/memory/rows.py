@@ -1,13 +1,13 @@
 """A record as one line of text: sorted as texts, rows stand in the order in which the package lists them.
 
-A row is its key, a space, the entry that `dropped` gets if it is not selected, and its place. A key is, without spaces:
-- what became of the record, one of `INVALID`, `DENIED` and `RANKED`;
-- its score, the highest first (of what is not ranked: where its line stands);
+A row is, without anything between them but a tab after the id:
+- what became of the record, one of `INVALID`, `DENIED` and `RANKED`, and its score, the highest first;
 - its moment, the latest first, those without one last;
-- the number of its store, and its id, the least first. The entry, which follows, settles the rest: it holds the hash.
-
-An entry is canonical JSON with a tab where the reason will stand. Text has neither tabs nor line feeds elsewhere.
-A place is where the stretch begins in the store, and where the line begins and ends in the stretch.
+- the number of its store;
+- its id, the least first, and its hash;
+- its place: where the stretch begins in the store, and where the line begins and ends in the stretch.
+All but the id have a fixed length. Of what is not ranked, where the line stands comes before everything else. Text has
+neither tabs nor line feeds elsewhere.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 
 INVALID, DENIED, RANKED = "0", "1", "2"
-REASON = "\t"
-PLACE = 12 + 8 + 8
-_STORE, _PATH = "\0", "\1"
-"""What a draft holds instead of the store's number, and of its path and the stretch's place."""
+_RANK, _WHEN, _STORE = 1 + 16, len("2026-01-31T12:00:00.000000Z"), 8
+_HEAD = _RANK + _WHEN + _STORE
+_PLACE = 12 + 8 + 8
+_identity = itemgetter(slice(_HEAD, -_PLACE))
+"""The id of a row, a tab and the hash."""
 
 _LATEST_FIRST = str.maketrans("0123456789", "9876543210")
 _NO_TIME = "~"
-_TAKEN = re.compile(r'[\0-"\\]')
-"""What an id is seldom made of. Without these it is printed as it is, and sorts before all that begin with it."""
-_ORDERED = {code: f"!{chr(code + ord('#'))}" for code in range(ord("#"))}
+_TAKEN = re.compile(r"[\0-\x1f]")
+"""What an id is seldom made of: it is written as two characters that come before all others but the tab."""
+_LEAD = "\v"
+_ORDERED = {code: f"{_LEAD}{chr(code + ord(' '))}" for code in range(ord(" "))}
+_WRITTEN = {text: chr(code) for code, text in _ORDERED.items()}
 _FLOAT = struct.Struct(">d")
 _SIGN = 1 << 63
 
@@ -48,94 +52,105 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     memory_id: str
     record_hash: str
-    store_path: str
+    store: int
+    """The number of its store."""
     score: float
     start: int
     """Where its line begins in the store."""
     end: int
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    memory_id: str
-    record_hash: str
-    store_path: str
+def order_times(times: Sequence[str | None]) -> list[str]:
+    """Timestamps in their normal form as rows have them."""
+    joined = "\n".join([time.ljust(_WHEN) if time else _NO_TIME.ljust(_WHEN) for time in times])
+    return joined.translate(_LATEST_FIRST).split("\n") if times else []
 
 
-_decode = msgspec.json.Decoder(_Entry).decode
+def time_of(when: str) -> str | None:
+    """The timestamp that a row has so."""
+    return None if when[0] == _NO_TIME else when.rstrip().translate(_LATEST_FIRST)
 
 
-def draft_rows(
-    ids: Sequence[str], hashes: Sequence[str], times: Sequence[str | None], starts: Sequence[int], ends: Sequence[int]
-) -> str:
-    """Rows without a score and a store, one a line."""
-    if not ids:
-        return ""
-    places = [0] * (2 * len(ids))
+def print_spans(starts: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """Where lines begin and end in a stretch, as rows have it."""
+    places = [0] * (2 * len(starts))
     places[::2], places[1::2] = starts, ends
-    spans = struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n")
-    whens = "\n".join([time or _NO_TIME for time in times]).translate(_LATEST_FIRST).split("\n")
-    ordered, printed = ids, ids
+    return struct.pack(f">{len(places)}I", *places).hex("\n", 8).split("\n") if places else []
+
+
+def make_rows(
+    scores: Sequence[float],
+    whens: Sequence[str],
+    ids: Sequence[str],
+    hashes: Sequence[str],
+    spans: Sequence[str],
+    store: Store,
+    offset: int,
+) -> list[str]:
+    """The rows of ranked records, given what `order_times` and `print_spans` made."""
+    ranks = {score: f"{RANKED}{_SIGN - int.from_bytes(_FLOAT.pack(score)):016x}" for score in set(scores)}
+    number, stretch = f"{store.number:08x}", f"{offset:012x}"
     if _TAKEN.search("".join(ids)):
-        ordered = [name.translate(_ORDERED) for name in ids]
-        printed = [_encode(name).decode()[1:-1] for name in ids]
-    return "\n".join(
-        [
-            f'{when}\0{order} {{"memory_id":"{name}","reason":"\t","record_hash":"{digits}","store_path":\1{span}'
-            for when, order, name, digits, span in zip(whens, ordered, printed, hashes, spans, strict=True)
-        ]
-    )
+        ids = [name.translate(_ORDERED) for name in ids]
+    return [
+        f"{ranks[score]}{when}{number}{name}\t{digits}{stretch}{span}"
+        for score, when, name, digits, span in zip(scores, whens, ids, hashes, spans, strict=True)
+    ]
 
 
-def complete_rows(drafts: str, store: Store, offset: int) -> list[str]:
-    """Rows that lack only what stands before the moment."""
-    path = f"{_encode(store.path).decode()}}}{offset:012x}"
-    return drafts.replace(_STORE, f"{store.number:08x}").replace(_PATH, path).split("\n") if drafts else []
+def denied_row(row: str) -> str:
+    """The row of a record that is left out, of the one that it would have had."""
+    return _unranked(DENIED, row[_HEAD - _STORE : _HEAD], row[-_PLACE:]) + row[_HEAD:]
 
 
 def invalid_row(store: Store, offset: int, start: int, end: int, digits: str) -> str:
     """The row of a line that holds no record."""
-    entry = f'{{"memory_id":"","reason":"\t","record_hash":"{digits}","store_path":{_encode(store.path).decode()}}}'
-    return f"{INVALID}{store.number:08x}{offset:012x}{start:08x} {entry}{offset:012x}{start:08x}{end:08x}"
+    number, place = f"{store.number:08x}", f"{offset:012x}{start:08x}{end:08x}"
+    return f"{_unranked(INVALID, number, place)}\t{digits}{place}"
 
 
-def denied_key(store: Store, row: str) -> str:
-    """What a completed row begins with if its record is left out."""
-    return f"{DENIED}{store.number:08x}{row[-PLACE:-8]}"
-
-
-def ranked_key(score: float) -> str:
-    """What a completed row begins with if its record has a score."""
-    return f"{RANKED}{_SIGN - int.from_bytes(_FLOAT.pack(score)):016x}"
-
-
-def time_of(row: str) -> str | None:
-    """The timestamp of a completed row."""
-    when = row[: row.index("Z") + 1] if row[0] != _NO_TIME else None
-    return when and when.translate(_LATEST_FIRST)
-
-
-def identity_of(row: str) -> tuple[str, str]:
-    """The id of a row as it is printed, and its hash."""
-    name, _, rest = row[row.index(" ") + len(' {"memory_id":"') :].partition('","reason":"\t","record_hash":"')
-    return name, rest[:64]
-
-
-def entries_of(rows: list[str]) -> list[str]:
-    """The entries of rows."""
-    return [row[row.index(" ") + 1 : -PLACE] for row in rows]
+def _unranked(kind: str, number: str, place: str) -> str:
+    return f"{kind}{number}{place}".ljust(_RANK + _WHEN) + number
 
 
 def read_row(row: str) -> Row:
     """A ranked row, read again."""
-    entry = _decode(entries_of([row])[0].replace(REASON, ""))
-    bits = _SIGN - int(row[1:17], 16)
-    place = row[-PLACE:]
+    name, digits = _identity(row).split("\t")
+    place = row[-_PLACE:]
     offset = int(place[:12], 16)
+    bits = _SIGN - int(row[1:_RANK], 16)
     return Row(
-        memory_id=entry.memory_id,
-        record_hash=entry.record_hash,
-        store_path=entry.store_path,
+        memory_id=_written(name),
+        record_hash=digits,
+        store=int(row[_HEAD - _STORE : _HEAD], 16),
         score=_FLOAT.unpack(bits.to_bytes(8))[0],
         start=offset + int(place[12:20], 16),
         end=offset + int(place[20:], 16),
     )
+
+
+def _written(name: str) -> str:
+    """An id, of what rows have."""
+    return re.sub(f"{_LEAD}.", lambda found: _WRITTEN[found[0]], name) if _LEAD in name else name
+
+
+def print_dropped(rows: list[str], reason: str, paths: Sequence[str]) -> bytes:
+    """The entries that rows get in the package's `dropped`, with commas between them."""
+    identities = list(map(_identity, rows))
+    bare = "".join(identities)
+    if '"' in bare or "\\" in bare or _LEAD in bare:
+        identities = [_escaped(identity) for identity in identities]
+    ends = [f'","store_path":{_encode(path).decode()}}}' for path in paths]
+    if len(paths) == 1:
+        printed = f'{ends[0]},{{"memory_id":"'.join(identities) + ends[0]
+    else:
+        stores = [int(row[_HEAD - _STORE : _HEAD], 16) for row in rows]
+        entries = [identity + ends[store] for identity, store in zip(identities, stores, strict=True)]
+        printed = ',{"memory_id":"'.join(entries)
+    return ('{"memory_id":"' + printed.replace("\t", f'","reason":"{reason}","record_hash":"')).encode()
+
+
+def _escaped(identity: str) -> str:
+    """What stands between the quotes of JSON."""
+    name, tab, digits = identity.partition("\t")
+    return _encode(_written(name)).decode()[1:-1] + tab + digits

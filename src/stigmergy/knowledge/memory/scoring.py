@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable
 from itertools import accumulate, pairwise
 
 import msgspec
+from stringzilla import Str
 
 from stigmergy.knowledge.memory.blocks import Block, Texts
 from stigmergy.knowledge.memory.records import normalise, read_moment
 from stigmergy.knowledge.memory.rows import (
     Store,
-    complete_rows,
-    denied_key,
-    identity_of,
+    denied_row,
     invalid_row,
-    ranked_key,
+    make_rows,
     time_of,
 )
 from stigmergy.knowledge.memory.trust import Denied
 
 TAG_POINTS = 0.5
 SHORTEST_TERM = 2
-SAMPLE = 16_384
-RARE = 30
-"""A letter is rare if it is at most one in so many."""
-VERY_RARE = 400
 MICROSECONDS_A_SECOND = 1_000_000
 SECONDS_A_DAY = 86_400
 
@@ -57,18 +50,14 @@ def given_terms(terms: list[str]) -> tuple[str, ...]:
 
 def rank_block(block: Block, texts: Texts, question: Question, store: Store, offset: int) -> list[str]:
     """The rows of a stretch that stands at some offset of a store, in their order."""
-    rows = complete_rows(block.drafts, store, offset)
     scores = _score(block, texts, question)
     if question.now is not None:
-        _add_recency(rows, scores, question.now, question.half_life_days)
-    keys = {score: ranked_key(score) for score in set(scores)}
+        _add_recency(block.whens, scores, question.now, question.half_life_days)
+    rows = make_rows(scores, block.whens, block.ids, block.hashes, block.spans, store, offset)
     if question.denied:
-        rows = [
-            (denied_key(store, row) if question.denied.denies(*identity_of(row)) else keys[score]) + row
-            for score, row in zip(scores, rows, strict=True)
-        ]
-    else:
-        rows = [keys[score] + row for score, row in zip(scores, rows, strict=True)]
+        for position, identity in enumerate(zip(block.ids, block.hashes, strict=True)):
+            if question.denied.denies(*identity):
+                rows[position] = denied_row(rows[position])
     rows += [invalid_row(store, offset, *line) for line in block.invalid]
     rows.sort()
     return rows
@@ -80,56 +69,22 @@ def _score(block: Block, texts: Texts, question: Question) -> list[float]:
         points = [TAG_POINTS * len(set(question.terms).intersection(tags)) for tags in block.tags]
     scores = [points[kind] for kind in block.tagged]
     starts = list(accumulate([size + 1 for size in texts.sizes], initial=0))
+    lowered = Str(texts.lowered)
     for term in question.terms:
         if " " in term:
             _count_phrase(texts.lowered, starts, term, scores)
         else:
-            _count_word(texts.lowered, starts, term.encode(), scores)
+            _count_word(lowered, starts, term.encode(), scores)
     return scores
 
 
-def _count_word(lowered: bytes, starts: list[int], term: bytes, scores: list[float]) -> None:
+def _count_word(lowered: Str, starts: list[int], term: bytes, scores: list[float]) -> None:
     """A point for each text a word stands in, found by one search over all of them: no word reaches into the next."""
-    find = _finder(lowered, term)
-    at = find(0)
+    at = lowered.find(term)
     while at >= 0:
         position = bisect_right(starts, at)
         scores[position - 1] += 1.0
-        at = find(starts[position])
-
-
-def _finder(text: bytes, term: bytes) -> Callable[[int], int]:
-    """Where a term next stands from a place on.
-
-    What is very rare is leapt to. A pattern looks for its first letter: faster than a search while that is rare.
-    """
-    sample = text[:SAMPLE]
-    shares = [sample.count(letter) for letter in term]
-    rarest = shares.index(min(shares))
-    if shares[rarest] * VERY_RARE <= len(sample):
-        return _leaper(text, term, rarest)
-    if shares[0] * RARE > len(sample):
-        return lambda start: text.find(term, start)
-    search = re.compile(re.escape(term)).search
-
-    def find(start: int) -> int:
-        found = search(text, start)
-        return found.start() if found else -1
-
-    return find
-
-
-def _leaper(text: bytes, term: bytes, rarest: int) -> Callable[[int], int]:
-    letter, find, stands = term[rarest], text.find, text.startswith
-
-    def leap(start: int) -> int:
-        at = start + rarest - 1
-        while (at := find(letter, at + 1)) >= 0:
-            if stands(term, at - rarest):
-                return at - rarest
-        return -1
-
-    return leap
+        at = lowered.find(term, starts[position])
 
 
 def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[float]) -> None:
@@ -139,9 +94,9 @@ def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[flo
             scores[position] += 1.0
 
 
-def _add_recency(rows: list[str], scores: list[float], now: int, half_life_days: int) -> None:
-    for position, row in enumerate(rows):
-        time = time_of(row)
+def _add_recency(whens: list[str], scores: list[float], now: int, half_life_days: int) -> None:
+    for position, when in enumerate(whens):
+        time = time_of(when)
         moment = read_moment(time) if time else None
         if moment is not None:
             age_days = (now - moment) / MICROSECONDS_A_SECOND / SECONDS_A_DAY

@@ -17,15 +17,14 @@ class Denied(msgspec.Struct, frozen=True):
     """Which records are left out."""
 
     ids: frozenset[str] = frozenset()
-    """As they are printed in JSON, without their quotes."""
     hashes: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.hashes)
 
-    def denies(self, printed_id: str, record_hash: str) -> bool:
+    def denies(self, memory_id: str, record_hash: str) -> bool:
         """Whether a record is left out."""
-        return printed_id in self.ids or record_hash in self.hashes
+        return memory_id in self.ids or record_hash in self.hashes
 
 
 def read_denied(content: bytes, classifications: Iterable[str]) -> Denied:
@@ -50,7 +49,7 @@ def read_denied(content: bytes, classifications: Iterable[str]) -> Denied:
         if kind in classes:
             ids.update(named.get("memory_id", ()))
             hashes.update(named.get("record_hash", ()))
-    return Denied(frozenset(msgspec.json.encode(name).decode()[1:-1] for name in ids), frozenset(hashes))
+    return Denied(frozenset(ids), frozenset(hashes))
 
 
 def _item(item: Any) -> tuple[dict[str, tuple[str]], Any]:
