@@ -26,9 +26,9 @@ OPERATIONS = Operations(
         "memory": "memory_read",
         "people": "open_run end_run list_runs add_agent agent_token list_agents",
         "work": (
-            "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe receipt_get receipt_verify list_work list_dead "
-            "tuple_again cancel_tuple"
+            "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_work list_dead tuple_again cancel_tuple"
         ),
+        "receipts": "receipt_get receipt_verify",
         "reports": "record_tests",
         "reviewing": (
             "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution"

@@ -1,36 +1,30 @@
-"""Work: dispatching tuples and observing them, receipts, and what only those at the machine may do."""
+"""Work: dispatching tuples and observing them, and what only those at the machine may do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from stigmergy.core import MICROS, is_digest, is_hex
-from stigmergy.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, TupleNotFound
+from stigmergy.core import MICROS
+from stigmergy.errors import AuthorityStamped, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
+from stigmergy.operations.naming import meant
 from stigmergy.operations.steps import StepState, steps_of
 from stigmergy.policy import ADMIN, Caller
 
 if TYPE_CHECKING:
-    from stigmergy.evidence.receipts import Receipt
     from stigmergy.space.tuples import Kept, WorkView
-
-T = TypeVar("T")
 
 _INNER_LOOP = {
     "http": "the inner loop stays off the wire: dispatch tuples instead",
     "mcp": "the inner loop stays off the wire: dispatch tuples instead",
 }
-_AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
+AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
 MAX_WAIT = 3600
 MAX_LISTED = 1000
-SHORTEST_START = 6
-"""Of how many digits the beginning of an id is at least, for it to name one."""
-MAX_LIKE = 100
 
 
 class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -244,103 +238,14 @@ def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
             return None
         return one
 
-    one = _meant(given, view.tuples_like, see)
+    one = meant(given, view.tuples_like, see)
     if one is None:
         raise TupleNotFound(field="id", used=given)
     return one
 
 
-def _meant(given: str, like: Callable[..., list[str]], see: Callable[[str], T | None]) -> T | None:
-    """What an id names, or the beginning of one: of those the caller sees, as if there were no others."""
-    start = given.removeprefix("sha256:")
-    if is_digest(given) or len(start) < SHORTEST_START or not is_hex(start, len(start)):
-        return see(given)
-    ids = like(start, limit=MAX_LIKE) if len(start) <= 64 else []
-    seen = [found for found in map(see, ids) if found is not None]
-    if len(seen) > 1:
-        raise IdAmbiguous(field="id", used=given, hint="Give more of it.")
-    return seen[0] if seen else None
-
-
 def _shown(context: Context, one: Kept) -> TupleAnswer:
     return TupleAnswer(state=one.state, tuple=context.workbench.space.shown(one.id))
-
-
-class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
-    intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
-
-
-class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    receipt: dict[str, Any] | None = None
-    statement: dict[str, Any] | None = None
-    """The receipt as an in-toto Statement v1, when asked for."""
-
-
-@operation(
-    "receipt.get",
-    route=Route("GET", "/receipt/{id}"),
-    command=Command("receipt get", ("id",)),
-    tool=True,
-)
-def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
-    """What one execution did."""
-    from stigmergy.evidence.receipts import statement
-
-    receipt = _receipt(context, request.id)
-    if request.intoto:
-        return ReceiptAnswer(statement=statement(receipt))
-    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt))
-
-
-def _receipt(context: Context, given: str) -> Receipt:
-    with context.workbench.space.store.read() as view:
-
-        def see(receipt_id: str) -> Receipt | None:
-            receipt = view.receipt(receipt_id)
-            if receipt is None:
-                return None
-            one = view.find(receipt.tuple_id)
-            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
-            # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
-            return receipt if ours or (receipt.key is not None and receipt_id == given) else None
-
-        receipt = _meant(given, view.receipts_like, see)
-    if receipt is None:
-        raise ReceiptNotFound(field="id", used=given)
-    return receipt
-
-
-class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
-
-
-class BodyState(Struct, frozen=True, kw_only=True):
-    sha: str
-    name: str
-    whole: bool
-
-
-class ReceiptVerified(Struct, frozen=True, kw_only=True):
-    id: str
-    sound: bool
-    """Whether it has the id its content gives, and everything it names is there and whole."""
-    id_matches: bool
-    bodies: list[BodyState]
-
-
-@operation("receipt.verify", command=Command("receipt verify", ("id",)), kept_off=_AT_THE_MACHINE)
-def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
-    """Recompute a receipt's id and the digest of everything it names."""
-    from stigmergy.evidence.receipts import receipt_id
-
-    receipt = _receipt(context, request.id)
-    named = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
-    named += [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
-    bodies = [BodyState(sha=sha, name=name, whole=context.workbench.bodies.holds(sha)) for name, sha in named]
-    matches = receipt_id(receipt) == receipt.id
-    sound = matches and all(body.whole for body in bodies)
-    return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
 
 
 class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -363,7 +268,7 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
     """The newest first."""
 
 
-@operation("runs.list", command=Command("runs"), kept_off=_AT_THE_MACHINE)
+@operation("runs.list", command=Command("runs"), kept_off=AT_THE_MACHINE)
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
     with context.workbench.space.store.read() as view:
@@ -403,7 +308,7 @@ class DeadLetters(Struct, frozen=True, kw_only=True):
     dead: list[DeadLetter]
 
 
-@operation("tuple.dead", command=Command("dead"), kept_off=_AT_THE_MACHINE)
+@operation("tuple.dead", command=Command("dead"), kept_off=AT_THE_MACHINE)
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """Tuples that were given up: tried as often as they might be, too late, or too dear."""
     from stigmergy.space.tuples import read_pattern
@@ -426,7 +331,7 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
     return last.error if last is not None else None
 
 
-@operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=_AT_THE_MACHINE)
+@operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=AT_THE_MACHINE)
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
     """Put a dead letter once more, as a new tuple that says the same."""
     with context.workbench.space.store.read() as view:
@@ -441,7 +346,7 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     """The receipt that ends it."""
 
 
-@operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=_AT_THE_MACHINE)
+@operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=AT_THE_MACHINE)
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
     """End a tuple that waits or is being worked on."""
     with context.workbench.space.store.read() as view:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from stigmergy.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from stigmergy.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from stigmergy.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from stigmergy.operations.receipts import ReceiptAnswer, ReceiptVerified
     from stigmergy.operations.remembering import EpisodeAnswer
     from stigmergy.operations.reports import TestsRecorded
     from stigmergy.operations.reviewing import ContributionsAnswer
     from stigmergy.operations.stats import StatsAnswer
     from stigmergy.operations.turns import TeamBudget, TurnAnswer
     from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
-    from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, ReceiptAnswer, ReceiptVerified, TupleAnswer, WorkRunsAnswer
+    from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
 
 
 class Methods(ABC):
@@ -932,31 +933,6 @@ class Methods(ABC):
         """
         return cast("Observed", self._do("tuple_observe", {"id": id}))
 
-    def receipt_get(
-        self,
-        id: str,
-        *,
-        intoto: bool = False,
-    ) -> ReceiptAnswer:
-        """What one execution did.
-
-        Args:
-            id: The receipt's id, or how it begins
-            intoto: As an in-toto statement
-        """
-        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
-
-    def receipt_verify(
-        self,
-        id: str,
-    ) -> ReceiptVerified:
-        """Recompute a receipt's id and the digest of everything it names.
-
-        Args:
-            id: The receipt's id, or how it begins
-        """
-        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
-
     def list_work(
         self,
     ) -> WorkRunsAnswer:
@@ -1004,6 +980,31 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))
+
+    def receipt_get(
+        self,
+        id: str,
+        *,
+        intoto: bool = False,
+    ) -> ReceiptAnswer:
+        """What one execution did.
+
+        Args:
+            id: The receipt's id, or how it begins
+            intoto: As an in-toto statement
+        """
+        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
+
+    def receipt_verify(
+        self,
+        id: str,
+    ) -> ReceiptVerified:
+        """Recompute a receipt's id and the digest of everything it names.
+
+        Args:
+            id: The receipt's id, or how it begins
+        """
+        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
 
     def record_tests(
         self,

@@ -14,17 +14,9 @@ if TYPE_CHECKING:
     from stigmergy.operations.board import BoardAnswer, TupleRow
     from stigmergy.operations.catalog import CatalogAnswer, YoolAnswer
     from stigmergy.operations.gc import GarbageAnswer
+    from stigmergy.operations.receipts import ReceiptAnswer, ReceiptVerified
     from stigmergy.operations.steps import StepState
-    from stigmergy.operations.work import (
-        Cancelled,
-        DeadLetters,
-        Dispatched,
-        Observed,
-        ReceiptAnswer,
-        ReceiptVerified,
-        TupleAnswer,
-        WorkRunsAnswer,
-    )
+    from stigmergy.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
 
 
 def _yool(answer: YoolAnswer) -> Iterator[str]:

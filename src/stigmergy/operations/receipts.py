@@ -1,0 +1,95 @@
+"""Receipts: what an execution did, and whether everything it left is still whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stigmergy.errors import ReceiptNotFound
+from stigmergy.operations.declare import Command, Route, operation
+from stigmergy.operations.gateway import Context
+from stigmergy.operations.naming import meant
+from stigmergy.operations.work import AT_THE_MACHINE
+from stigmergy.policy import ADMIN
+
+if TYPE_CHECKING:
+    from stigmergy.evidence.receipts import Receipt
+
+
+class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
+    intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
+
+
+class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    receipt: dict[str, Any] | None = None
+    statement: dict[str, Any] | None = None
+    """The receipt as an in-toto Statement v1, when asked for."""
+
+
+@operation(
+    "receipt.get",
+    route=Route("GET", "/receipt/{id}"),
+    command=Command("receipt get", ("id",)),
+    tool=True,
+)
+def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
+    """What one execution did."""
+    from stigmergy.evidence.receipts import statement
+
+    receipt = _receipt(context, request.id)
+    if request.intoto:
+        return ReceiptAnswer(statement=statement(receipt))
+    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt))
+
+
+def _receipt(context: Context, given: str) -> Receipt:
+    with context.workbench.space.store.read() as view:
+
+        def see(receipt_id: str) -> Receipt | None:
+            receipt = view.receipt(receipt_id)
+            if receipt is None:
+                return None
+            one = view.find(receipt.tuple_id)
+            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
+            # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
+            return receipt if ours or (receipt.key is not None and receipt_id == given) else None
+
+        receipt = meant(given, view.receipts_like, see)
+    if receipt is None:
+        raise ReceiptNotFound(field="id", used=given)
+    return receipt
+
+
+class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
+
+
+class BodyState(Struct, frozen=True, kw_only=True):
+    sha: str
+    name: str
+    whole: bool
+
+
+class ReceiptVerified(Struct, frozen=True, kw_only=True):
+    id: str
+    sound: bool
+    """Whether it has the id its content gives, and everything it names is there and whole."""
+    id_matches: bool
+    bodies: list[BodyState]
+
+
+@operation("receipt.verify", command=Command("receipt verify", ("id",)), kept_off=AT_THE_MACHINE)
+def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
+    """Recompute a receipt's id and the digest of everything it names."""
+    from stigmergy.evidence.receipts import receipt_id
+
+    receipt = _receipt(context, request.id)
+    named = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
+    named += [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
+    bodies = [BodyState(sha=sha, name=name, whole=context.workbench.bodies.holds(sha)) for name, sha in named]
+    matches = receipt_id(receipt) == receipt.id
+    sound = matches and all(body.whole for body in bodies)
+    return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)

@@ -1,0 +1,223 @@
+"""Claiming, keeping and giving back, as every back end does it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stigmergy.core import SECOND, print_time
+from stigmergy.errors import (
+    DeadlinePast,
+    StaleFence,
+    TupleEnded,
+)
+from stigmergy.space.catalog import CatalogEntry, Terms
+from stigmergy.space.tuples import Price, Settled, TupleSpace, read_pattern
+from stigmergy.testing.work.acts import LEASE, refused, take
+from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
+
+
+class Holding:
+    """Claims, leases and fences. # YT-06"""
+
+    def test_each_tuple_is_somebodys_once(self, harness: WorkHarness) -> None:
+        """A second worker gets the next one."""
+        ids = put(harness, draft(), draft())
+        (first,) = take(harness)
+        (second,) = take(harness, worker="w2")
+        assert [first.id, second.id] == ids
+        assert take(harness) == []
+        assert second.fence > first.fence
+
+    def test_higher_priority_goes_first_then_older(self, harness: WorkHarness) -> None:
+        """Order within a lane, and across lanes."""
+        ids = put(harness, draft(), draft(priority=5), draft(), draft("other", priority=3), draft(priority=-1))
+        claims = harness.space.claim({}, worker="w", limit=10)
+        assert [claim.id for claim in claims] == [ids[at] for at in (1, 3, 0, 2, 4)]
+
+    def test_a_lease_that_ends_gives_the_tuple_back(self, harness: WorkHarness) -> None:
+        """To anyone, at once, and the old holder may write nothing."""
+        put(harness)
+        (claim,) = take(harness)
+        harness.clock.turn(seconds=29)
+        assert take(harness) == []
+        harness.clock.turn(seconds=1)
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        (again,) = take(harness, worker="w2")
+        assert again.id == claim.id
+        assert again.attempt == 2
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.settle([finished(harness, again)])[0] == [None]
+
+    def test_a_heartbeat_keeps_it(self, harness: WorkHarness) -> None:
+        """As long as it comes in time."""
+        put(harness)
+        (claim,) = take(harness)
+        for _ in range(5):
+            harness.clock.turn(seconds=20)
+            assert harness.space.renew([(claim.id, claim.fence)]) == []
+        harness.clock.turn(seconds=30)
+        assert harness.space.renew([(claim.id, claim.fence)]) == [claim.id]
+        refused(StaleFence, harness.space.start_step, claim, 0, Price())
+
+    def test_attempts_count_at_the_claim(self, harness: WorkHarness) -> None:
+        """So a worker that is killed counts, and what kills its workers ends as a dead letter."""
+        (one,) = put(harness, draft(agent_terms={"max_retries": 1}))
+        for attempt in (1, 2):
+            (claim,) = take(harness)
+            assert claim.attempt == attempt
+            harness.clock.turn(seconds=31)
+        assert take(harness) == []
+        kept = harness.space.get(one)
+        assert kept.state == "dead"
+        last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
+        assert last.exit != 0
+        assert last.error == "the worker was lost"
+
+    def test_a_new_start_of_the_machine_frees_everything(self, harness: WorkHarness) -> None:
+        """Nobody who held anything is alive; fences of the new epoch are greater."""
+        put(harness)
+        (claim,) = take(harness)
+        harness.start_machine("second")
+        (again,) = take(harness)
+        assert again.fence > claim.fence
+        assert again.fence.epoch == claim.fence.epoch + 1
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+
+    def test_what_is_given_back_does_not_count(self, harness: WorkHarness) -> None:
+        """A worker that was told to stop costs no attempt."""
+        put(harness)
+        (claim,) = take(harness)
+        assert harness.space.release([(claim.id, claim.fence)]) == [claim.id]
+        (again,) = take(harness)
+        assert again.attempt == 1
+        assert harness.space.release([(claim.id, claim.fence)]) == []
+
+    def test_a_failure_waits_longer_each_time_then_is_a_dead_letter(self, harness: WorkHarness) -> None:
+        """Back-off, the configured number of retries, one last receipt."""
+        (one,) = put(harness)
+        for waits in (1, 2):
+            (claim,) = take(harness)
+            harness.space.settle([failed(harness, claim)])
+            assert take(harness) == []
+            harness.clock.turn(seconds=waits - 1, microseconds=999_999)
+            assert take(harness) == []
+            harness.clock.turn(microseconds=1)
+        (claim,) = take(harness)
+        harness.space.settle([failed(harness, claim)])
+        assert harness.space.get(one).state == "dead"
+        receipts = [harness.space.receipt(each) for each in harness.space.shown(one)["receipts"]]
+        assert [each.yool for each in receipts].count("tuple.run") == 1
+        assert receipts[-1].exit == 1
+        assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
+
+    def test_the_strictest_yool_says_how_often_it_is_tried_again(self, harness: WorkHarness) -> None:
+        """What a tuple does not say its yools say, also after a restart; what it says holds."""
+
+        def lookup(name: str) -> CatalogEntry:
+            said = {"agent.lint.ruff": 0, "agent.test.pytest": 3}[name]
+            return CatalogEntry(name=name, version=1, authority=("user",), lane="build", terms=Terms(max_retries=said))
+
+        space = TupleSpace(harness.space.store, lookup=lookup, boot="first")
+        strict = draft(payload=[{"yool": "agent.test.pytest"}, {"yool": "agent.lint.ruff"}])
+        patient = draft(payload=[{"yool": "agent.test.pytest"}])
+        own = draft(agent_terms={"max_retries": 1})
+        ids = [each.id for each in space.out(strict, patient, own, authority=PERSON, run=RUN)]
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.delete_index()
+        harness.reopen()
+        assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
+        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=3)])
+        assert [harness.space.get(each).state for each in ids] == ["dead", "waiting", "waiting"]
+
+    def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
+        """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
+        held, delayed = put(harness, draft(map_pos={"who": "held"}), draft(map_pos={"who": "delayed"}))
+        _, second = take(harness, limit=2)
+        harness.space.settle([failed(harness, second)])
+        with harness.space.store.read() as view:
+            now = view.as_of
+
+            def due(**said: Any) -> int | None:
+                found = view.next_due(read_pattern(said))
+                return None if found is None else found - now
+
+            assert (due(), due(lane="build")) == (SECOND, SECOND)
+            assert (due(id=held), due(id=delayed)) == (LEASE, SECOND)
+            assert due(lane="build", **{"map_pos.who": "held"}) == LEASE
+            assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE
+            assert due(**{"map_pos.who": "nobody"}) is None
+            assert due(lane="other") is None
+
+    def test_a_dead_letter_can_be_put_again_once(self, harness: WorkHarness) -> None:
+        """As a new tuple; the old one says which."""
+        (one,) = put(harness, draft(agent_terms={"max_retries": 0}))
+        (claim,) = take(harness)
+        harness.space.settle([failed(harness, claim)])
+        again = harness.space.put_again(one, authority=PERSON)
+        assert again.id != one
+        assert harness.space.get(one).again == again.id
+        refused(TupleEnded, harness.space.put_again, one, authority=PERSON)
+        assert take(harness)[0].id == again.id
+
+    def test_cancelling_ends_it_wherever_it_is(self, harness: WorkHarness) -> None:
+        """Its holder may write nothing, and it cannot be cancelled twice."""
+        waiting, held = put(harness, draft("a"), draft("b"))
+        (claim,) = take(harness, "b")
+        for one in (waiting, held):
+            ended = harness.space.cancel(one)
+            assert ended.exit == 130
+            assert harness.space.get(one).state == "cancelled"
+            refused(TupleEnded, harness.space.cancel, one)
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        assert take(harness, "a") == []
+
+    def test_a_tuple_past_its_deadline_is_not_given_out(self, harness: WorkHarness) -> None:
+        """And one that comes too late is refused."""
+        soon = print_time(harness.clock.now() + 10 * SECOND)
+        (one,) = put(harness, draft(agent_terms={"deadline_iso": soon}))
+        harness.clock.turn(seconds=10)
+        assert take(harness) == []
+        assert harness.space.get(one).state == "dead"
+        refused(DeadlinePast, put, harness, draft(agent_terms={"deadline_iso": soon}))
+
+    def test_a_receipt_of_another_tuple_is_refused(self, harness: WorkHarness) -> None:
+        """And nothing of that result is written."""
+        put(harness, draft(), draft())
+        first, second = take(harness, limit=2)
+        wrong = Settled(id=first.id, fence=first.fence, receipts=(receipt(harness, second),))
+        assert harness.space.settle([wrong])[0] == ["RECEIPT_FOREIGN"]
+        assert harness.space.shown(first.id)["receipts"] == []
+
+    def test_settling_and_claiming_is_one_commit(self, harness: WorkHarness) -> None:
+        """What makes workers fast."""
+        put(harness, draft(), draft())
+        (claim,) = take(harness)
+        before = harness.space.store.last_line()
+        answers, more = harness.space.settle([finished(harness, claim)], more=({"lane": "build"}, "w1", 1))
+        assert answers == [None]
+        assert len(more) == 1
+        assert harness.space.store.last_line() == before + 1
+
+    def test_finished_steps_are_known_though_the_attempt_does_not_count(self, harness: WorkHarness) -> None:
+        """A worker that was told to stop gives the tuple back; the next one goes on where it stopped."""
+        (one,) = put(harness, draft("build", 1, 2))
+        (claim,) = take(harness)
+        first = receipt(harness, claim)
+        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,))])
+        harness.space.release([(one, claim.fence)])
+        harness.reopen()
+        (again,) = take(harness)
+        assert (again.attempt, again.done) == (1, {0: first.id})
+        harness.space.release([(one, again.fence)])
+        assert harness.space.cancel(one).receipts == (first.id,)
+
+    def test_finished_steps_are_known_to_the_next_attempt(self, harness: WorkHarness) -> None:
+        """It begins at the first missing step. # YT-10"""
+        put(harness, draft("build", 1, 2, 3))
+        (claim,) = take(harness)
+        first = receipt(harness, claim, 0)
+        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(first,))])
+        harness.reopen()
+        harness.clock.turn(seconds=31)
+        (again,) = take(harness)
+        assert again.done == {0: first.id}
