@@ -239,6 +239,34 @@ def test_cutting_a_store_into_stretches_and_remembering_them_changes_nothing(
         assert read(asked, Path(folder), cache=cache) == literal.package(asked, Path(folder))
 
 
+def test_only_what_was_added_or_changed_is_taken_apart_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # MC-10
+    """What is kept of a stretch is a new file whenever the stretch was taken apart, and the same when it was found."""
+    size = 4096
+    monkeypatch.setattr(scanning, "STRETCH", size)
+    lines = [b'{"memory_id":"m%05d","text":"gateway %s"}\n' % (n, b"word " * 20) for n in range(1000)]
+    store, cache = tmp_path / "a.jsonl", tmp_path / "cache"
+    asked = {"query": "gateway", "store_paths": ["a.jsonl"], "budget": {"max_excerpt_tokens": 50}}
+
+    def entries(*, after: list[bytes]) -> dict[str, int]:
+        store.write_bytes(b"".join(after))
+        read(asked, tmp_path, cache=cache)
+        return {entry.name: entry.stat().st_ino for entry in cache.glob("*/*")}
+
+    first = entries(after=lines[:900])
+    assert len(first) > 20
+    again = entries(after=lines[:900])
+    assert again == first
+    grown = entries(after=lines)
+    assert first.items() <= grown.items()
+    added = sum(map(len, lines[900:])) // size
+    assert added <= len(grown) - len(first) <= added + 2, "the added stretches, and the last, which grew"
+    changed = entries(after=[lines[0].replace(b"word", b"lord"), *lines[1:]])
+    assert grown.items() <= changed.items()
+    assert len(changed) - len(grown) == 1
+
+
 def test_a_large_store_is_read_by_several_processes_to_the_same_bytes(tmp_path: Path) -> None:  # MC-09
     lines = [
         json.dumps({"memory_id": f"m{n}", "text": f"gateway {'word ' * (n % 50)}", "tags": ["Gateway"]}).encode()
