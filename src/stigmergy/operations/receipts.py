@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from stigmergy.errors import ReceiptNotFound
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
-from stigmergy.operations.naming import meant
+from stigmergy.operations.short_ids import meant
 from stigmergy.operations.work import AT_THE_MACHINE
 from stigmergy.policy import ADMIN
 

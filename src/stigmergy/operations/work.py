@@ -11,7 +11,7 @@ from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityStamped, TupleNotFound
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
-from stigmergy.operations.naming import meant
+from stigmergy.operations.short_ids import meant
 from stigmergy.operations.steps import StepState, steps_of
 from stigmergy.policy import ADMIN, Caller
 
