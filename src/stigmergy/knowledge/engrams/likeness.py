@@ -10,7 +10,6 @@ punctuation do not count. A word in place of another is another claim: `disabled
 from __future__ import annotations
 
 import hashlib
-import re
 from functools import lru_cache
 
 from stigmergy.knowledge.engrams.values import Engram
@@ -39,7 +38,6 @@ _TURNING = frozenset(map(stem, (
 )))
 """Words that change what is said where they are added."""
 # fmt: on
-_DIGIT = re.compile("[0-9]")
 
 
 def twin_key(engram: Engram) -> str:
@@ -83,7 +81,7 @@ def _words(claim: str) -> tuple[str, ...]:
 
 
 def _has_digit(key: str) -> bool:
-    return not key.isalpha() and (_DIGIT.search(key) is not None if key.isascii() else any(map(str.isdigit, key)))
+    return not key.isalpha() and any(map(str.isdigit, key))
 
 
 def _negations(claim: str) -> int:
