@@ -12,12 +12,17 @@ from importlib import import_module
 from typing import Any
 
 
+def homes_of(rooms: Mapping[str, str]) -> dict[str, str]:
+    """The module of each name, from the names of each module."""
+    return {name: module for module, names in rooms.items() for name in names.split()}
+
+
 def opened_late(package: str, rooms: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package: finds a name in the module that has it, and keeps it in the door.
 
     No module may be called what the door offers: once loaded, it would stand in the door under that name.
     """
-    homes = {name: module for module, names in rooms.items() for name in names.split()}
+    homes = homes_of(rooms)
 
     def find(name: str) -> Any:
         if name not in homes:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_
 
 import msgspec
 
+from stigmergy.doors import homes_of
+
 if TYPE_CHECKING:
     from stigmergy.operations.gateway import Context
 
@@ -93,7 +95,7 @@ class Operations(Mapping[str, Operation[Any, Any]]):
 
     def __init__(self, package: str, rooms: Mapping[str, str]) -> None:
         self._package = package
-        self._homes = {name: module for module, names in rooms.items() for name in names.split()}
+        self._homes = homes_of(rooms)
 
     def __getitem__(self, name: str) -> Operation[Any, Any]:
         home = self._homes[name]
