@@ -11,11 +11,11 @@ import apsw
 from stigmergy.backends.sqlite.index import connect
 
 Identity = tuple[int, int]
-"""What tells one index from another that was put in its place: the device and the number of its file."""
+"""What tells one file from another that was put in its place: its device and its number there."""
 
 
 def identity(path: str) -> Identity | None:
-    """Which index lies there now, if one does."""
+    """Which file lies there now, if one does."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
