@@ -122,7 +122,8 @@ The same about a tuple stands in [decision 35](decisions/0035-what-a-tuple-costs
 The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
 are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
 the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
-no package. *Followers* read every event as it comes, while four clients take turns at asking, and at putting an engram
+no package; *the obvious loop* is the contract read line by line with Python's own JSON, making the same package.
+*Followers* read every event as it comes, while four clients take turns at asking, and at putting an engram
 once in a hundred times, of a server that has been asked for two seconds before it is timed; an answer counts from when
 its question was due, so one slow sync counts against all that its client asks meanwhile. What an import left to the
 disk is written before anything else is timed. The peers hold as many records, are asked the same questions, and get

@@ -1,7 +1,7 @@
 """Reading a large memory store: the first time, again, and after it has grown, next to DuckDB ranking the same records.
 
-Each read is a process of its own, `python -m bench.memory ours STORE CACHE` or `… duckdb STORE`: no one pays for the
-memory of another.
+Each read is a process of its own, `python -m bench.memory ours STORE CACHE`, `… duckdb STORE` or `… loop STORE`: no one
+pays for the memory of another.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -25,6 +26,8 @@ TEXT_BYTES = 880
 """With the rest of its line, a record has about a thousand bytes."""
 GROWN = 100
 """The store grows by one part in so many."""
+LOOPED = 5
+"""The obvious loop reads one part in so many: it takes long."""
 TURNS = 3
 """How often each read is made, in turns; the median counts."""
 
@@ -73,6 +76,14 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
         _row("second read", again, peer),
         _row(f"{added}, read again", grown, peer_grown),
     ]
+    few = scratch / "few.jsonl"
+    write_store(few, records // LOOPED)
+    ours, loop = _read("ours", few, scratch / "memory-cache-few"), _read("loop", few)
+    looped = f"first read of {records // LOOPED:,} records, against the obvious loop"
+    rows.append(
+        Row("memory.read", looped, f"{ours.seconds:.2f} s", f"{loop.seconds:.2f} s",
+            f"{loop.seconds / ours.seconds:.1f} ×", "–", None)
+    )  # fmt: skip
     most, theirs = (max(read.peak for read in reads) for reads in (first, peer))
     rows.append(
         Row(
@@ -86,6 +97,7 @@ def memory_rows(scratch: Path, records: int) -> list[Row]:
         )
     )
     store.unlink()
+    few.unlink()
     return rows
 
 
@@ -130,6 +142,15 @@ def _ours(store: str, cache: str) -> int:
     return len(reading.selected) + len(reading.dropped)
 
 
+def _loop(store: str) -> int:
+    """The contract read line by line, as the tests do it to hold the controller against."""
+    from tests.memory.literal import package
+
+    asked = {"query": QUERY, "store_paths": [store], "budget": {"max_excerpt_tokens": 1000}}
+    found = package(asked, Path.cwd())["selection"]
+    return len(found["selected"]) + len(found["dropped"])
+
+
 def _duckdb(store: str) -> int:
     import duckdb
 
@@ -149,7 +170,8 @@ def _peak() -> int:
 def main() -> None:
     """Read once and print what it took."""
     start = time.perf_counter()
-    records = _ours(*sys.argv[2:]) if sys.argv[1] == "ours" else _duckdb(*sys.argv[2:])
+    readers: dict[str, Callable[..., int]] = {"ours": _ours, "duckdb": _duckdb, "loop": _loop}
+    records = readers[sys.argv[1]](*sys.argv[2:])
     seconds = time.perf_counter() - start
     own = _peak()
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (os.cpu_count() or 1)
