@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from stigmergy.backends.sqlite import SqliteStore, projected
+from stigmergy.backends.sqlite import SqliteStore, following
 from stigmergy.backends.sqlite import index as index_module
 from stigmergy.core.journal import Journal
 from stigmergy.testing import Hand, SqliteHarness
@@ -179,7 +179,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
             opened.append(connection)
         return connection
 
-    monkeypatch.setattr(projected, "connect", connect)
+    monkeypatch.setattr(following, "connect", connect)
 
     def lift() -> None:
         monkeypatch.undo()

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import apsw
 
 from stigmergy.backends.facts import decode_facts
+from stigmergy.backends.sqlite.following import transaction
 from stigmergy.backends.sqlite.index import Progress
-from stigmergy.backends.sqlite.projected import Projected, transaction
+from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.projection import LAYOUT, Applied, Projection, save_applied
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.readers import Identity

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
+from stigmergy.backends.sqlite.following import transaction
 from stigmergy.backends.sqlite.index import Progress
-from stigmergy.backends.sqlite.projected import Projected, transaction
+from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.readers import Identity
 from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures, save_applied
