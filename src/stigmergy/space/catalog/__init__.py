@@ -1,7 +1,7 @@
 """The catalog: what can be done, by name, who may have it done, and on which terms."""
 
 from stigmergy.space.catalog.agents import AGENTS, AgentsRead, Declared, read_agents
-from stigmergy.space.catalog.build import build_catalog
+from stigmergy.space.catalog.build import build_catalog, in_both
 from stigmergy.space.catalog.catalog import Catalog, CatalogDiff
 from stigmergy.space.catalog.commands import fill_argv
 from stigmergy.space.catalog.file import CAPABILITIES, parse_catalog, print_catalog, read_catalog, write_catalog
@@ -55,6 +55,7 @@ __all__ = [
     "check_lane",
     "fill_argv",
     "find_stacks",
+    "in_both",
     "lint_change",
     "lint_name",
     "parse_catalog",

@@ -73,8 +73,9 @@ class Registry:
         """The yool of that name, or a refusal that tells what to do."""
         found = self.get(name)
         if found is None:
+            known = ", ".join(f"v{version}" for version in sorted(self._versions.get(parse_name(name).base, ())))
             raise YoolNotFound(
-                f"No code here carries out '{name}'.",
+                f"No code here carries out '{name}'{known and f', only {known}'}.",
                 field="name",
                 used=name,
                 hint="Name the module that registers it: stig worker --import MODULE.",
