@@ -26,6 +26,8 @@ _MOST = {
     "disk_quota_mb": 1_000_000_000,
     "memory_mb": 1_000_000_000,
 }
+TERMS = tuple(_MOST)
+"""What terms are called where they are written."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
