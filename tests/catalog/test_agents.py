@@ -141,7 +141,8 @@ def test_what_markdown_ends_hides_no_later_agent(before: list[str]) -> None:  # 
 
 
 def test_names_of_fields_may_be_set_off_and_headings_underlined() -> None:  # YT-03
-    text = "Agents\n======\n\nlinter\n------\n- **yool_id**: fs.read.a\n- **authority:** user\n- `lane`: `build` <!-- ! -->\n"
+    fields = "- **yool_id**: fs.read.a\n- **authority:** user\n- `lane`: `build` <!-- ! -->\n"
+    text = f"Agents\n======\n\nlinter\n------\n{fields}"
     [declared] = read_agents(text, ()).declared
     assert (declared.entry.full_name, declared.entry.lane, declared.line) == ("fs.read.a.v1", "build", 6)
     assert declared.entry.agent == "linter"

@@ -55,9 +55,10 @@ class Registry:
         """Take a yool in; each version is somebody's once."""
         versions = self._versions.setdefault(yool.entry.name, {})
         known = versions.setdefault(yool.entry.version, yool)
-        if known.run is not yool.run:
+        if known.run is not yool.run or known.entry != yool.entry:
+            how = "" if known.run is not yool.run else ", not in the same way"
             raise YoolTwice(
-                f"'{yool.entry.full_name}' is registered twice: by {_where(known.run)} and by {_where(yool.run)}.",
+                f"'{yool.entry.full_name}' is registered twice{how}: by {_where(known.run)} and by {_where(yool.run)}.",
                 field="name",
                 used=yool.entry.full_name,
                 hint=f"Give one of them the next version: {yool.entry.name}.v{max(versions) + 1}.",
@@ -118,12 +119,15 @@ class Registry:
             cached: Whether a result may stand for the next run on the same input
             about: What it is for; the first line of the docstring unless said
         """
+        for field, text in (("name", name), ("lane", lane), ("about", "" if about is None else about)):
+            if not isinstance(text, str):
+                raise YoolContract(f"'{field}' is not a text.", field=field, used=str(text)[:40])
         base, version = parse_name(name)
         check_not_reserved(base)
         contract = Contract(
             effect=effect,
-            inputs=tuple(inputs),
-            env=tuple(sorted(set(env))),
+            inputs=_texts(inputs, "inputs"),
+            env=tuple(sorted(set(_texts(env, "env")))),
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
             cached=cached,
@@ -131,9 +135,9 @@ class Registry:
         entry = CatalogEntry(
             name=base,
             version=version or 1,
-            authority=read_authority(tuple(authority)),
+            authority=read_authority(authority if isinstance(authority, str) else _texts(authority, "authority")),
             lane=check_lane(lane),
-            terms=read_terms(terms or {}, "terms"),
+            terms=read_terms({} if terms is None else terms, "terms"),
             contract=check_contract(contract),
             about=one_line(about),
         )
@@ -151,6 +155,16 @@ class Registry:
             return what
 
         return register
+
+
+def _texts(listed: Iterable[str], field: str) -> tuple[str, ...]:
+    """The texts of a list; one text is not a list of its letters."""
+    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+        raise YoolContract(f"'{field}' is a list of texts.", field=field, used=str(listed)[:40])
+    texts = tuple(listed)
+    if not all(isinstance(each, str) for each in texts):
+        raise YoolContract(f"'{field}' is a list of texts.", field=field)
+    return texts
 
 
 def _where(run: Callable[..., Any] | tuple[str, ...]) -> str:
