@@ -5,7 +5,7 @@ from stigmergy.space.catalog.build import build_catalog, in_both
 from stigmergy.space.catalog.catalog import Catalog, CatalogDiff
 from stigmergy.space.catalog.commands import fill_argv
 from stigmergy.space.catalog.file import CAPABILITIES, parse_catalog, print_catalog, read_catalog, write_catalog
-from stigmergy.space.catalog.introspection import INTROSPECTION, with_introspection
+from stigmergy.space.catalog.introspection import INTROSPECTION, with_introspection, without_introspection
 from stigmergy.space.catalog.lint import Flaw, lint_change, lint_name
 from stigmergy.space.catalog.names import Name, check_lane, parse_name
 from stigmergy.space.catalog.reader import CatalogReader
@@ -66,6 +66,7 @@ __all__ = [
     "read_terms",
     "slots",
     "with_introspection",
+    "without_introspection",
     "write_catalog",
     "yool",
     "yool_hash",

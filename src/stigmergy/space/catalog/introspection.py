@@ -47,6 +47,13 @@ def with_introspection(catalog: Catalog) -> Catalog:
     return catalog
 
 
+def without_introspection(catalog: Catalog) -> Catalog:
+    """What the project declares of a catalog: what its file holds."""
+    for yool in INTROSPECTION:
+        catalog = catalog.remove(yool.entry.full_name)
+    return catalog
+
+
 def _whole(file: str) -> Catalog:
     here = Path.cwd()
     path = (here / file).resolve()
