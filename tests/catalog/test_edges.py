@@ -164,6 +164,10 @@ def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> N
         "from stigmergy import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
     )
     declared.ok("catalog", "build", "--import", "yools_of_a_submodule", at=inner)
+    declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", at=inner)
+    told = declared.ok("worker", "--lane", "own", "--until-empty", at=inner)
+    assert "catalog.lookup.v1" in told.out
+    assert "MISS exec" in told.out, "the catalog is found where a submodule keeps it"
     declared.ok("out", "--lane", "build", "--yool", "fs.where.here", at=inner)
     worker = ("worker", "--lane", "build", "--until-empty", "--import", "yools_of_a_submodule")
     declared.ok(*worker, at=inner)

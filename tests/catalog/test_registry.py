@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from stigmergy.core import new_ulid
 from stigmergy.errors import StigmergyError, YoolArguments, YoolNotFound, YoolTwice
+from stigmergy.policy import create_project
 from stigmergy.space.catalog import (
     INTROSPECTION,
     REGISTRY,
@@ -188,6 +190,7 @@ def test_arguments_a_command_does_not_take_are_refused(args: dict[str, Any]) -> 
 
 def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # YT-01
     monkeypatch.chdir(tmp_path)
+    create_project(tmp_path, new_ulid(0))
     old = Catalog([entry("agent.lint.ruff"), entry("net.fetch")])
     write_catalog(tmp_path / "old.json", old)
     write_catalog(tmp_path / ".catalog" / "capabilities.json", old.remove("net.fetch").add(entry("agent.lint.ruff.v2")))
@@ -207,6 +210,12 @@ def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.Monk
     }
     with pytest.raises(StigmergyError, match="outside"):
         ask("catalog.diff", old="../old.json")
+    with pytest.raises(StigmergyError, match="no such file") as missing:
+        ask("catalog.diff", old="older.json")
+    assert (missing.value.code, missing.value.field) == ("CATALOG_FILE", "old")
+    with pytest.raises(StigmergyError) as nowhere:
+        ask("catalog.list_by_lane", lane="No Lane")
+    assert nowhere.value.code == "LANE_NAME"
     for own in INTROSPECTION:
-        assert own.entry.contract.effect == "reads"
+        assert (own.entry.contract.effect, own.entry.contract.cached) == ("reads", False)
         assert own.entry.admits("agent")
