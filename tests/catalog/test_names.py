@@ -182,6 +182,9 @@ def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
     assert [flaw.rule for flaw in lint_change(pure, writes)] == ["effect"]
     assert lint_change(pure, pure) == []
     assert lint_change(writes, pure) == [], "to promise more breaks nothing"
+    said = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("a",), env=("E",)))])
+    assert lint_change(writes, said) == [], "nothing was said of what it depends on"
+    assert [flaw.rule for flaw in lint_change(said, writes)] == ["effect", "inputs"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 from stigmergy.space.catalog.catalog import Catalog, CatalogDiff
 from stigmergy.space.catalog.names import parse_name
 from stigmergy.space.catalog.nearest import nearest_names
-from stigmergy.space.catalog.values import EFFECTS, CatalogEntry
+from stigmergy.space.catalog.values import EFFECTS, CatalogEntry, Contract
 
 Rule = Literal["domain", "several-verbs", "fan-out", "opaque", "gone", "effect", "authority", "inputs", "cached"]
 
@@ -112,12 +112,12 @@ def _broken(was: CatalogEntry, now: CatalogEntry) -> Iterator[tuple[Rule, str]]:
     lost = [each for each in was.authority if each not in now.authority]
     if lost:
         yield "authority", f"It no longer runs on the authority of {', '.join(lost)}"
-    for name, one, other in (("inputs", before.inputs, after.inputs), ("env", before.env, after.env)):
-        if set(one) != set(other):
-            yield "inputs", f"Its {name} were {_listed(one)} and are {_listed(other)}"
+    one, other = _depends(before), _depends(after)
+    if before != Contract() and set(one) != set(other):  # until code says so, nothing is said of what it depends on
+        yield "inputs", f"It depended on {', '.join(one) or 'nothing'} and depends on {', '.join(other) or 'nothing'}"
     if before.cached and not after.cached:
         yield "cached", "Its results could be used again and no longer can"
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
+def _depends(contract: Contract) -> list[str]:
+    return [*(f"'{pattern}'" for pattern in contract.inputs), *(f"${name}" for name in contract.env)]
