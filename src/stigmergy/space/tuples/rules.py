@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stigmergy.core import canonical, digest, is_digest, parse_time, print_time
+from stigmergy.core.strict_json import MAX_DEPTH
 from stigmergy.errors import (
     DeadlinePast,
     FieldMissing,
@@ -69,7 +70,7 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
         checked = _checked_shape(fields)
         _printed(checked.created_at)
-    body = canonical(fields)
+    body = canonical(fields, max_depth=MAX_DEPTH)
     if len(body) > MAX_TUPLE:
         raise TupleTooLarge(
             field="payload", limit=MAX_TUPLE, used=len(body), hint="Keep large input as a file or a body; name it."

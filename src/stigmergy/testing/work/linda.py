@@ -10,11 +10,20 @@ import msgspec
 from stigmergy.errors import (
     IdempotencyConflict,
     LaneFull,
+    TooDeep,
     TupleNotFound,
 )
 from stigmergy.space.tuples import tuple_id
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
+
+
+def _nested(depth: int) -> Any:
+    """So many objects in each other."""
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
 
 
 class Linda:
@@ -62,6 +71,24 @@ class Linda:
         before = harness.journal_bytes()
         assert harness.space.out(whole, authority=PERSON, run=RUN)[0].new is False
         assert harness.journal_bytes() == before
+
+    def test_what_is_nested_too_deeply_is_refused(self, harness: WorkHarness) -> None:
+        """By whatever field takes what a caller likes; what is taken can be read again. # YT-10 # BX-03"""
+        before = harness.journal_bytes()
+        for depth in (32, 33, 500, 975, 5000, 100_000):
+            for said in (
+                {"map_pos": _nested(depth)},
+                {"payload": [{"yool": "agent.lint.ruff", "args": _nested(depth)}]},
+            ):
+                refusal = refused(TooDeep, put, harness, draft(**said))
+                assert refusal.limit == 32
+                assert str(refusal.field).startswith(next(iter(said)))
+        assert harness.journal_bytes() == before
+        put(harness, draft(map_pos=_nested(31)), draft(payload=[{"yool": "agent.lint.ruff", "args": _nested(29)}]))
+        held = harness.space.rd_all({})
+        harness.delete_index()
+        harness.reopen()
+        assert harness.space.rd_all({}) == held
 
     def test_reading_leaves_and_taking_removes(self, harness: WorkHarness) -> None:
         """`rd` finds it as often as asked, `in` once."""
