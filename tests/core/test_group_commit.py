@@ -7,6 +7,7 @@ import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +150,8 @@ def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Callable[[flo
     if where == "waits":
         others[0].start()
         assert run.entered.wait(60)
+    interrupt(0.3)
     with pytest.raises(KeyboardInterrupt):
-        interrupt(0.3)
         commits.submit(0)
     run.let_go.set()
     if where == "leads":
@@ -240,6 +241,39 @@ def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) 
     assert hand.counts()["engrams"] == 160
     assert len(syncs) < 80
     assert harness.gateway.store.verify() == []
+
+
+def test_a_store_goes_on_after_interrupts_at_any_moment(
+    harness: SqliteHarness, interrupt: Callable[[float], object]
+) -> None:
+    """Whatever it was in the middle of: nothing stays open, locked or half written. # BX-03"""
+    hand, stop = Hand(harness), threading.Event()
+
+    def keep_busy(name: str) -> None:
+        for step in count():
+            if stop.is_set():
+                return
+            with contextlib.suppress(KeyboardInterrupt):  # of the one who led
+                harness.gateway.store.commit(_open_run(f"{name}-{step}"))
+
+    busy = [threading.Thread(target=keep_busy, args=(name,), daemon=True) for name in ("one", "other")]
+    for thread in busy:
+        thread.start()
+    for number in range(150):
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupt(0.003 + 0.0007 * (number % 9))
+            for step in count():
+                harness.gateway.store.commit(_open_run(f"{number}-{step}"))
+    stop.set()
+    for thread in busy:
+        thread.join(20)
+        assert not thread.is_alive(), "somebody waits for ever"
+    assert hand.put("Alpha is kept").claim == "Alpha is kept"
+    assert harness.gateway.store.verify() == []
+
+
+def _open_run(name: str) -> Callable[[View], Any]:
+    return lambda view: ([RunOpened(run=name, goal="", by="x")], None)
 
 
 def test_a_writer_alone_gets_a_sync_of_its_own(harness: SqliteHarness, syncs: list[int]) -> None:

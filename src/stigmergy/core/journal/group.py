@@ -91,7 +91,7 @@ class GroupCommit(Generic[Work, Result]):
                 self._leader.wake()  # which the interrupt may have come before
 
     def _pass_on(self, problem: BaseException | None) -> None:
-        """Tell everyone of the batch and let the next one lead. Interrupted, it may be done again from the beginning."""
+        """Tell everyone of the batch and let the next one lead. Interrupted, it may be done again from the start."""
         for ticket in self._batch:
             ticket.error = ticket.error or problem
             ticket.told = True
