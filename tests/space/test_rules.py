@@ -226,7 +226,11 @@ def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
     both = {"YOOL_MAX_LANE_CONCURRENCY": "8", "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "9"}
     assert Settings.from_environment(both).space().max_lane_concurrency == 9
     for name, value in (("YOOL_TUPLE_QUEUE_MAXSIZE", "many"), ("YOOL_TUPLE_CPU_QUOTA_PCT", "101"),
-                        ("YOOL_TUPLE_LEASE_SECONDS", "-1")):  # fmt: skip
+                        ("YOOL_TUPLE_LEASE_SECONDS", "-1"), ("YOOL_TUPLE_INDEXED", "map_pos.n, run"),
+                        ("YOOL_TUPLE_INDEXED", "state"), ("YOOL_TUPLE_INDEXED", "id"),
+                        ("YOOL_TUPLE_ALARM_LANE", "a\nb"), ("YOOL_TUPLE_ALARM_LANE", "a" * 129),
+                        ("YOOL_TUPLE_ALARM_LANE", "a\udc80b"), ("YOOL_TUPLE_MAX_RETRIES", "1" * 5000),
+                        ("YOOL_TUPLE_LEASE_SECONDS", "1" * 5000), ("YOOL_TUPLE_LEASE_SECONDS", "nan")):  # fmt: skip
         with pytest.raises(FieldValue) as refused:
             Settings.from_environment({name: value}).space()
         assert refused.value.field == name

@@ -191,7 +191,7 @@ def _refusal(message: str) -> FieldRefusal:
 
 
 def _check(one: Tuple, now: int) -> Limits:
-    _check_lane(one.lane)
+    check_lane(one.lane)
     if one.receipts:
         raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
     if one.parent_id is not None and not is_digest(one.parent_id):
@@ -213,14 +213,15 @@ def _check(one: Tuple, now: int) -> Limits:
     return limits
 
 
-def _check_lane(lane: str) -> None:
+def check_lane(lane: str, *, field: str = "lane") -> None:
+    """Refuse a lane nobody could wait in; `field` is where it was named."""
     if (
         not 0 < len(lane) <= MAX_LANE
         or (not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane))
         or (lane.isascii() and not lane.isprintable())
     ):
         raise FieldValue(
-            "A lane is a short text without control characters.", field="lane", limit=MAX_LANE, used=len(lane)
+            "A lane is a short text without control characters.", field=field, limit=MAX_LANE, used=len(lane)
         )
 
 

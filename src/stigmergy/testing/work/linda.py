@@ -142,8 +142,18 @@ class Linda:
             ({"map_pos.stack": {"gt": 1}}, []),
             ({"id": second}, [second]),
             ({"id": "nothing"}, []),
+            ({"run": RUN, "map_pos.n": 3}, [first]),
+            ({"run": "nothing"}, []),
+            ({"state": "waiting"}, [first, second]),
+            ({"state": "dead"}, []),
         ):
             assert [one.id for one in harness.space.rd_all(pattern)] == expected, pattern
+        (claim,) = harness.space.claim({"run": RUN, "state": "waiting"}, worker="w")
+        assert claim.id == first
+        assert [one.id for one in harness.space.rd_all({"run": RUN, "state": "claimed"})] == [first]
+        taken = harness.space.in_({"run": RUN, "lane": "build"}, by="me")
+        assert taken is not None
+        assert taken.id == second
 
     def test_whoever_waits_is_woken(self, harness: WorkHarness) -> None:
         """A blocked `in` gets the tuple that comes, without asking again and again."""
