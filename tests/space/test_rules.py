@@ -140,6 +140,15 @@ def spaces(tmp_path: Path) -> Iterator[list[WorkHarness]]:
         harness.close()
 
 
+@pytest.mark.parametrize("field", ["schema", "authority", "created_at", "map_pos", "payload", "receipts", "parent_id"])
+def test_with_an_id_nothing_is_filled_in(field: str) -> None:
+    """What is left out would be hashed by nobody: nobody would stand behind it, least of all. # YT-04"""
+    fields = {name: value for name, value in read().fields.items() if name != field}
+    with pytest.raises(FieldMissing) as refused:
+        read_tuple({**fields, "id": tuple_id(fields)}, PERSON, NOW)
+    assert refused.value.field == field
+
+
 def test_an_id_that_does_not_match_is_refused() -> None:
     whole = read().fields
     with pytest.raises(TupleIdMismatch) as refused:

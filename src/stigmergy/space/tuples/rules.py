@@ -35,7 +35,7 @@ MAX_STEPS = 256
 MAX_LANE = 128
 MAX_POINTERS = 64
 _FLAGS = frozenset({"no_cache"})
-_CREATED = ("map_pos", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
+_CREATED = ("map_pos", "authority", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
