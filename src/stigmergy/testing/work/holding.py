@@ -180,6 +180,25 @@ class Holding:
         assert harness.space.get(one).state == "dead"
         refused(DeadlinePast, put, harness, draft(agent_terms={"deadline_iso": soon}))
 
+    def test_what_is_too_late_keeps_nobody_from_what_is_not(self, harness: WorkHarness) -> None:
+        """However many stand before it, whoever asks for the next gets it, and all of them are ended."""
+        soon = print_time(harness.clock.now() + 10 * SECOND)
+        late = put(harness, *[draft(agent_terms={"deadline_iso": soon})] * 600)
+        first, second = put(harness, draft(), draft())
+        (held,) = put(harness, draft("other"))
+        harness.clock.turn(seconds=10)
+        assert [claim.id for claim in take(harness)] == [first]
+        (claim,) = take(harness, "other")
+        assert claim.id == held
+        put(harness, *[draft("other", agent_terms={"deadline_iso": print_time(harness.clock.now() + 1)})] * 3)
+        (last,) = put(harness, draft("other"))
+        harness.clock.turn(seconds=1)
+        _, more = harness.space.settle([finished(harness, claim)], more=({"lane": "other"}, "w1", 1))
+        assert [each.id for each in more] == [last]
+        assert [claim.id for claim in take(harness, limit=2)] == [second]
+        assert {harness.space.get(each).state for each in late} == {"dead"}
+        assert harness.space.store.verify() == []
+
     def test_a_receipt_of_another_tuple_is_refused(self, harness: WorkHarness) -> None:
         """And nothing of that result is written."""
         put(harness, draft(), draft())
