@@ -17,7 +17,7 @@ from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
 from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
-from stigmergy.space.tuples.rules import Checked, moved_on, read_tuple
+from stigmergy.space.tuples.rules import Checked, check_in_time, moved_on, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.values import ENDED, Kept
 
@@ -69,6 +69,7 @@ def put(
         if draft.named and (draft.id in fresh or draft.id in there):
             answers.append(Put(id=draft.id, new=False))
             continue
+        check_in_time(draft, view.as_of)
         retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
         if parent is not None and parent not in fresh and view.find(parent) is None:
@@ -138,8 +139,8 @@ def put_again(
     fields = msgspec.json.decode(one.body)
     for stamped in ("authority", "created_at"):
         fields.pop(stamped)
-    terms = fields["agent_terms"]
-    terms.pop("deadline_iso", None)
+    if one.deadline is not None and one.deadline <= view.as_of:  # nothing could be begun
+        del fields["agent_terms"]["deadline_iso"]
     draft = read_tuple(fields, authority, view.as_of)
     return put(view, [draft], run=one.run, settings=settings, admit=admit, again=tuple_id)
 

@@ -80,7 +80,7 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
         raise TupleIdMismatch(
             field="id", used=str(named)[:80], limit=found, hint="Leave the id out, and the tuple gets one."
         )
-    limits = _check(checked, now)
+    limits = _check(checked)
     return Checked(tuple=checked, fields=fields, body=body, id=found, named=named is not None, limits=limits)
 
 
@@ -190,7 +190,7 @@ def _refusal(message: str) -> FieldRefusal:
     return FieldType(f"{said}.", field=where or None)
 
 
-def _check(one: Tuple, now: int) -> Limits:
+def _check(one: Tuple) -> Limits:
     check_lane(one.lane)
     if one.receipts:
         raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
@@ -205,12 +205,16 @@ def _check(one: Tuple, now: int) -> Limits:
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
     _check_steps(one)
-    limits = read_limits(one.agent_terms, one.schema)
-    if limits.deadline is not None and limits.deadline <= now:
+    return read_limits(one.agent_terms, one.schema)
+
+
+def check_in_time(checked: Checked, now: int) -> None:
+    """Refuse a tuple whose deadline is past. Only one that is new: whoever puts one again is told that it is there."""
+    deadline = checked.limits.deadline
+    if deadline is not None and deadline <= now:
         raise DeadlinePast(
-            field="agent_terms.deadline_iso", used=one.agent_terms["deadline_iso"], limit=print_time(now)
+            field="agent_terms.deadline_iso", used=checked.tuple.agent_terms["deadline_iso"], limit=print_time(now)
         )
-    return limits
 
 
 def check_lane(lane: str, *, field: str = "lane") -> None:

@@ -159,6 +159,16 @@ class Holding:
         refused(TupleEnded, harness.space.put_again, one, authority=PERSON)
         assert take(harness)[0].id == again.id
 
+    def test_a_dead_letter_put_again_keeps_a_deadline_that_is_ahead(self, harness: WorkHarness) -> None:
+        """One that is past is dropped: nothing could be begun."""
+        soon, later = (print_time(harness.clock.now() + seconds * SECOND) for seconds in (10, 100))
+        ids = put(harness, *(draft(agent_terms={"max_retries": 0, "deadline_iso": each}) for each in (soon, later)))
+        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=2)])
+        harness.clock.turn(seconds=50)
+        again = [harness.space.put_again(each, authority=PERSON).id for each in ids]
+        terms = [harness.space.get(each).tuple.agent_terms for each in again]
+        assert terms == [{"max_retries": 0}, {"max_retries": 0, "deadline_iso": later}]
+
     def test_cancelling_ends_it_wherever_it_is(self, harness: WorkHarness) -> None:
         """Its holder may write nothing, and it cannot be cancelled twice."""
         waiting, held = put(harness, draft("a"), draft("b"))

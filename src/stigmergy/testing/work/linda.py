@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from stigmergy.core import SECOND, print_time
 from stigmergy.errors import (
+    DeadlinePast,
     IdempotencyConflict,
     LaneFull,
     TooDeep,
@@ -89,6 +91,23 @@ class Linda:
         harness.delete_index()
         harness.reopen()
         assert harness.space.rd_all({}) == held
+
+    def test_a_tuple_put_again_after_its_deadline_is_skipped_too(self, harness: WorkHarness) -> None:
+        """By its id, or under its idempotency key: what was done is answered. One that is new comes too late."""
+        said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)})
+        first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
+        whole = harness.space.shown(first.id) | {"receipts": []}
+        harness.clock.turn(seconds=2)
+        before = harness.journal_bytes()
+        again = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
+        assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
+        (by_id,) = harness.space.out(whole, authority=PERSON, run=RUN)
+        assert (by_id.id, by_id.new) == (first.id, False)
+        refused(DeadlinePast, put, harness, said)
+        refused(DeadlinePast, put, harness, whole, said)
+        later = {name: value for name, value in whole.items() if name != "id"} | {"src_ptr": ["wiki://other"]}
+        refused(DeadlinePast, put, harness, {**later, "id": tuple_id(later)})
+        assert harness.journal_bytes() == before
 
     def test_reading_leaves_and_taking_removes(self, harness: WorkHarness) -> None:
         """`rd` finds it as often as asked, `in` once."""
