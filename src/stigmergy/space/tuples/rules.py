@@ -84,9 +84,12 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
     return Checked(tuple=checked, fields=fields, body=body, id=found, named=named is not None, limits=limits)
 
 
-def moved_on(checked: Checked) -> Checked:
-    """The same tuple, created a microsecond later."""
-    later = print_time(parse_time(checked.tuple.created_at) + 1)
+def moved_on(checked: Checked, by: int = 1) -> Checked:
+    """The same tuple, created a microsecond later, or so many."""
+    try:
+        later = print_time(parse_time(checked.tuple.created_at) + by)
+    except OverflowError:
+        raise TimeInvalid("Every later moment has a tuple that says the same.", field="created_at") from None
     fields = {**checked.fields, "created_at": later}
     body = canonical(fields)
     return msgspec.structs.replace(
