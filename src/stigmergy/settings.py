@@ -94,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def space(self) -> SpaceSettings:
         """How the tuple space behaves: `YOOL_TUPLE_*`, with the published defaults."""
-        from stigmergy.space.tuples import SpaceSettings
+        from stigmergy.space.tuples import STAMPED, SpaceSettings, check_lane
 
         said: dict[str, Any] = {}
         for name, field in _WHOLE.items():
@@ -105,9 +105,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 said[field] = _seconds(name, text)
         for name, field in _TEXTS.items():
             if text := self.environment.get(name):
-                said[field] = text
-        if listed := self.environment.get("YOOL_TUPLE_INDEXED"):
-            said["indexed"] = tuple(sorted({each.strip() for each in listed.split(",") if each.strip()}))
+                said[field] = _text(name, text)
+        if (lane := said.get("alarm_lane")) is not None:
+            check_lane(lane, field="YOOL_TUPLE_ALARM_LANE")
+        if listed := self.environment.get(_INDEXED):
+            paths = {each.strip() for each in _text(_INDEXED, listed).split(",")} - {""}
+            if said_elsewhere := sorted(paths & STAMPED):
+                raise FieldValue(
+                    f"{_INDEXED} names fields a tuple was created with; '{said_elsewhere[0]}' is none of them.",
+                    field=_INDEXED,
+                    used=said_elsewhere[0],
+                )
+            said["indexed"] = tuple(sorted(paths))
         return SpaceSettings(**said)
 
     def key_folder(self, project: str) -> Path:
@@ -142,13 +151,26 @@ _WHOLE = {
 }
 _SECONDS = {"YOOL_TUPLE_LEASE_SECONDS": "lease", "YOOL_TUPLE_BACKOFF_SECONDS": "backoff"}
 _TEXTS = {"YOOL_TUPLE_ALARM_LANE": "alarm_lane", "YOOL_TUPLE_CACHE_SALT": "salt"}
+_INDEXED = "YOOL_TUPLE_INDEXED"
 _MOST = {"YOOL_TUPLE_CPU_QUOTA_PCT": 100, "YOOL_TUPLE_ALARM_PCT": 100}
 _MAY_BE_NONE = frozenset({"YOOL_TUPLE_MAX_RETRIES", "YOOL_TUPLE_ALARM_PCT"})
 
 
+MAX_DIGITS = 20
+
+
+def _text(name: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the environment that are no text
+        raise FieldValue(f"{name} is not a text.", field=name) from None
+    return text
+
+
 def _whole(name: str, text: str) -> int:
     least, most = 0 if name in _MAY_BE_NONE else 1, _MOST.get(name, 1_000_000_000)
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+    digits = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    if not digits or not least <= int(text) <= most:
         raise FieldValue(f"{name} is a whole number.", field=name, limit=f"{least}..{most}", used=text[:40])
     return int(text)
 

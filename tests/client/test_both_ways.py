@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from stigmergy import Bus, Engram, Pointer, PutEngram, StigmergyError
-from stigmergy.errors import FieldType
+from stigmergy.errors import FieldType, TooDeep
+from stigmergy.operations import OPERATIONS
+from stigmergy.operations.work import TupleDispatch
 from tests.client.conftest import Both
 
 CLAIM = "The parser trusts its input."
@@ -49,6 +51,20 @@ READS: dict[str, Callable[[Bus, Engram], Any]] = {
     "who is there": lambda bus, _: bus.list_agents(),
     "another token": lambda bus, _: bus.agent_token("coder", expires_in="PT1H"),
 }
+
+
+@pytest.mark.parametrize("depth", [33, 975, 5000])
+def test_what_is_nested_too_deeply_is_refused_both_ways(both: Both, depth: int) -> None:
+    deep: dict[str, Any] = {}  # YT-10
+    for _ in range(depth):
+        deep = {"a": deep}
+    for bus in (both.local, both.remote):
+        with pytest.raises(TooDeep) as refused:
+            bus.tuple_dispatch("build", map_pos=deep)
+        assert refused.value.limit == 32
+    whole = TupleDispatch(lane="build", map_pos=deep)
+    with pytest.raises(TooDeep):
+        both.local.call(OPERATIONS["tuple_dispatch"], whole)
 
 
 @pytest.mark.parametrize("ask", READS.values(), ids=READS.keys())

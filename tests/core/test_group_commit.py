@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +136,78 @@ def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() ->
     assert commits.submit(5) == 5
 
 
+@pytest.mark.parametrize("where", ["waits", "leads"])
+def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Callable[[float], object]) -> None:
+    """Ctrl-C comes while a caller waits for another's batch, or runs its own: all who come later are served. # BX-03"""
+    run = Held()
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    outcomes: dict[int, int] = {}
+
+    def submit(number: int) -> None:
+        outcomes[number] = commits.submit(number)
+
+    others = [threading.Thread(target=submit, args=(number,), daemon=True) for number in (1, 2)]
+    if where == "waits":
+        others[0].start()
+        assert run.entered.wait(60)
+    interrupt(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        commits.submit(0)
+    run.let_go.set()
+    if where == "leads":
+        others[0].start()
+    others[1].start()
+    for thread in others:
+        thread.join(20)
+        assert not thread.is_alive(), "somebody waits for ever"
+    assert outcomes == {1: 10, 2: 20}
+    assert commits.submit(4) == 40
+    if where == "waits":
+        assert 0 not in [number for batch in run.batches for number in batch], "it was given up before it was begun"
+
+
+def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Callable[[float], object]) -> None:
+    """Many, with others committing all the while: whatever was being done, the next commit is done. # BX-03"""
+
+    def run(batch: list[Ticket[int, int]]) -> None:
+        for ticket in batch:
+            ticket.result = ticket.work
+
+    commits: GroupCommit[int, int] = GroupCommit(run)
+    stop = threading.Event()
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(KeyboardInterrupt):  # of the one who led
+                commits.submit(1)
+
+    busy = [threading.Thread(target=keep_busy, daemon=True) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    for number in range(150):
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupt(0.0002 * (1 + number % 7))
+            while True:
+                commits.submit(2)
+    stop.set()
+    for thread in busy:
+        thread.join(20)
+        assert not thread.is_alive(), "somebody waits for ever"
+    assert commits.submit(3) == 3
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[float], object]]:
+    """Has what follows end with Ctrl-C after so many seconds."""
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, press)
+    yield functools.partial(signal.setitimer, signal.ITIMER_REAL)
+    signal.signal(signal.SIGALRM, before)
+
+
 def _ignoring(commits: GroupCommit[int, int], number: int) -> None:
     with contextlib.suppress(ValueError):
         commits.submit(number)
@@ -166,6 +241,39 @@ def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) 
     assert hand.counts()["engrams"] == 160
     assert len(syncs) < 80
     assert harness.gateway.store.verify() == []
+
+
+def test_a_store_goes_on_after_interrupts_at_any_moment(
+    harness: SqliteHarness, interrupt: Callable[[float], object]
+) -> None:
+    """Whatever it was in the middle of: nothing stays open, locked or half written. # BX-03"""
+    hand, stop = Hand(harness), threading.Event()
+
+    def keep_busy(name: str) -> None:
+        for step in count():
+            if stop.is_set():
+                return
+            with contextlib.suppress(KeyboardInterrupt):  # of the one who led
+                harness.gateway.store.commit(_open_run(f"{name}-{step}"))
+
+    busy = [threading.Thread(target=keep_busy, args=(name,), daemon=True) for name in ("one", "other")]
+    for thread in busy:
+        thread.start()
+    for number in range(150):
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupt(0.003 + 0.0007 * (number % 9))
+            for step in count():
+                harness.gateway.store.commit(_open_run(f"{number}-{step}"))
+    stop.set()
+    for thread in busy:
+        thread.join(20)
+        assert not thread.is_alive(), "somebody waits for ever"
+    assert hand.put("Alpha is kept").claim == "Alpha is kept"
+    assert harness.gateway.store.verify() == []
+
+
+def _open_run(name: str) -> Callable[[View], Any]:
+    return lambda view: ([RunOpened(run=name, goal="", by="x")], None)
 
 
 def test_a_writer_alone_gets_a_sync_of_its_own(harness: SqliteHarness, syncs: list[int]) -> None:

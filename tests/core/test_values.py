@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,8 +30,8 @@ from stigmergy.core import (
     print_dollars,
     print_time,
 )
-from stigmergy.core.canonical import MAX_INTEGER, canonical_reference
-from stigmergy.errors import BadText, FieldType, NumberRange, TtlInvalid
+from stigmergy.core.canonical import MAX_INTEGER, MAX_NESTED, canonical_reference
+from stigmergy.errors import BadText, FieldType, NumberRange, TooDeep, TtlInvalid
 from stigmergy.testing import SeededRandomness, TurningClock
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -101,6 +102,30 @@ def test_what_has_no_canonical_form_is_refused(value: Any, refusal: type[Excepti
             with pytest.raises(refusal) as caught:
                 encode(wrapped)
             assert getattr(caught.value, "field", None) == field
+
+
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}, lambda value: (value,)])
+@pytest.mark.parametrize("inner", [[], {}, (), [1.5], {"ü": 1}])
+def test_what_is_nested_deeper_than_asked_for_is_refused(wrap: Callable[[Any], Any], inner: Any) -> None:
+    value = inner  # BX-03
+    for _ in range(7):
+        value = wrap(value)
+    assert canonical(value, max_depth=8) == canonical_reference(value)
+    for _ in range(2):
+        value = wrap(value)
+        with pytest.raises(TooDeep) as caught:
+            canonical(value, max_depth=8)
+        assert (caught.value.limit, bool(caught.value.field)) == (8, True)
+
+
+@pytest.mark.parametrize("depth", [MAX_NESTED, 990, 5000, 100_000])
+def test_nothing_is_nested_without_end(depth: int) -> None:
+    value: list[Any] = []  # BX-03
+    for _ in range(depth):
+        value = [value]
+    for encode in (canonical, canonical_reference):
+        with pytest.raises(TooDeep):
+            encode(value)
 
 
 def test_two_to_the_fifty_third_is_the_last_integer() -> None:

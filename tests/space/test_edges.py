@@ -146,6 +146,28 @@ def test_authority_is_stamped_and_enforced(bus: Served) -> None:  # YT-04
     assert bus.call("POST", "/tuple", deploy).status == 200
 
 
+def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
+    """An agent may send a tuple with its id, and with the authority it is stamped with, no other and not none."""
+    add = OPERATIONS["add_agent"]
+    coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
+    first = bus.call("POST", "/tuple", TUPLE, token=coder).json["id"]
+    whole = bus.gateway.workbench.space.shown(first) | {"created_at": "2026-01-01T00:00:00.000000Z", "receipts": []}
+    own = whole.pop("authority")
+    before = bus.gateway.workbench.space.store.last_line()
+    for authority, code in (
+        (None, "FIELD_MISSING"),
+        ({}, "AUTHORITY_STAMPED"),
+        ({"user": "admin", "agent": None, "ci": False}, "AUTHORITY_STAMPED"),
+        ({**own, "more": 1}, "AUTHORITY_STAMPED"),
+    ):
+        fields = {name: value for name, value in whole.items() if name != "id"}
+        fields |= {} if authority is None else {"authority": authority}
+        assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).code == code
+    assert bus.gateway.workbench.space.store.last_line() == before
+    fields = {name: value for name, value in whole.items() if name != "id"} | {"authority": own}
+    assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).status == 200
+
+
 def test_another_runs_work_looks_absent(bus: Served) -> None:
     one = bus.call("POST", "/tuple", TUPLE).json
     open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]

@@ -58,9 +58,9 @@ def test_the_published_ids_are_ours(vector: dict[str, Any]) -> None:
 def test_many_tuples_that_say_the_same_are_each_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     moves: list[Checked] = []
 
-    def counted(checked: Checked) -> Checked:
+    def counted(checked: Checked, by: int = 1) -> Checked:
         moves.append(checked)
-        return moved_on(checked)
+        return moved_on(checked, by)
 
     monkeypatch.setattr(coming, "moved_on", counted)
     harness = MemoryWorkHarness()
@@ -70,6 +70,43 @@ def test_many_tuples_that_say_the_same_are_each_moved_once(monkeypatch: pytest.M
         harness.close()
     assert len({each.id for each in puts}) == 100
     assert len(moves) == 99
+
+
+def test_a_tuple_created_when_many_were_is_moved_on_in_few_steps(
+    monkeypatch: pytest.MonkeyPatch, spaces: list[WorkHarness]
+) -> None:
+    """To the first moment behind them, as one step after the other would, and under the lock only for a moment."""
+    moves: list[Checked] = []
+
+    def counted(checked: Checked, by: int = 1) -> Checked:
+        moves.append(checked)
+        return moved_on(checked, by)
+
+    said = draft(created_at="2026-01-01T00:00:00Z")
+    for harness in spaces:
+        first = [each.id for each in harness.space.out(*[said] * 300, authority=PERSON, run=RUN)]
+        with monkeypatch.context() as patch:
+            patch.setattr(coming, "moved_on", counted)
+            more = [each.id for _ in range(5) for each in harness.space.out(said, authority=PERSON, run=RUN)]
+        times = [harness.space.shown(each)["created_at"] for each in first + more]
+        assert times == [f"2026-01-01T00:00:00.{micros:06}Z" for micros in range(305)]
+    assert len(moves) < 5 * 2 * 50
+
+
+@pytest.mark.parametrize("many", [1, 5, 40])
+def test_time_ends(many: int, spaces: list[WorkHarness]) -> None:
+    """Where no later moment can be written down a tuple is refused, and none before. # YT-04"""
+    said = draft(created_at=f"9999-12-31T23:59:59.{1_000_000 - many:06}Z")
+    for harness in spaces:
+        for _ in range(many):
+            harness.space.out(said, authority=PERSON, run=RUN)
+        before = harness.journal_bytes()
+        for drafts in ((said,), (said, said)):
+            with pytest.raises(TimeInvalid) as refused:
+                harness.space.out(*drafts, authority=PERSON, run=RUN)
+            assert refused.value.field == "created_at"
+        assert harness.journal_bytes() == before
+        assert len({one.tuple.created_at for one in harness.space.rd_all({})}) == many
 
 
 def test_both_schemas_live_side_by_side() -> None:
@@ -138,6 +175,15 @@ def spaces(tmp_path: Path) -> Iterator[list[WorkHarness]]:
     yield harnesses
     for harness in harnesses:
         harness.close()
+
+
+@pytest.mark.parametrize("field", ["schema", "authority", "created_at", "map_pos", "payload", "receipts", "parent_id"])
+def test_with_an_id_nothing_is_filled_in(field: str) -> None:
+    """What is left out would be hashed by nobody: nobody would stand behind it, least of all. # YT-04"""
+    fields = {name: value for name, value in read().fields.items() if name != field}
+    with pytest.raises(FieldMissing) as refused:
+        read_tuple({**fields, "id": tuple_id(fields)}, PERSON, NOW)
+    assert refused.value.field == field
 
 
 def test_an_id_that_does_not_match_is_refused() -> None:
@@ -226,7 +272,11 @@ def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
     both = {"YOOL_MAX_LANE_CONCURRENCY": "8", "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "9"}
     assert Settings.from_environment(both).space().max_lane_concurrency == 9
     for name, value in (("YOOL_TUPLE_QUEUE_MAXSIZE", "many"), ("YOOL_TUPLE_CPU_QUOTA_PCT", "101"),
-                        ("YOOL_TUPLE_LEASE_SECONDS", "-1")):  # fmt: skip
+                        ("YOOL_TUPLE_LEASE_SECONDS", "-1"), ("YOOL_TUPLE_INDEXED", "map_pos.n, run"),
+                        ("YOOL_TUPLE_INDEXED", "state"), ("YOOL_TUPLE_INDEXED", "id"),
+                        ("YOOL_TUPLE_ALARM_LANE", "a\nb"), ("YOOL_TUPLE_ALARM_LANE", "a" * 129),
+                        ("YOOL_TUPLE_ALARM_LANE", "a\udc80b"), ("YOOL_TUPLE_MAX_RETRIES", "1" * 5000),
+                        ("YOOL_TUPLE_LEASE_SECONDS", "1" * 5000), ("YOOL_TUPLE_LEASE_SECONDS", "nan")):  # fmt: skip
         with pytest.raises(FieldValue) as refused:
             Settings.from_environment({name: value}).space()
         assert refused.value.field == name

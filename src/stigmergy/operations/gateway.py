@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from stigmergy.core import Randomness, digest_of, is_ulid, print_time
+from stigmergy.core.strict_json import MAX_DEPTH
 from stigmergy.errors import (
     AgentNotFound,
     BadText,
@@ -24,6 +25,7 @@ from stigmergy.errors import (
     StigmergyError,
     TokenInvalid,
     TokenMissing,
+    TooDeep,
 )
 from stigmergy.knowledge.engrams import Sight
 from stigmergy.operations.declare import Operation, Request, Response
@@ -249,6 +251,8 @@ class Gateway:
             return self._call(operation, request, credential, call)
         except UnicodeEncodeError:
             raise BadText("A text holds half of a surrogate pair.") from None
+        except RecursionError:
+            raise TooDeep(limit=MAX_DEPTH) from None
 
     def _call(
         self, operation: Operation[Request, Response], request: Request, credential: Credential, call: Call | None

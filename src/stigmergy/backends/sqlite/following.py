@@ -273,8 +273,8 @@ def _outlived(applied: Reached) -> bool:
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
     """Everything inside happens, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")  # inside: an interrupt may come before the next statement
         yield
         connection.execute("COMMIT")
     except BaseException:

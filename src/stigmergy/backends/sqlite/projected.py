@@ -129,8 +129,8 @@ class Projected(Following[A, P], Generic[A, P, V]):
     def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
         writer, applied = self._caught_up()
         self._known = None
-        writer.execute("BEGIN IMMEDIATE")
         try:
+            writer.execute("BEGIN IMMEDIATE")  # inside: an interrupt may come before the next statement
             lines = self._decide_all(writer, applied, batch)
             if lines:
                 synced = any(ticket.work.synced and ticket.error is None for ticket in batch)

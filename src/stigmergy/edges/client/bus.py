@@ -9,7 +9,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from stigmergy.core.strict_json import MAX_DEPTH
 from stigmergy.edges.client.methods import Methods
+from stigmergy.errors import TooDeep
 from stigmergy.operations import OPERATIONS, Credential, Operation, to_request
 from stigmergy.settings import Settings
 
@@ -99,5 +101,8 @@ class Bus(Methods):
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         operation = OPERATIONS[name]
         given = {field: value for field, value in fields.items() if value is not msgspec.UNSET}
-        request = to_request(msgspec.to_builtins(given), operation.request)
+        try:
+            request = to_request(msgspec.to_builtins(given), operation.request)
+        except RecursionError:
+            raise TooDeep(limit=MAX_DEPTH) from None
         return self.call(operation, request, idempotency_key=idempotency_key)

@@ -21,6 +21,7 @@ from stigmergy.space.tuples.facts import (
 )
 from stigmergy.space.tuples.holding import Settled, check_held
 from stigmergy.space.tuples.keep import (
+    STAMPED,
     after_claim,
     after_end,
     after_release,
@@ -45,7 +46,7 @@ from stigmergy.space.tuples.ports import (
     WorkStore,
     WorkView,
 )
-from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, dependencies, read_limits, read_tuple
+from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, check_lane, dependencies, read_limits, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.space import TupleSpace, authority_of
 from stigmergy.space.tuples.values import (
@@ -71,6 +72,7 @@ __all__ = [
     "MAX_TUPLE",
     "OWN_AUTHORITY",
     "SCHEMAS",
+    "STAMPED",
     "STATES",
     "WHOLE",
     "AlarmRaised",
@@ -118,6 +120,7 @@ __all__ = [
     "authority_of",
     "check_affordable",
     "check_held",
+    "check_lane",
     "decode_tuple",
     "dependencies",
     "fields_of",

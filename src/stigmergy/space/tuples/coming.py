@@ -11,18 +11,21 @@ from typing import Any
 import msgspec
 
 from stigmergy.core import print_time
-from stigmergy.errors import IdempotencyConflict, LaneFull, TupleEnded, TupleNotFound
+from stigmergy.errors import IdempotencyConflict, LaneFull, TimeInvalid, TupleEnded, TupleNotFound
 from stigmergy.evidence.receipts import Receipt, seal
 from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
 from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
-from stigmergy.space.tuples.rules import Checked, moved_on, read_tuple
+from stigmergy.space.tuples.rules import Checked, check_in_time, moved_on, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.values import ENDED, Kept
 
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Where a tuple that asks for room waits, and what it asks for."""
+
+FEW = 16
+"""How many tuples that say the same are passed one by one."""
 
 OWN_AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
 """On whose authority the product's own tuples run."""
@@ -69,15 +72,14 @@ def put(
         if draft.named and (draft.id in fresh or draft.id in there):
             answers.append(Put(id=draft.id, new=False))
             continue
+        check_in_time(draft, view.as_of)
         retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
         if parent is not None and parent not in fresh and view.find(parent) is None:
             raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
         if draft.id in fresh or draft.id in there:
             first = draft.id
-            draft = moved_on(moved.get(first, draft))
-            while draft.id in fresh or view.find(draft.id) is not None:
-                draft = moved_on(draft)
+            draft = _free(moved_on(moved.get(first, draft)), lambda each: each in fresh or view.find(each) is not None)
             moved[first] = draft
         if lane not in depth:
             depth[lane] = view.waiting(lane)
@@ -112,9 +114,32 @@ def _accepted(tuple_id: str, at: int) -> Receipt:
 
 def made_new(view: WorkView, draft: Checked) -> Checked:
     """The same tuple, moved on until its id is new."""
-    while view.find(draft.id) is not None:
+    return _free(draft, lambda each: view.find(each) is not None)
+
+
+def _free(draft: Checked, taken: Callable[[str], bool]) -> Checked:
+    """The same tuple, moved on until its id is free: a step at a time, and past many that say the same in leaps.
+
+    Where those are one behind the other, it gets the moment that single steps would have led to.
+    """
+    for _ in range(FEW):
+        if not taken(draft.id):
+            return draft
         draft = moved_on(draft)
-    return draft
+
+    def is_taken(steps: int) -> bool:
+        try:
+            return taken(moved_on(draft, steps).id)
+        except TimeInvalid:  # beyond the end of time
+            return False
+
+    low, high = -1, 0
+    while is_taken(high):
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_taken(middle) else (low, middle)
+    return moved_on(draft, high) if high else draft
 
 
 def put_again(
@@ -138,8 +163,8 @@ def put_again(
     fields = msgspec.json.decode(one.body)
     for stamped in ("authority", "created_at"):
         fields.pop(stamped)
-    terms = fields["agent_terms"]
-    terms.pop("deadline_iso", None)
+    if one.deadline is not None and one.deadline <= view.as_of:  # nothing could be begun
+        del fields["agent_terms"]["deadline_iso"]
     draft = read_tuple(fields, authority, view.as_of)
     return put(view, [draft], run=one.run, settings=settings, admit=admit, again=tuple_id)
 

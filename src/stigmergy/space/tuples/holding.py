@@ -34,6 +34,8 @@ from stigmergy.space.tuples.values import Claim, Fence, Kept
 
 _NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
 """Refusals that another attempt would only meet again."""
+MOST_ENDED = 256
+"""How many tuples that may not be given out any more are passed by in one commit, and ended in it."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +67,13 @@ def claim(
     now = view.as_of
     until = now + settings.lease
     claims: list[Claim] = []
-    for one in view.claimable(pattern, epoch=epoch, limit=limit) if limit > 0 else ():
-        ended = _judged(view, one, now, settings)
-        if ended is not None:
-            facts.append(ended)
+    for one in _due(view, pattern, epoch, limit, settings) if limit > 0 else ():
+        why = _judged(one, now, settings)
+        if why is not None:
+            facts.append(end(view, one, "dead", exit=why[0], error=why[1]))
             continue
+        if len(claims) == limit:
+            break
         counter += 1
         facts.append(TupleClaimed(id=one.id, worker=worker, epoch=epoch, counter=counter, until=until))
         claims.append(
@@ -87,12 +91,20 @@ def claim(
     return facts, claims
 
 
-def _judged(view: WorkView, one: Kept, now: int, settings: SpaceSettings) -> TupleDone | None:
-    """The end of a tuple that may not be given out any more."""
+def _due(view: WorkView, pattern: Pattern, epoch: int, limit: int, settings: SpaceSettings) -> list[Kept]:
+    """What is due, and more of it when some of that may not be given out: what may stands behind it."""
+    first = view.claimable(pattern, epoch=epoch, limit=limit)
+    if len(first) < limit or all(_judged(one, view.as_of, settings) is None for one in first):
+        return first
+    return view.claimable(pattern, epoch=epoch, limit=limit + MOST_ENDED)
+
+
+def _judged(one: Kept, now: int, settings: SpaceSettings) -> tuple[int, str] | None:
+    """With which code, and why, a tuple ends that may not be given out any more."""
     if one.deadline is not None and one.deadline <= now:
-        return end(view, one, "dead", exit=REFUSED, error=DeadlinePast.code)
+        return REFUSED, DeadlinePast.code
     if one.attempts > _retries(one, settings):
-        return end(view, one, "dead", exit=LOST, error="the worker was lost")
+        return LOST, "the worker was lost"
     return None
 
 

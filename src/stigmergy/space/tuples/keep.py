@@ -12,6 +12,9 @@ from stigmergy.space.tuples.patterns import ABSENT, look_up
 from stigmergy.space.tuples.rules import read_limits
 from stigmergy.space.tuples.values import Fence, Kept, Limits
 
+STAMPED = frozenset({"id", "run", "state"})
+"""What patterns look at besides the tuple as it was created: no tuple is posted by these, since its body lacks them."""
+
 
 class Place(msgspec.Struct):
     """What of a tuple decides where it waits and what it may spend."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stigmergy.core import canonical, digest, is_digest, parse_time, print_time
+from stigmergy.core.strict_json import MAX_DEPTH
 from stigmergy.errors import (
     DeadlinePast,
     FieldMissing,
@@ -34,7 +35,7 @@ MAX_STEPS = 256
 MAX_LANE = 128
 MAX_POINTERS = 64
 _FLAGS = frozenset({"no_cache"})
-_CREATED = ("map_pos", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
+_CREATED = ("map_pos", "authority", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
         checked = _checked_shape(fields)
         _printed(checked.created_at)
-    body = canonical(fields)
+    body = canonical(fields, max_depth=MAX_DEPTH)
     if len(body) > MAX_TUPLE:
         raise TupleTooLarge(
             field="payload", limit=MAX_TUPLE, used=len(body), hint="Keep large input as a file or a body; name it."
@@ -79,13 +80,16 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
         raise TupleIdMismatch(
             field="id", used=str(named)[:80], limit=found, hint="Leave the id out, and the tuple gets one."
         )
-    limits = _check(checked, now)
+    limits = _check(checked)
     return Checked(tuple=checked, fields=fields, body=body, id=found, named=named is not None, limits=limits)
 
 
-def moved_on(checked: Checked) -> Checked:
-    """The same tuple, created a microsecond later."""
-    later = print_time(parse_time(checked.tuple.created_at) + 1)
+def moved_on(checked: Checked, by: int = 1) -> Checked:
+    """The same tuple, created a microsecond later, or so many."""
+    try:
+        later = print_time(parse_time(checked.tuple.created_at) + by)
+    except OverflowError:
+        raise TimeInvalid("Every later moment has a tuple that says the same.", field="created_at") from None
     fields = {**checked.fields, "created_at": later}
     body = canonical(fields)
     return msgspec.structs.replace(
@@ -189,8 +193,8 @@ def _refusal(message: str) -> FieldRefusal:
     return FieldType(f"{said}.", field=where or None)
 
 
-def _check(one: Tuple, now: int) -> Limits:
-    _check_lane(one.lane)
+def _check(one: Tuple) -> Limits:
+    check_lane(one.lane)
     if one.receipts:
         raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
     if one.parent_id is not None and not is_digest(one.parent_id):
@@ -204,22 +208,27 @@ def _check(one: Tuple, now: int) -> Limits:
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
     _check_steps(one)
-    limits = read_limits(one.agent_terms, one.schema)
-    if limits.deadline is not None and limits.deadline <= now:
+    return read_limits(one.agent_terms, one.schema)
+
+
+def check_in_time(checked: Checked, now: int) -> None:
+    """Refuse a tuple whose deadline is past. Only one that is new: whoever puts one again is told that it is there."""
+    deadline = checked.limits.deadline
+    if deadline is not None and deadline <= now:
         raise DeadlinePast(
-            field="agent_terms.deadline_iso", used=one.agent_terms["deadline_iso"], limit=print_time(now)
+            field="agent_terms.deadline_iso", used=checked.tuple.agent_terms["deadline_iso"], limit=print_time(now)
         )
-    return limits
 
 
-def _check_lane(lane: str) -> None:
+def check_lane(lane: str, *, field: str = "lane") -> None:
+    """Refuse a lane nobody could wait in; `field` is where it was named."""
     if (
         not 0 < len(lane) <= MAX_LANE
         or (not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane))
         or (lane.isascii() and not lane.isprintable())
     ):
         raise FieldValue(
-            "A lane is a short text without control characters.", field="lane", limit=MAX_LANE, used=len(lane)
+            "A lane is a short text without control characters.", field=field, limit=MAX_LANE, used=len(lane)
         )
 
 

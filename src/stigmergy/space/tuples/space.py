@@ -21,7 +21,7 @@ from stigmergy.errors import (
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
-from stigmergy.space.tuples.facts import BodyDamaged
+from stigmergy.space.tuples.facts import BodyDamaged, TupleDone
 from stigmergy.space.tuples.keep import shown
 from stigmergy.space.tuples.money import Price
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
@@ -143,17 +143,24 @@ class TupleSpace:
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
-            return (self._claim(wanted, worker, limit) if self._may_match(wanted) else None) or None
+            while self._may_match(wanted):
+                claims, ended = self._claim(wanted, worker, limit)
+                if claims or not ended:
+                    return claims or None
+            return None
 
         return self._wait(take, wanted, "work", timeout) or []
 
-    def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
-        return self.store.commit(
-            lambda view: holding.claim(
+    def _claim(self, wanted: Pattern, worker: str, limit: int) -> tuple[list[Claim], bool]:
+        """What was claimed, and whether tuples were ended that stood before what could be."""
+
+        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], bool]]:
+            facts, claims = holding.claim(
                 view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
-            ),
-            synced=False,
-        )
+            )
+            return facts, (claims, any(isinstance(fact, TupleDone) for fact in facts))
+
+        return self.store.commit(decide, synced=False)
 
     def settle(
         self,

@@ -159,6 +159,16 @@ class Holding:
         refused(TupleEnded, harness.space.put_again, one, authority=PERSON)
         assert take(harness)[0].id == again.id
 
+    def test_a_dead_letter_put_again_keeps_a_deadline_that_is_ahead(self, harness: WorkHarness) -> None:
+        """One that is past is dropped: nothing could be begun."""
+        soon, later = (print_time(harness.clock.now() + seconds * SECOND) for seconds in (10, 100))
+        ids = put(harness, *(draft(agent_terms={"max_retries": 0, "deadline_iso": each}) for each in (soon, later)))
+        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=2)])
+        harness.clock.turn(seconds=50)
+        again = [harness.space.put_again(each, authority=PERSON).id for each in ids]
+        terms = [harness.space.get(each).tuple.agent_terms for each in again]
+        assert terms == [{"max_retries": 0}, {"max_retries": 0, "deadline_iso": later}]
+
     def test_cancelling_ends_it_wherever_it_is(self, harness: WorkHarness) -> None:
         """Its holder may write nothing, and it cannot be cancelled twice."""
         waiting, held = put(harness, draft("a"), draft("b"))
@@ -179,6 +189,25 @@ class Holding:
         assert take(harness) == []
         assert harness.space.get(one).state == "dead"
         refused(DeadlinePast, put, harness, draft(agent_terms={"deadline_iso": soon}))
+
+    def test_what_is_too_late_keeps_nobody_from_what_is_not(self, harness: WorkHarness) -> None:
+        """However many stand before it, whoever asks for the next gets it, and all of them are ended."""
+        soon = print_time(harness.clock.now() + 10 * SECOND)
+        late = put(harness, *[draft(agent_terms={"deadline_iso": soon})] * 600)
+        first, second = put(harness, draft(), draft())
+        (held,) = put(harness, draft("other"))
+        harness.clock.turn(seconds=10)
+        assert [claim.id for claim in take(harness)] == [first]
+        (claim,) = take(harness, "other")
+        assert claim.id == held
+        put(harness, *[draft("other", agent_terms={"deadline_iso": print_time(harness.clock.now() + 1)})] * 3)
+        (last,) = put(harness, draft("other"))
+        harness.clock.turn(seconds=1)
+        _, more = harness.space.settle([finished(harness, claim)], more=({"lane": "other"}, "w1", 1))
+        assert [each.id for each in more] == [last]
+        assert [claim.id for claim in take(harness, limit=2)] == [second]
+        assert {harness.space.get(each).state for each in late} == {"dead"}
+        assert harness.space.store.verify() == []
 
     def test_a_receipt_of_another_tuple_is_refused(self, harness: WorkHarness) -> None:
         """And nothing of that result is written."""

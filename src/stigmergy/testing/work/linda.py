@@ -7,14 +7,25 @@ from typing import Any
 
 import msgspec
 
+from stigmergy.core import SECOND, print_time
 from stigmergy.errors import (
+    DeadlinePast,
     IdempotencyConflict,
     LaneFull,
+    TooDeep,
     TupleNotFound,
 )
 from stigmergy.space.tuples import tuple_id
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
+
+
+def _nested(depth: int) -> Any:
+    """So many objects in each other."""
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
 
 
 class Linda:
@@ -61,6 +72,41 @@ class Linda:
         whole = harness.space.shown(one)
         before = harness.journal_bytes()
         assert harness.space.out(whole, authority=PERSON, run=RUN)[0].new is False
+        assert harness.journal_bytes() == before
+
+    def test_what_is_nested_too_deeply_is_refused(self, harness: WorkHarness) -> None:
+        """By whatever field takes what a caller likes; what is taken can be read again. # YT-10 # BX-03"""
+        before = harness.journal_bytes()
+        for depth in (32, 33, 500, 975, 5000, 100_000):
+            for said in (
+                {"map_pos": _nested(depth)},
+                {"payload": [{"yool": "agent.lint.ruff", "args": _nested(depth)}]},
+            ):
+                refusal = refused(TooDeep, put, harness, draft(**said))
+                assert refusal.limit == 32
+                assert str(refusal.field).startswith(next(iter(said)))
+        assert harness.journal_bytes() == before
+        put(harness, draft(map_pos=_nested(31)), draft(payload=[{"yool": "agent.lint.ruff", "args": _nested(29)}]))
+        held = harness.space.rd_all({})
+        harness.delete_index()
+        harness.reopen()
+        assert harness.space.rd_all({}) == held
+
+    def test_a_tuple_put_again_after_its_deadline_is_skipped_too(self, harness: WorkHarness) -> None:
+        """By its id, or under its idempotency key: what was done is answered. One that is new comes too late."""
+        said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)})
+        first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
+        whole = harness.space.shown(first.id) | {"receipts": []}
+        harness.clock.turn(seconds=2)
+        before = harness.journal_bytes()
+        again = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
+        assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
+        (by_id,) = harness.space.out(whole, authority=PERSON, run=RUN)
+        assert (by_id.id, by_id.new) == (first.id, False)
+        refused(DeadlinePast, put, harness, said)
+        refused(DeadlinePast, put, harness, whole, said)
+        later = {name: value for name, value in whole.items() if name != "id"} | {"src_ptr": ["wiki://other"]}
+        refused(DeadlinePast, put, harness, {**later, "id": tuple_id(later)})
         assert harness.journal_bytes() == before
 
     def test_reading_leaves_and_taking_removes(self, harness: WorkHarness) -> None:
@@ -115,8 +161,18 @@ class Linda:
             ({"map_pos.stack": {"gt": 1}}, []),
             ({"id": second}, [second]),
             ({"id": "nothing"}, []),
+            ({"run": RUN, "map_pos.n": 3}, [first]),
+            ({"run": "nothing"}, []),
+            ({"state": "waiting"}, [first, second]),
+            ({"state": "dead"}, []),
         ):
             assert [one.id for one in harness.space.rd_all(pattern)] == expected, pattern
+        (claim,) = harness.space.claim({"run": RUN, "state": "waiting"}, worker="w")
+        assert claim.id == first
+        assert [one.id for one in harness.space.rd_all({"run": RUN, "state": "claimed"})] == [first]
+        taken = harness.space.in_({"run": RUN, "lane": "build"}, by="me")
+        assert taken is not None
+        assert taken.id == second
 
     def test_whoever_waits_is_woken(self, harness: WorkHarness) -> None:
         """A blocked `in` gets the tuple that comes, without asking again and again."""

@@ -32,11 +32,12 @@ class FifoBell:
         """Says that somebody waits; to be called before looking the last time."""
         # Open for writing too, so that it never reads as ended when a writer has closed its end.
         self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()  # takes any descriptor, where `select` takes the first 1024
+        self._poll.register(self._descriptor, select.POLLIN)
 
     def wait(self, seconds: float) -> None:
         """Sleep until something may have changed, or that long."""
-        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, seconds))
-        if ready:
+        if self._poll.poll(max(0.0, seconds) * 1000):
             with suppress(BlockingIOError):
                 os.read(self._descriptor, 4096)
         self.expect()

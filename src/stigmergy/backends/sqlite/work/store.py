@@ -26,6 +26,7 @@ from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import Place, create_journal
 from stigmergy.operations.ports import Finding
 from stigmergy.space.tuples import (
+    STAMPED,
     Bell,
     Kind,
     TupleClaimed,
@@ -68,7 +69,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
     def __init__(
         self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), progress: Progress | None = None
     ) -> None:
-        self._indexed = indexed
+        self._indexed = tuple(path for path in indexed if path not in STAMPED)
         self._bells = Bells(folder / WORK_BELLS)
         self._to_ring: set[str] = set()
         super().__init__(folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK, clock, progress)
