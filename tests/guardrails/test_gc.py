@@ -113,7 +113,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield made
 
 
-def collector(shop: Shop, free: int = 10**12, grace: float = 0.0, **retention: int) -> Collector:
+def collector(
+    shop: Shop, free: int = 10**12, grace: float = 0.0, pinned: tuple[str, ...] = (), **retention: int
+) -> Collector:
     """Who makes room in a shop."""
     return Collector(
         shop.space,
@@ -121,7 +123,7 @@ def collector(shop: Shop, free: int = 10**12, grace: float = 0.0, **retention: i
         shop.shop.root / ".catalog",
         shop.shop.clock,
         retention=lambda: Retention(**retention),
-        pinned=lambda: (),
+        pinned=lambda: pinned,
         free=lambda folder: free,
         grace=grace,
     )
@@ -161,6 +163,21 @@ def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> No
     store(shop.space).rebuild()
     with shop.space.store.read() as view:
         assert all(view.purged(each) is not None for each in named)
+
+
+# YT-08, YT-13: a test is pointed at through the receipt of its step or through the whole tuple's.
+def test_what_the_receipt_of_a_whole_tuple_leads_to_stays(shop: Shop) -> None:
+    executed = worked(shop)
+    hit = shop.put(step("agent.leave.report", text="report 1"))
+    shop.work()
+    whole = shop.receipts(hit)[-1]
+    (named,) = [each for each in executed if each.id in whole.receipts]
+    done = collector(shop, hot_days=0, warm_days=0, pinned=(whole.id,)).collect()
+    artifacts = {artifact.sha for each in executed for artifact in each.artifacts}
+    left = {each for each in artifacts if shop.shop.bodies.has(each)}
+    assert left == {each.sha for each in named.artifacts} != set()
+    assert shop.shop.bodies.get(named.stdout_sha)
+    assert done.pinned == len({named.stdout_sha, *left})
 
 
 # YT-09: what went is no hit, and no damage either.

@@ -12,7 +12,7 @@ import msgspec
 
 from stigmergy.core import Clock
 from stigmergy.core.lock import locked
-from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey
+from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey, led_to
 from stigmergy.policy.guardrails import MB, Retention, free_bytes
 from stigmergy.space.tuples import BodyPurged, TupleSpace
 from stigmergy.space.work.folder import sweep
@@ -111,7 +111,8 @@ class Collector:
 
     def _survey(self, told: Told) -> Survey:
         old = self._bodies.sizes(untouched_since=time.time() - self._grace)
-        survey = Survey(old, self._pinned())
+        with self._space.store.read() as view:
+            survey = Survey(old, led_to(self._pinned(), view.receipt))
         after = 0
         told(0, 0)
         while True:
