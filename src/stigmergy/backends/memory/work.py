@@ -385,7 +385,7 @@ class MemoryWork(MemoryLog[WorkView]):
         finally:
             self._bells.remove(bell)
 
-    def rotate(self, *, least: int, before: int) -> bool:
+    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
         """There are no files to go on in."""
         return False
 

@@ -233,8 +233,11 @@ class WorkStore(Protocol):
         """Make the index anew from the journal."""
         ...
 
-    def rotate(self, *, least: int, before: int) -> bool:
-        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment."""
+    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
+        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment.
+
+        Dry, only tell whether it would.
+        """
         ...
 
     def close(self) -> None:
