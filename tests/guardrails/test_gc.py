@@ -279,7 +279,8 @@ def test_what_is_being_put_is_left_alone(shop: Shop) -> None:
 # YT-13: a dry run tells of the journal, too, and leaves it as it is.
 def test_a_dry_run_tells_whether_the_journal_would_go_on_in_a_new_file(tmp_path: Path) -> None:
     with open_shop(tmp_path) as shop:
-        shop.put(step("agent.leave.report", text="x" * 100_000), map_pos={"much": "x" * 1_000_000})
+        for number in range(20):
+            shop.put(step("agent.leave.report", text=str(number) * 60_000))
         tomorrow = TurningClock(shop.shop.clock.now() + DAY)
         later = Shop(msgspec.structs.replace(shop.shop, clock=tomorrow), shop.told)
         assert not collector(shop).collect(dry_run=True).rotated
