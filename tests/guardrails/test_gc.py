@@ -23,7 +23,7 @@ from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
 from stigmergy.operations.gc import CollectGarbage
 from stigmergy.policy.guardrails import MB, DiskBreaker, Retention
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import GC_LANE, TupleSpace
+from stigmergy.space.tuples import GC_LANE, Settled, TupleSpace
 from stigmergy.space.work import Caretaker, Collected, Collector, Progress
 from stigmergy.space.work.caretaker import last_night
 from stigmergy.testing import TurningClock
@@ -309,6 +309,40 @@ def test_below_the_floor_work_is_refused_and_room_asked_for_once(shop: Shop, tmp
     assert [each.tuple.payload[0].yool for each in asked] == ["fs.gc.run"]
     free[0] = 2000 * MB
     assert space.out({"lane": "build"}, authority=PERSON, run=RUN)[0].new
+
+
+# YT-13: a refused caller in a loop fills nobody's journal.
+def test_room_is_not_asked_for_again_until_a_while_after_the_last_try(shop: Shop, tmp_path: Path) -> None:
+    space = breaking(shop.space, [0], tmp_path)
+
+    def asked() -> int:
+        for _ in range(3):
+            with pytest.raises(DiskPressure):
+                space.out({"lane": "build"}, authority=PERSON, run=RUN)
+        return len(space.rd_all({"lane": GC_LANE}))
+
+    assert asked() == 1
+    (claim,) = space.claim({"lane": GC_LANE}, worker="w")
+    assert asked() == 1
+    space.cancel(claim.id)
+    before = store(space).last_line()
+    assert asked() == 1
+    assert store(space).last_line() == before
+
+
+# YT-13: nothing is taken in, by whichever way it comes.
+def test_below_the_floor_nothing_is_put_again_or_recorded(shop: Shop, tmp_path: Path) -> None:
+    dead = shop.put(step("agent.fail.always"), agent_terms={"max_retries": 0})
+    (claim,) = shop.space.claim({"lane": "build"}, worker="w")
+    shop.space.settle([Settled(id=dead, fence=claim.fence, failed="exit 1")])
+    space = breaking(shop.space, [0], tmp_path)
+    before = [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})]
+    with pytest.raises(DiskPressure):
+        space.put_again(dead, authority=PERSON)
+    with pytest.raises(DiskPressure):
+        space.record({"lane": "tests"}, lambda tuple_id, at: receipt(sha(1), 0), authority=PERSON, run=RUN)
+    assert [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})] == before
+    assert len(space.rd_all({"lane": GC_LANE})) == 1
 
 
 def test_a_worker_begins_nothing_without_room_and_goes_on_when_there_is_some(shop: Shop, tmp_path: Path) -> None:

@@ -256,6 +256,10 @@ class MemoryWorkView:
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
         return [one for one in found if pattern.matches(fields_of(one))][:limit]
 
+    def last_in(self, lane: str) -> Kept | None:
+        """The newest tuple of a lane."""
+        return next((one for one in reversed(self._state.tuples.values()) if one.lane == lane), None)
+
     def asked(self, key: str) -> Asked | None:
         """The tuple that was put under an idempotency key."""
         return self._state.asked.get(key)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import print_time
+from stigmergy.core import SECOND, parse_time, print_time
 from stigmergy.errors import IdempotencyConflict, LaneFull, TupleEnded, TupleNotFound
 from stigmergy.evidence.receipts import Receipt, seal
 from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
@@ -23,6 +23,8 @@ from stigmergy.space.tuples.values import ENDED, Kept
 
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Where a tuple that asks for room waits, and what it asks for."""
+GC_PAUSE = 300 * SECOND
+"""So long after one has ended no other asks: what could go has gone, and each looks at every receipt."""
 
 OWN_AUTHORITY = {"user": None, "agent": "stigmergy", "ci": False}
 """On whose authority the product's own tuples run."""
@@ -159,12 +161,22 @@ def record(
 
 
 def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
-    """Put a tuple that asks for room, in a run or the last one with work, unless one waits or is worked on."""
+    """Put a tuple that asks for room, in a run or the last one with work, unless that would not help now."""
     run = run or next((each.run for each in reversed(view.runs())), None)
-    if run is None or any(each.lane == GC_LANE for each in view.lanes()):
+    if run is None or not would_help(view):
         return [], None
     draft = made_new(view, read_tuple(gc_draft(priority=100), OWN_AUTHORITY, view.as_of))
     return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
+
+
+def would_help(view: WorkView) -> bool:
+    """Whether room can be asked for: nobody is about to make some, and the last who did has not just ended."""
+    if any(each.lane == GC_LANE for each in view.lanes()):
+        return False
+    last = view.last_in(GC_LANE)
+    receipts = view.receipts_of(last.id) if last is not None else []
+    ended = view.receipt(receipts[-1]) if receipts else None
+    return ended is None or parse_time(ended.ended_at) + GC_PAUSE <= view.as_of
 
 
 def gc_draft(**more: Any) -> dict[str, Any]:

@@ -109,6 +109,10 @@ class WorkView(Protocol):
         """Tuples that are in the space, whatever has become of them, oldest first, behind an ordinal."""
         ...
 
+    def last_in(self, lane: str) -> Kept | None:
+        """The newest tuple of a lane, whatever has become of it."""
+        ...
+
     def asked(self, key: str) -> Asked | None:
         """The tuple that was put under an idempotency key."""
         ...

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from stigmergy.errors import (
+    DiskPressure,
     IdempotencyConflict,
     LaneFull,
     TupleNotFound,
 )
-from stigmergy.space.tuples import tuple_id
+from stigmergy.space.tuples import TupleSpace, tuple_id
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
 
@@ -143,6 +144,35 @@ class Linda:
         again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
         refused(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
+
+    def test_room_is_asked_for_and_not_again_for_a_while(self, harness: WorkHarness) -> None:
+        """Not while somebody is at it, nor for five minutes after. # YT-13"""
+
+        def short() -> None:
+            raise DiskPressure
+
+        space = TupleSpace(harness.space.store, breaker=short, boot="first")
+
+        def asked() -> int:
+            refused(DiskPressure, space.out, draft(), authority=PERSON, run=RUN)
+            return len(space.rd_all({"lane": "gc.urgent"}))
+
+        assert [asked(), asked()] == [1, 1]
+        (claim,) = take(harness, "gc.urgent")
+        assert asked() == 1
+        harness.space.settle([finished(harness, claim)])
+        before = harness.journal_bytes()
+        harness.clock.turn(seconds=299)
+        assert asked() == 1
+        assert harness.journal_bytes() == before
+        harness.clock.turn(seconds=1)
+        assert [asked(), asked()] == [2, 2]
+        put(harness, draft("other"))
+        with harness.space.store.read() as view:
+            newest = view.last_in("gc.urgent")
+            assert newest is not None
+            assert newest.id == space.rd_all({"lane": "gc.urgent"})[-1].id
+            assert view.last_in("nobody's") is None
 
     def test_a_full_lane_refuses_or_is_waited_for(self, harness: WorkHarness) -> None:
         """Backpressure by the depth of the queue. # YT-06"""

@@ -217,6 +217,12 @@ FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS
 WHERE t.lane = ? AND t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
+-- name: last_in
+SELECT {row}
+FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.lane = ?
+ORDER BY t.ordinal DESC LIMIT 1;
+
 -- name: under_way
 SELECT {row}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
