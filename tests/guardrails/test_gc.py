@@ -116,7 +116,11 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def collector(
-    shop: Shop, free: int | Callable[[Path], int] = 10**12, grace: float = 0.0, pinned: tuple[str, ...] = (), **retention: int
+    shop: Shop,
+    free: int | Callable[[Path], int] = 10**12,
+    grace: float = 0.0,
+    pinned: tuple[str, ...] = (),
+    **retention: int,
 ) -> Collector:
     """Who makes room in a shop."""
     return Collector(
@@ -243,7 +247,8 @@ def test_what_killed_workers_left_goes_before_any_result(shop: Shop) -> None:
     assert done.freed == would.freed
     assert [(each.why, each.bodies, each.bytes) for each in done.freed if each.bodies] == [("left", 3, rubbish)]
     assert all(shop.shop.bodies.has(each) for each in named)
-    assert would.enough and done.enough
+    assert would.enough
+    assert done.enough
     assert would.total_bytes - would.after_bytes == rubbish
     assert done.after_bytes < 5 * MB < done.total_bytes
     assert [each.name for each in (shop.shop.root / ".catalog/cas").iterdir() if each.name.startswith(".")] == []

@@ -195,10 +195,14 @@ class WorkState:
     def _spend(self, tuple_id: str, micros: int, tokens: int) -> None:
         if not micros and not tokens:
             return
-        for each in list(lineage(self, self.tuples[tuple_id])):
+        one = self.tuples[tuple_id]
+        for each in list(lineage(self, one)):
             self.tuples[each.id] = msgspec.structs.replace(
                 each, micros=each.micros + micros, tokens=each.tokens + tokens
             )
+        self.tuples[tuple_id] = msgspec.structs.replace(
+            self.tuples[tuple_id], own_micros=one.own_micros + micros, own_tokens=one.own_tokens + tokens
+        )
         self._count(self.tuples[tuple_id].run, micros=micros, tokens=tokens)
 
     def _count(self, run: str, *, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0) -> None:

@@ -97,7 +97,7 @@ class BodyStore:
 
     def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
         """What is left of bodies whose putting or taking away was cut short before a moment, and its bytes."""
-        folders = [each.path for each in _entries(self._root) if each.is_dir(follow_symlinks=False)]
+        folders = [Path(each.path) for each in _entries(self._root) if each.is_dir(follow_symlinks=False)]
         for folder in (self._root, *folders):
             for each in _entries(folder):
                 if each.name.startswith(".") and each.name.endswith((_HALF_PUT, _HALF_GONE)):

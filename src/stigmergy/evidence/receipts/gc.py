@@ -42,7 +42,7 @@ class Survey:
     """The bodies of a project, as receipts name them."""
 
     def __init__(self, sizes: Iterable[tuple[str, int]], pinned: Collection[str] = ()) -> None:
-        """`pinned` are digests, and ids of receipts, that engrams point at and that those lead to: what they name stays."""
+        """`pinned` are digests, and ids of receipts, that engrams point at or that those lead to."""
         self._sizes = dict(sizes)
         self._pinned = pinned
         self._kept: set[str] = set()

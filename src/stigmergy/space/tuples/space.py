@@ -23,12 +23,11 @@ from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
 from stigmergy.space.tuples.facts import BodyDamaged
 from stigmergy.space.tuples.keep import shown
-from stigmergy.space.tuples.money import Price
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
 from stigmergy.space.tuples.ports import WorkStore, WorkView
 from stigmergy.space.tuples.rules import Checked, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
-from stigmergy.space.tuples.values import Claim, Fence, Kept
+from stigmergy.space.tuples.values import Claim, Fence, Kept, Price
 
 T = TypeVar("T")
 

@@ -336,5 +336,7 @@ def kept_from(row: Any) -> Kept:
         alarmed=bool(row[20]),
         parent=None if row[21] is None else print_id(row[21]),
         again=None if row[22] is None else print_id(row[22]),
-        body=row[23],
+        own_micros=row[23],
+        own_tokens=row[24],
+        body=row[25],
     )
