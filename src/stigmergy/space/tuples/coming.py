@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from stigmergy.core import SECOND, parse_time, print_time
-from stigmergy.errors import IdempotencyConflict, LaneFull, TupleEnded, TupleNotFound
+from stigmergy.errors import IdempotencyConflict, LaneFull, LineageTooLong, TupleEnded, TupleNotFound
 from stigmergy.evidence.receipts import Receipt, seal
 from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
 from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
+from stigmergy.space.tuples.money import MAX_GENERATIONS, lineage
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
 from stigmergy.space.tuples.rules import Checked, moved_on, read_tuple
@@ -66,6 +67,7 @@ def put(
     fresh: set[str] = set()
     depth: dict[str, int] = {}
     moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
+    generations: dict[str, int] = {}  # of those that come now, and of their parents
     there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.named and (draft.id in fresh or draft.id in there):
@@ -81,6 +83,7 @@ def put(
             while draft.id in fresh or view.find(draft.id) is not None:
                 draft = moved_on(draft)
             moved[first] = draft
+        generations[draft.id] = _generation(view, parent, generations)
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
@@ -105,6 +108,24 @@ def put(
         )
         answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
     return facts, answers
+
+
+def _generation(view: WorkView, parent: str | None, known: dict[str, int]) -> int:
+    """The how-manieth a tuple of that parent is among those it is a part of; refused past those that are counted."""
+    if parent is None:
+        return 1
+    if parent not in known:
+        one = view.find(parent)
+        known[parent] = sum(1 for _ in lineage(view, one)) if one is not None else 0
+    if known[parent] >= MAX_GENERATIONS:
+        raise LineageTooLong(
+            f"What is spent counts for {MAX_GENERATIONS} tuples that are parts of each other.",
+            field="parent_id",
+            limit=MAX_GENERATIONS,
+            used=known[parent] + 1,
+            hint="Make it a part of one further up.",
+        )
+    return known[parent] + 1
 
 
 def _accepted(tuple_id: str, at: int) -> Receipt:

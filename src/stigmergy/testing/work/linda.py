@@ -11,9 +11,10 @@ from stigmergy.errors import (
     DiskPressure,
     IdempotencyConflict,
     LaneFull,
+    LineageTooLong,
     TupleNotFound,
 )
-from stigmergy.space.tuples import TupleSpace, tuple_id
+from stigmergy.space.tuples import MAX_GENERATIONS, TupleSpace, tuple_id
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
 
@@ -137,6 +138,29 @@ class Linda:
     def test_a_parent_must_be_there(self, harness: WorkHarness) -> None:
         """What is spent has to be counted somewhere."""
         refused(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
+
+    def test_a_lineage_is_no_longer_than_is_counted(self, harness: WorkHarness) -> None:
+        """So what the last of them spends the first one pays, put one by one or at once. # YT-11"""
+        chain = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
+        while len(chain) < MAX_GENERATIONS:
+            chain += put(harness, draft("chain", parent_id=chain[-1]))
+        before = harness.journal_bytes()
+        refusal = refused(LineageTooLong, put, harness, draft("chain", parent_id=chain[-1]))
+        assert (refusal.field, refusal.limit) == ("parent_id", MAX_GENERATIONS)
+        assert harness.journal_bytes() == before
+        (sibling,) = put(harness, draft("low", parent_id=chain[-2]))
+        one = harness.space.shown(put(harness, draft("chain", parent_id=chain[-3]))[0])
+        other = {**one, "parent_id": one["id"], "lane": "low"}
+        other["id"] = tuple_id(other)
+        more = {**draft("chain"), "parent_id": other["id"]}
+        before = harness.journal_bytes()
+        refused(LineageTooLong, put, harness, other, more)
+        assert harness.journal_bytes() == before
+        (claim,) = take(harness, "low")
+        assert claim.id == sibling
+        harness.space.settle([finished(harness, claim, usd=0.009)])
+        assert harness.space.get(chain[0]).micros == 9_000
+        assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
     def test_an_idempotency_key_answers_with_the_same_tuple(self, harness: WorkHarness) -> None:
         """And refuses another request under the same key."""
