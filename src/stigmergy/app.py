@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from stigmergy.evidence.receipts import Receipt
     from stigmergy.policy.guardrails import Quotas, Retention
     from stigmergy.space.tuples import TupleSpace
-    from stigmergy.space.work import Collector, Workshop
+    from stigmergy.space.work import Caretaker, Collector, Workshop
 
 WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
@@ -201,6 +201,15 @@ def open_workshop(
         flights=Flights(gateway.workplace.kept("flights")),
         quotas=quotas,
     )
+
+
+def open_caretaker(gateway: Gateway, shop: Workshop) -> Caretaker:
+    """Who makes room beside a worker, when the disk is short of it and every night."""
+    from stigmergy.space.work import Caretaker
+
+    with gateway.store.read() as view:
+        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
+    return Caretaker(shop, run=run.run_id if run else "", hour=hour)
 
 
 def find_project_damage(start: Path) -> list[Damage]:

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -411,16 +412,11 @@ def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Pat
     given = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
     shop = open_workshop(project, Settings.from_environment(given))
     told: list[Progress] = []
-    caretaker = Caretaker(shop, run=RUN, hour=3, told=told.append)
-    caretaker.start()
-    try:
+    with closing(shop.runner), Caretaker(shop, run=RUN, hour=3, told=told.append):
         for _ in range(600):
             if told and told[-1].what in ("done", "dead", "again"):
                 break
             time.sleep(0.05)
-    finally:
-        caretaker.stop()
-        shop.runner.close()
     (one,) = shop.space.rd_all({"lane": GC_LANE})
     receipts = [shop.space.receipt(each) for each in shop.space.shown(one.id)["receipts"]]
     said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()

@@ -57,6 +57,6 @@ def _describe(damage: Damage) -> Iterator[str]:
 
 
 def _done(damage: Damage) -> Iterator[str]:
-    name = safe(damage.journal.name)
-    yield f"{name}: {damage.commits:,} sound commits are kept; {damage.size:,} bytes from line {damage.line} on were cut."
+    cut = f"{damage.size:,} bytes from line {damage.line} on were cut"
+    yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
     yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"
