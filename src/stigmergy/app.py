@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from stigmergy.evidence.receipts import Receipt
     from stigmergy.policy.guardrails import Quotas, Retention
     from stigmergy.space.tuples import TupleSpace
-    from stigmergy.space.work import Collector, Workshop
+    from stigmergy.space.work import Caretaker, Collector, Workshop
 
 WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
@@ -203,22 +203,32 @@ def open_workshop(
     )
 
 
-def find_project_damage(start: Path) -> Damage | None:
-    """The first damage in a project's journal."""
-    from stigmergy.backends.sqlite import hold_journal
+def open_caretaker(gateway: Gateway, shop: Workshop) -> Caretaker:
+    """Who makes room beside a worker, when the disk is short of it and every night."""
+    from stigmergy.space.work import Caretaker
+
+    with gateway.store.read() as view:
+        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
+    return Caretaker(shop, run=run.run_id if run else "", hour=hour)
+
+
+def find_project_damage(start: Path) -> list[Damage]:
+    """The first damage in each of a project's journals that has any."""
+    from stigmergy.backends.sqlite import held_journals
     from stigmergy.core.journal import find_damage
 
-    with hold_journal(_found(start).catalog) as journal:
-        return find_damage(journal)
+    found = (find_damage(journal) for journal in held_journals(_found(start).catalog))
+    return [damage for damage in found if damage is not None]
 
 
-def recover_project(start: Path, *, clock: Clock | None = None) -> Damage | None:
-    """Set a damaged journal aside and keep what is sound of it."""
-    from stigmergy.backends.sqlite import hold_journal
+def recover_project(start: Path, *, clock: Clock | None = None) -> list[Damage]:
+    """Set damaged journals aside and keep what is sound of them."""
+    from stigmergy.backends.sqlite import held_journals
     from stigmergy.core.journal import set_damage_aside
 
-    with hold_journal(_found(start).catalog) as journal:
-        return set_damage_aside(journal, (clock or SystemClock()).now())
+    now = (clock or SystemClock()).now()
+    found = (set_damage_aside(journal, now) for journal in held_journals(_found(start).catalog))
+    return [damage for damage in found if damage is not None]
 
 
 def _found(start: Path) -> Project:

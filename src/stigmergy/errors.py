@@ -72,6 +72,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── DeadlinePast          DEADLINE_PAST
 │   │   ├── StepCycle             STEP_CYCLE
 │   │   ├── StepUnknown           STEP_UNKNOWN
+│   │   ├── LineageTooLong        LINEAGE_TOO_LONG
 │   │   ├── AuthorityStamped      AUTHORITY_STAMPED
 │   │   └── ReceiptForeign        RECEIPT_FOREIGN
 │   ├── PatternRefusal            a pattern that cannot be matched against tuples
@@ -678,6 +679,12 @@ class StepUnknown(TupleRefusal):
     """A step waits for one that the tuple does not have."""
 
     code = "STEP_UNKNOWN"
+
+
+class LineageTooLong(TupleRefusal):
+    """The tuple is a part of a part of too many others."""
+
+    code = "LINEAGE_TOO_LONG"
 
 
 class AuthorityStamped(TupleRefusal):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from stigmergy.backends.sqlite.work import SqliteWork
+from stigmergy.core import SystemClock
 from tests.cli.stig import Desk
 
 CLAIM = "The parser trusts its input."
@@ -147,13 +150,47 @@ def test_recover_sets_the_damage_aside_and_goes_on(desk: Desk) -> None:
     assert asked.code == 1
     assert "is damaged at line 4" in asked.err
     assert (desk.path / ".catalog" / "memory.jsonl").read_bytes() == damaged
-    done = desk.ok("recover", "--yes", "--json").json
+    (done,) = desk.ok("recover", "--yes", "--json").json["journals"]
     assert (done["line"], done["kept_commits"]) == (4, 2)
     assert Path(done["set_aside"]).read_bytes() == damaged
     assert whole.startswith((desk.path / ".catalog" / "memory.jsonl").read_bytes())
     assert desk.ok("query", "parser", "--json").json["engrams"][0]["claim"] == f"{CLAIM} 0"
     desk.ok("put", CLAIM, "--at", AT)
     assert desk.ok("verify").code == 0
+
+
+# BX-03: the journal of work is looked at, too, whole or in segments.
+@pytest.mark.parametrize("rotated", [False, True])
+def test_recover_looks_at_the_journal_of_work(desk: Desk, rotated: bool) -> None:
+    draft = '{"lane": "notes"}'
+    ids = [desk.run("out", "-", "--json", given=draft).json["id"] for _ in range(3)]
+    catalog = desk.path / ".catalog"
+    work = catalog / "tuples.jsonl"
+    if rotated:
+        store = SqliteWork(catalog, SystemClock())
+        assert store.rotate(least=1, before=1 << 62)
+        store.close()
+        assert desk.run("out", "-", given=draft).code == 0
+        (harmed,) = catalog.glob("tuples.*.gz")
+        lines = gzip.decompress(harmed.read_bytes()).splitlines(keepends=True)
+    else:
+        harmed, lines = work, work.read_bytes().splitlines(keepends=True)
+    lines[-2] = lines[-2].replace(b'"at"', b'"At"', 1)
+    harmed.write_bytes(gzip.compress(b"".join(lines)) if rotated else b"".join(lines))
+    damaged = harmed.read_bytes()
+    refused = desk.run("verify")
+    assert refused.code == 1
+    assert harmed.name in refused.err
+    assert "stig recover" in refused.err
+    (found,) = [each for each in desk.run("doctor", "--json").json["checks"] if each["check"] == "journal"]
+    assert harmed.name in found["found"]
+    (done,) = desk.ok("recover", "--yes", "--json").json["journals"]
+    assert (done["journal"], done["line"], done["kept_commits"]) == (str(harmed), 3, 1)
+    assert Path(done["set_aside"]).read_bytes() == damaged
+    assert [desk.run("observe", each).code for each in ids] == [0, 1, 1]
+    assert desk.run("out", "-", given=draft).code == 0
+    assert desk.ok("verify").code == 0
+    assert "nothing to recover" in desk.ok("recover").out
 
 
 def _damage(desk: Desk) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from stigmergy import Bus, Worker
+from stigmergy.errors import TupleNotFound
 from stigmergy.settings import Settings
 from stigmergy.space.catalog import CAPABILITIES, REGISTRY, Catalog, write_catalog
 from stigmergy.space.work import Progress
@@ -49,6 +50,30 @@ def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Sett
         thread.join(30)
         assert not thread.is_alive()
     assert [each.what for each in told] == ["miss", "done"]
+
+
+def test_a_program_that_works_on_and_on_makes_room_by_itself(repository: Repository, given: Settings) -> None:  # YT-13
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
+    ):
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        night = bus.tuple_rd(lane="gc.urgent", timeout=30)
+        worker.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+        assert night.tuple["payload"][0]["yool"] == "fs.gc.run"
+
+
+def test_one_that_ends_by_itself_leaves_that_to_others(repository: Repository, given: Settings) -> None:
+    with (
+        Bus.open(repository.path, settings=given) as bus,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
+    ):
+        worker.run(until_empty=True)
+        with pytest.raises(TupleNotFound):
+            bus.tuple_rd(lane="gc.urgent")
 
 
 def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository: Repository, given: Settings) -> None:

@@ -107,6 +107,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
     spent: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     last: dict[str, str] = {}
+    told: Counter[str] = Counter()
     for line in space.store.lines_after(0, 10_000_000):
         for fact in decode_work(line.facts):
             if isinstance(fact, StepCost | StepDone):
@@ -114,6 +115,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
             if isinstance(fact, TupleDone):
                 ends[fact.id] += 1
                 last[fact.id] = fact.receipt.id
+                told[fact.id] += fact.receipt.cost.micros
     kept = {one.id: one for one in space.rd_all({"lane": "work"}, limit=10_000_000)}
     assert put <= kept.keys(), "an acknowledged tuple is lost"
     assert len(kept) >= TUPLES * 3 / 4
@@ -122,6 +124,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
     assert set(ends.values()) == {1}, "a tuple has more than one last receipt"
     assert all(last[one] == receipt for one, receipt in ended.items()), "an acknowledged receipt is lost"
     assert all(one.micros == spent[one.id] for one in kept.values())
+    assert told == spent, "a last receipt tells less than was spent, or more"
     assert all(one.held_micros == 0 for one in kept.values())
     above = space.get(parent)
     assert (above.micros, above.held_micros) == (sum(spent.values()), 0), "a budget is not exact"

@@ -16,7 +16,7 @@ from pathlib import Path
 from stigmergy.backends.sqlite.work import SqliteWork
 from stigmergy.core import SECOND, SystemClock, print_time
 from stigmergy.evidence.receipts import Cost, seal
-from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, spent_since, whole
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -49,7 +49,16 @@ def do(space: TupleSpace, claim: Claim) -> Settled:
         worker=claim.worker,
         cost=Cost(usd=STEP_MICROS / 1_000_000),
     )
-    last = whole(claim.id, own=[done], receipts=[done.id], exit=0, at=now, attempt=claim.attempt, worker=claim.worker)
+    last = whole(
+        claim.id,
+        own=[done],
+        receipts=[done.id],
+        exit=0,
+        at=now,
+        spent=spent_since(claim, [done]),
+        attempt=claim.attempt,
+        worker=claim.worker,
+    )
     return Settled(id=claim.id, fence=claim.fence, receipts=(done,), last=last)
 
 

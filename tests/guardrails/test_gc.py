@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
 from stigmergy.operations.gc import CollectGarbage
 from stigmergy.policy.guardrails import MB, DiskBreaker, Retention
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import GC_LANE, TupleSpace
-from stigmergy.space.work import Caretaker, Collector, Progress
+from stigmergy.space.tuples import GC_LANE, Settled, TupleSpace
+from stigmergy.space.work import Caretaker, Collected, Collector, Progress
 from stigmergy.space.work.caretaker import last_night
+from stigmergy.testing import TurningClock
 from stigmergy.testing.work import PERSON, RUN
 from tests.guardrails.test_segments import lines, store
 from tests.projects import make_gateway, make_repository, make_settings
@@ -113,7 +116,13 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield made
 
 
-def collector(shop: Shop, free: int = 10**12, grace: float = 0.0, **retention: int) -> Collector:
+def collector(
+    shop: Shop,
+    free: int | Callable[[Path], int] = 10**12,
+    grace: float = 0.0,
+    pinned: tuple[str, ...] = (),
+    **retention: int,
+) -> Collector:
     """Who makes room in a shop."""
     return Collector(
         shop.space,
@@ -121,8 +130,8 @@ def collector(shop: Shop, free: int = 10**12, grace: float = 0.0, **retention: i
         shop.shop.root / ".catalog",
         shop.shop.clock,
         retention=lambda: Retention(**retention),
-        pinned=lambda: (),
-        free=lambda folder: free,
+        pinned=lambda: pinned,
+        free=free if callable(free) else lambda folder: free,
         grace=grace,
     )
 
@@ -163,6 +172,20 @@ def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> No
         assert all(view.purged(each) is not None for each in named)
 
 
+# YT-08, YT-13: a test is pointed at through the receipt of its step or through the whole tuple's.
+def test_what_the_receipt_of_a_whole_tuple_leads_to_stays(shop: Shop) -> None:
+    executed = worked(shop)
+    hit = shop.put(step("agent.leave.report", text="report 1"))
+    shop.work()
+    whole = shop.receipts(hit)[-1]
+    (named,) = [each for each in executed if each.id in whole.receipts]
+    done = collector(shop, hot_days=0, warm_days=0, pinned=(whole.id,)).collect()
+    artifacts = {artifact.sha for each in executed for artifact in each.artifacts}
+    left = {each for each in artifacts if shop.shop.bodies.has(each)}
+    assert left == {each.sha for each in named.artifacts} != set()
+    assert done.pinned == len(left)
+
+
 # YT-09: what went is no hit, and no damage either.
 def test_a_step_whose_body_went_is_executed_again(shop: Shop) -> None:
     worked(shop)
@@ -197,10 +220,80 @@ def test_above_the_cap_and_below_the_floor_the_oldest_go(shop: Shop) -> None:
     worked(shop)
     assert sum(each.bodies for each in collector(shop).collect(dry_run=True).freed) == 0
     over = collector(shop, max_total_mb=0).collect(dry_run=True)
-    assert [each.bodies > 0 for each in over.freed] == [False, False, True]
+    assert [each.bodies > 0 for each in over.freed] == [False, False, True, False]
     assert not over.enough
     short = collector(shop, free=10 * MB, free_mb_floor=20).collect(dry_run=True)
     assert short.freed == over.freed
+
+
+def left_behind(shop: Shop) -> int:
+    """What killed workers leave: a step's folder, and bodies that were half put or half taken away; their bytes."""
+    catalog = shop.shop.root / ".catalog"
+    folder = catalog / "scratch" / f"{socket.gethostname()}@999999999.1@x"
+    (folder / "tmp").mkdir(parents=True)
+    (folder / "tmp/written").write_bytes(b"x" * 3_000_000)
+    (catalog / "cas/ab").mkdir(parents=True, exist_ok=True)
+    (catalog / "cas" / ".0123456789abcdef.new").write_bytes(b"x" * 2_000_000)
+    (catalog / "cas/ab" / ".0123456789abcdef.old").write_bytes(b"x" * 1_000_000)
+    return 6_000_000
+
+
+# YT-13: no result goes for what nobody needs, and a dry run tells what a real one does.
+def test_what_killed_workers_left_goes_before_any_result(shop: Shop) -> None:
+    executed = worked(shop)
+    named = {artifact.sha for each in executed for artifact in each.artifacts}
+    rubbish = left_behind(shop)
+    would = collector(shop, max_total_mb=5).collect(dry_run=True)
+    done = collector(shop, max_total_mb=5).collect()
+    assert done.freed == would.freed
+    assert [(each.why, each.bodies, each.bytes) for each in done.freed if each.bodies] == [("left", 3, rubbish)]
+    assert all(shop.shop.bodies.has(each) for each in named)
+    assert would.enough
+    assert done.enough
+    assert would.total_bytes - would.after_bytes == rubbish
+    assert done.after_bytes < 5 * MB < done.total_bytes
+    assert [each.name for each in (shop.shop.root / ".catalog/cas").iterdir() if each.name.startswith(".")] == []
+
+
+# YT-13: by the free disk too, which is looked at again once the rubbish is gone.
+def test_the_floor_is_looked_at_when_what_killed_workers_left_is_gone(shop: Shop) -> None:
+    worked(shop)
+    left_behind(shop)
+    catalog = shop.shop.root / ".catalog"
+
+    def free(folder: Path) -> int:
+        return 20 * MB - sum(each.stat().st_size for each in folder.rglob("*") if each.stat().st_size >= MB)
+
+    def collect(dry_run: bool) -> Collected:
+        return msgspec.structs.replace(
+            collector(shop, free=free, free_mb_floor=15).collect(dry_run=dry_run), dry_run=False, after_bytes=0
+        )
+
+    would = collect(dry_run=True)
+    assert free(catalog) < 15 * MB
+    assert collect(dry_run=False) == would
+    assert [each.why for each in would.freed if each.bodies] == ["left"]
+
+
+def test_what_is_being_put_is_left_alone(shop: Shop) -> None:
+    left_behind(shop)
+    done = collector(shop, grace=3600.0).collect()
+    assert [(each.why, each.bodies) for each in done.freed if each.bodies] == [("left", 1)]
+    assert (shop.shop.root / ".catalog/cas/.0123456789abcdef.new").exists()
+
+
+# YT-13: a dry run tells of the journal, too, and leaves it as it is.
+def test_a_dry_run_tells_whether_the_journal_would_go_on_in_a_new_file(tmp_path: Path) -> None:
+    with open_shop(tmp_path) as shop:
+        for number in range(20):
+            shop.put(step("agent.leave.report", text=str(number) * 60_000))
+        tomorrow = TurningClock(shop.shop.clock.now() + DAY)
+        later = Shop(msgspec.structs.replace(shop.shop, clock=tomorrow), shop.told)
+        assert not collector(shop).collect(dry_run=True).rotated
+        assert [collector(later).collect(dry_run=dry).rotated for dry in (True, True, False, True)] == [
+            *(True, True, True),
+            False,
+        ]
 
 
 def breaking(space: TupleSpace, free: list[int], tmp_path: Path) -> TupleSpace:
@@ -222,6 +315,40 @@ def test_below_the_floor_work_is_refused_and_room_asked_for_once(shop: Shop, tmp
     assert [each.tuple.payload[0].yool for each in asked] == ["fs.gc.run"]
     free[0] = 2000 * MB
     assert space.out({"lane": "build"}, authority=PERSON, run=RUN)[0].new
+
+
+# YT-13: a refused caller in a loop fills nobody's journal.
+def test_room_is_not_asked_for_again_until_a_while_after_the_last_try(shop: Shop, tmp_path: Path) -> None:
+    space = breaking(shop.space, [0], tmp_path)
+
+    def asked() -> int:
+        for _ in range(3):
+            with pytest.raises(DiskPressure):
+                space.out({"lane": "build"}, authority=PERSON, run=RUN)
+        return len(space.rd_all({"lane": GC_LANE}))
+
+    assert asked() == 1
+    (claim,) = space.claim({"lane": GC_LANE}, worker="w")
+    assert asked() == 1
+    space.cancel(claim.id)
+    before = store(space).last_line()
+    assert asked() == 1
+    assert store(space).last_line() == before
+
+
+# YT-13: nothing is taken in, by whichever way it comes.
+def test_below_the_floor_nothing_is_put_again_or_recorded(shop: Shop, tmp_path: Path) -> None:
+    dead = shop.put(step("agent.fail.always"), agent_terms={"max_retries": 0})
+    (claim,) = shop.space.claim({"lane": "build"}, worker="w")
+    shop.space.settle([Settled(id=dead, fence=claim.fence, failed="exit 1")])
+    space = breaking(shop.space, [0], tmp_path)
+    before = [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})]
+    with pytest.raises(DiskPressure):
+        space.put_again(dead, authority=PERSON)
+    with pytest.raises(DiskPressure):
+        space.record({"lane": "tests"}, lambda tuple_id, at: receipt(sha(1), 0), authority=PERSON, run=RUN)
+    assert [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})] == before
+    assert len(space.rd_all({"lane": GC_LANE})) == 1
 
 
 def test_a_worker_begins_nothing_without_room_and_goes_on_when_there_is_some(shop: Shop, tmp_path: Path) -> None:
@@ -285,16 +412,11 @@ def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Pat
     given = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
     shop = open_workshop(project, Settings.from_environment(given))
     told: list[Progress] = []
-    caretaker = Caretaker(shop, run=RUN, hour=3, told=told.append)
-    caretaker.start()
-    try:
+    with closing(shop.runner), Caretaker(shop, run=RUN, hour=3, told=told.append):
         for _ in range(600):
             if told and told[-1].what in ("done", "dead", "again"):
                 break
             time.sleep(0.05)
-    finally:
-        caretaker.stop()
-        shop.runner.close()
     (one,) = shop.space.rd_all({"lane": GC_LANE})
     receipts = [shop.space.receipt(each) for each in shop.space.shown(one.id)["receipts"]]
     said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from stigmergy.backends.sqlite.work import SqliteWork, create_work
 from stigmergy.core import SystemClock
+from stigmergy.core.journal import Journal, find_damage, set_damage_aside
 from stigmergy.errors import JournalDamaged
 from stigmergy.space.tuples import TupleSpace
 from stigmergy.testing.work import PERSON, RUN
@@ -146,3 +149,83 @@ def test_a_missing_segment_is_told(tmp_path: Path) -> None:
     with pytest.raises(JournalDamaged, match="segment"):
         store(space).rebuild()
     space.close()
+
+
+def three_segments(folder: Path) -> list[Path]:
+    """Work in two compressed segments and the file that is appended to, forty tuples in each; the compressed ones."""
+    space = open_work(folder)
+    for number in range(120):
+        put(space, number)
+        if number in (39, 79):
+            store(space).rotate(least=1, before=LATER)
+    space.close()
+    return sorted(folder.glob("tuples.*.gz"))
+
+
+def cut_short(whole: bytes) -> bytes:
+    return whole[: len(whole) // 2]
+
+
+def changed(whole: bytes) -> bytes:
+    return whole[:-300] + b"\xff" * 8 + whole[-292:]
+
+
+def no_archive(whole: bytes) -> bytes:
+    return b"hello" * 50
+
+
+def nothing(whole: bytes) -> bytes:
+    return b""
+
+
+def other_lines(whole: bytes) -> bytes:
+    return gzip.compress(gzip.decompress(whole).replace(b'"n":60', b'"n":61'))
+
+
+DAMAGE = [cut_short, changed, no_archive, nothing, other_lines]
+
+
+# BX-03: whatever is wrong with a compressed segment, it is damage with a place, and no fault of ours.
+@pytest.mark.parametrize("harm", DAMAGE)
+def test_a_damaged_segment_is_told_with_its_name(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+    _, second = three_segments(tmp_path)
+    second.write_bytes(harm(second.read_bytes()))
+    space = open_work(tmp_path)
+    assert numbers(space) == list(range(120))
+    for ask in (store(space).verify, store(space).rebuild):
+        with pytest.raises(JournalDamaged) as told:
+            ask()
+        assert second.name in told.value.detail
+        assert "stig recover" in (told.value.hint or "")
+    space.close()
+
+
+# YT-10, BX-03: what is sound before the damage goes on; everything else is kept aside.
+@pytest.mark.parametrize("harm", DAMAGE)
+def test_what_is_sound_before_a_damaged_segment_goes_on(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+    first, second = three_segments(tmp_path)
+    second.write_bytes(harm(second.read_bytes()))
+    before = {each.name: each.read_bytes() for each in tmp_path.glob("tuples*")}
+    journal = Journal(tmp_path / "tuples.jsonl")
+    damage = find_damage(journal)
+    assert damage is not None
+    assert 40 <= damage.commits < 80
+    done = set_damage_aside(journal, SystemClock().now())
+    assert done is not None
+    assert find_damage(journal) is None
+    journal.close()
+    aside = {each.name.partition(".damaged-")[0]: each.read_bytes() for each in tmp_path.glob("*.damaged-*")}
+    assert {name: before[name] for name in (second.name, "tuples.jsonl")}.items() <= aside.items()
+    space = open_work(tmp_path)
+    kept = damage.commits
+    assert numbers(space) == list(range(kept))
+    assert store(space).verify() == []
+    for number in range(kept, kept + 50):
+        put(space, number)
+        if number % 20 == 0:
+            store(space).rotate(least=1, before=LATER)
+    store(space).rebuild()
+    assert numbers(space) == list(range(kept + 50))
+    assert store(space).verify() == []
+    space.close()
+    assert first.exists() or kept == 40

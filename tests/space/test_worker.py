@@ -9,14 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from stigmergy.core import SECOND
-from stigmergy.evidence.receipts import EMPTY, input_hash, receipt_id, statement
-from stigmergy.space.tuples import Settled, SpaceSettings, read_pattern
+from stigmergy.evidence.receipts import EMPTY, Receipt, ReceiptFolder, input_hash, receipt_id, statement
+from stigmergy.space.tuples import Price, Settled, SpaceSettings, read_pattern
 from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
 from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
@@ -66,6 +67,22 @@ def test_receipts_lie_as_files_and_are_written_again(shop: Shop, tmp_path: Path)
         each.unlink()
     shop.space.write_receipts(shop.shop.receipts)
     assert json.loads(file.read_text())["yool"] == "agent.sum.numbers.v1"
+
+
+def test_several_threads_may_write_receipts_at_once(shop: Shop, tmp_path: Path) -> None:  # YT-08
+    shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    with shop.space.store.read() as view:
+        ((_, one), *_) = view.receipts_in(None, limit=9)
+
+    def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
+        return [(after + 1, one)] if after < 200 else []
+
+    with ThreadPoolExecutor(4) as threads:
+        written = [threads.submit(ReceiptFolder(tmp_path / "copies").catch_up, numbered) for _ in range(4)]
+        assert max(each.result() for each in written) == 200
+    left = sorted(each.name for each in (tmp_path / "copies").rglob("*") if each.is_file())
+    assert left == [".written", f"{one.id[9:]}.json"]
 
 
 def test_a_statement_names_what_was_produced(shop: Shop) -> None:
@@ -379,6 +396,21 @@ def test_the_last_receipt_says_what_every_attempt_cost(tmp_path: Path) -> None: 
         last, kept = shop.receipts(one)[-1], shop.space.get(one)
         assert (last.cost.micros, last.cost.tokens) == (kept.micros, kept.tokens) == (40_000, 14)
         assert len(last.receipts) == 2
+
+
+def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_path: Path) -> None:  # YT-11
+    with open_shop(tmp_path, msgspec.structs.replace(SETTINGS, max_retries=3)) as shop:
+        one = shop.put(step("agent.spend.money", usd=0.02, times=2))
+        (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
+        shop.space.start_step(claim, 0, Price())
+        shop.space.spend(claim, 0, Price(micros=1_500_000, tokens=7))
+        shop.space.let_go([one], reason="its worker is gone")
+        assert shop.work()[-1] == "done"
+        executed, last = shop.receipts(one)
+        assert (executed.cost.micros, last.cost.micros) == (40_000, 1_540_000)
+        assert (last.cost.tokens_in, last.cost.tokens_out) == (27, 2)
+        kept = shop.space.get(one)
+        assert (kept.micros, kept.tokens) == (last.cost.micros, last.cost.tokens)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ class CollectGarbage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class FreedRow(Struct, frozen=True, kw_only=True):
     why: str
-    """`artifact`: past the hot days; `printed`: past the warm days; `room`: the oldest, for want of room."""
+    """`artifact`: past the hot days; `printed`: past the warm days; `room`: the oldest, for want of room; `left`: what
+    killed workers left behind, which no receipt names."""
     bodies: int
     bytes: int
 

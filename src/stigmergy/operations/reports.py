@@ -56,6 +56,7 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     report = read_report(data)
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
+    context.workbench.space.check_room(context.caller.run.run_id)  # before the report is kept
     kept = Artifact(kind=JUNIT, path=request.name, sha=context.workbench.bodies.put(data), size=len(data))
     bad = [case for case in report.cases if case.outcome in ("failed", "error")]
 

@@ -195,10 +195,14 @@ class WorkState:
     def _spend(self, tuple_id: str, micros: int, tokens: int) -> None:
         if not micros and not tokens:
             return
-        for each in list(lineage(self, self.tuples[tuple_id])):
+        one = self.tuples[tuple_id]
+        for each in list(lineage(self, one)):
             self.tuples[each.id] = msgspec.structs.replace(
                 each, micros=each.micros + micros, tokens=each.tokens + tokens
             )
+        self.tuples[tuple_id] = msgspec.structs.replace(
+            self.tuples[tuple_id], own_micros=one.own_micros + micros, own_tokens=one.own_tokens + tokens
+        )
         self._count(self.tuples[tuple_id].run, micros=micros, tokens=tokens)
 
     def _count(self, run: str, *, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0) -> None:
@@ -255,6 +259,10 @@ class MemoryWorkView:
         """Tuples that are in the space."""
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
         return [one for one in found if pattern.matches(fields_of(one))][:limit]
+
+    def last_in(self, lane: str) -> Kept | None:
+        """The newest tuple of a lane."""
+        return next((one for one in reversed(self._state.tuples.values()) if one.lane == lane), None)
 
     def asked(self, key: str) -> Asked | None:
         """The tuple that was put under an idempotency key."""
@@ -385,7 +393,7 @@ class MemoryWork(MemoryLog[WorkView]):
         finally:
             self._bells.remove(bell)
 
-    def rotate(self, *, least: int, before: int) -> bool:
+    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
         """There are no files to go on in."""
         return False
 

@@ -1,6 +1,6 @@
 """The default back end: an append-only journal and a SQLite index beside it."""
 
-from stigmergy.backends.sqlite.recover import hold_journal
+from stigmergy.backends.sqlite.recover import held_journals
 from stigmergy.backends.sqlite.store import INDEX, SqliteStore, create_store
 
-__all__ = ["INDEX", "SqliteStore", "create_store", "hold_journal"]
+__all__ = ["INDEX", "SqliteStore", "create_store", "held_journals"]

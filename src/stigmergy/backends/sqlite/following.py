@@ -111,13 +111,15 @@ class Following(ABC, Generic[A, P]):
         with self._locked():
             self._rebuild()
 
-    def rotate(self, *, least: int, before: int) -> bool:
+    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
         """Go on in a new segment if the present one has so many bytes and was begun before a moment; what was left
-        behind is compressed."""
+        behind is compressed. Dry, only tell whether it would."""
         with self._locked():
             writer, applied = self._caught_up()
             long = applied.place.offset - self._journal.segment.offset >= max(1, least)
             begun = long and parse_time(self._journal.header.at) < before
+            if dry_run:
+                return begun
             if begun:
                 self._known = None
                 self._journal.sync()

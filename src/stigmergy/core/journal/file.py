@@ -25,7 +25,7 @@ from stigmergy.core.journal.format import (
     stated_mark,
     stated_sum,
 )
-from stigmergy.core.journal.segments import Segments, split_lines
+from stigmergy.core.journal.segments import DAMAGED_HINT, Segments, split_lines
 from stigmergy.errors import DiskPressure, JournalDamaged, StoreReadOnly
 
 CHUNK = 1 << 20
@@ -215,14 +215,22 @@ class Journal:
             if synced > end.offset:
                 break
         if synced > end.offset:
+            file = self.file_at(end.offset)
             raise JournalDamaged(
-                f"{self.path.name} is damaged at line {end.seq + 2}, byte {end.offset}: "
+                f"{file.name} is damaged at line {end.seq + 2}, byte {end.offset}: "
                 "later lines show it had been saved whole.",
-                field=str(self.path),
+                field=str(file),
                 limit=end.offset,
-                hint="Restore the file from a copy, or run `stig recover` to set the damaged part aside.",
+                hint=DAMAGED_HINT,
             )
         return size - end.offset
+
+    def file_at(self, offset: int) -> Path:
+        """The file that holds the byte at an offset."""
+        base = self._current.header.base
+        if offset >= base:
+            return self.path
+        return self.segments.file(max(each for each in self.segments.bases() if each <= offset))
 
     def cut(self, offset: int) -> None:
         """Drop what lies behind an offset of the last segment, durably."""

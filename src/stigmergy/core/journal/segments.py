@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 from stigmergy.errors import JournalDamaged
 
 CHUNK = 1 << 20
 DIGITS = 15
+DAMAGED_HINT = "Restore the file from a copy, or run `stig recover` to set the damaged part aside."
 
 
 def split_lines(pieces: Iterable[bytes], offset: int) -> Iterator[tuple[bytes, int]]:
@@ -46,18 +48,23 @@ class Segments:
                 found.add(int(digits))
         return sorted(found)
 
+    def file(self, base: int) -> Path:
+        """Where the segment that begins at an offset lies now."""
+        plain = self.path(base)
+        return plain if plain.exists() else self._packed(base)
+
     def raw_lines(self, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
         """Every line from an offset on, as far as the segment that is appended to begins."""
         for base, behind in self._spans(offset, end):
             begin = max(offset, base)
-            yield from split_lines(self._pieces(base, begin - base), begin)
+            yield from split_lines(self.pieces(base, behind, begin), begin)
             offset = behind
 
     def read(self, offset: int, length: int, end: int) -> bytes:
         """Some bytes of them."""
         found = b""
         for base, behind in self._spans(offset, end):
-            for piece in self._pieces(base, offset - base):
+            for piece in self.pieces(base, behind, offset):
                 found += piece[: length - len(found)]
                 if len(found) == length:
                     return found
@@ -76,7 +83,7 @@ class Segments:
                 continue
             if plain.samefile(self._journal):
                 continue  # whoever began the next segment died over it
-            packed = plain.with_name(plain.name + ".gz")
+            packed = self._packed(base)
             draft = packed.with_name(packed.name + ".new")
             with plain.open("rb") as source, draft.open("wb") as target:
                 with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as file:
@@ -100,16 +107,37 @@ class Segments:
         spans = list(zip(bases, [*bases[1:], end], strict=True))
         return ((base, behind) for base, behind in spans if behind > offset)
 
-    def _pieces(self, base: int, skip: int) -> Iterator[bytes]:
-        with self._stream(base) as file:
-            file.seek(skip)
-            while piece := file.read(CHUNK):
-                yield piece
+    def pieces(self, base: int, behind: int, offset: int) -> Iterator[bytes]:
+        """What the segment that begins at `base` holds from an offset on; the next one begins `behind` it."""
+        from gzip import BadGzipFile
 
-    def _stream(self, base: int) -> BinaryIO:
-        plain = self.path(base)
+        left = behind - offset
+        try:
+            with self._stream(base) as file:
+                file.seek(offset - base)
+                while piece := file.read1(CHUNK):  # as far as it can be read, before what is damaged is met
+                    left -= len(piece)
+                    yield piece
+        except (EOFError, BadGzipFile, zlib.error) as problem:
+            raise self._damaged(base, str(problem)) from None
+        if left > 0:
+            raise self._damaged(base, f"{left} of its bytes are missing")
+
+    def _damaged(self, base: int, why: str) -> JournalDamaged:
+        file = self.file(base)
+        return JournalDamaged(
+            f"The segment {file.name} of {self._journal.name} is damaged: {why.rstrip('.')}.",
+            field=str(file),
+            hint=DAMAGED_HINT,
+        )
+
+    def _stream(self, base: int) -> BufferedIOBase:
         with suppress(FileNotFoundError):  # it was compressed in this very moment
-            return plain.open("rb")
+            return self.path(base).open("rb")
         import gzip
 
-        return gzip.open(plain.with_name(plain.name + ".gz"), "rb")  # type: ignore[return-value]
+        return gzip.open(self._packed(base), "rb")
+
+    def _packed(self, base: int) -> Path:
+        plain = self.path(base)
+        return plain.with_name(plain.name + ".gz")

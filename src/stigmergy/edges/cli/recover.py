@@ -1,4 +1,4 @@
-"""`stig recover`: what to do when the journal itself is damaged."""
+"""`stig recover`: what to do when a journal itself is damaged."""
 
 from __future__ import annotations
 
@@ -25,33 +25,38 @@ def recover(entry: Entry) -> Command:
 def _recover(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.app import find_project_damage, recover_project
 
-    damage = find_project_damage(session.folder)
-    if damage is not None and not given["agreed"]:
-        for line in _describe(damage):
+    damaged = find_project_damage(session.folder)
+    if damaged and not given["agreed"]:
+        for line in (line for damage in damaged for line in _describe(damage)):
             session.say(line)
         click.confirm("Set the damaged part aside?", abort=True, err=True)
-    if damage is not None:
-        damage = recover_project(session.folder)
-    if damage is None:
-        session.answer({"recovered": False}, lambda _: ["The journal is sound: there is nothing to recover."])
-        return
+    if damaged:
+        damaged = recover_project(session.folder)
     answer = {
-        "recovered": True,
-        "set_aside": str(damage.set_aside),
-        "line": damage.line,
-        "offset": damage.offset,
-        "kept_commits": damage.commits,
-        "cut_bytes": damage.size,
+        "recovered": bool(damaged),
+        "journals": [
+            {
+                "journal": str(damage.journal),
+                "set_aside": str(damage.set_aside),
+                "line": damage.line,
+                "offset": damage.offset,
+                "kept_commits": damage.commits,
+                "cut_bytes": damage.size,
+            }
+            for damage in damaged
+        ],
     }
-    session.answer(answer, lambda _: _done(damage))
+    sound = ["The journals are sound: there is nothing to recover."]
+    session.answer(answer, lambda _: [line for damage in damaged for line in _done(damage)] or sound)
 
 
 def _describe(damage: Damage) -> Iterator[str]:
     yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
     yield f"The {damage.commits:,} commits before it are sound and stay."
-    yield f"The {damage.size:,} bytes from there on will be gone from the project; a copy of the whole file is kept."
+    yield f"The {damage.size:,} bytes from there on will be gone from the project; a copy of all of it is kept."
 
 
 def _done(damage: Damage) -> Iterator[str]:
-    yield f"{damage.commits:,} sound commits are kept; {damage.size:,} bytes from line {damage.line} on were cut."
+    cut = f"{damage.size:,} bytes from line {damage.line} on were cut"
+    yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
     yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"

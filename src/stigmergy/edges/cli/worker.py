@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,27 +60,14 @@ def _import_option() -> click.Option:
 
 
 def _worker(session: Session, given: dict[str, Any]) -> None:
+    from stigmergy.app import open_caretaker
+
     once = given["until_empty"]
-    with _opened(session, given["modules"]) as (gateway, shop), _cared_for(gateway, shop, once=once):
+    with (
+        _opened(session, given["modules"]) as (gateway, shop),
+        nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
+    ):
         _work(session, shop, {"lane": given["lane"]}, given["concurrency"], until_empty=once)
-
-
-@contextmanager
-def _cared_for(gateway: Gateway, shop: Workshop, *, once: bool) -> Iterator[None]:
-    """Have room made beside the work, when it is short and every night; not beside work that ends by itself."""
-    from stigmergy.space.work import Caretaker
-
-    if once:
-        yield
-        return
-    with gateway.store.read() as view:
-        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
-    caretaker = Caretaker(shop, run=run.run_id if run else "", hour=hour)
-    caretaker.start()
-    try:
-        yield
-    finally:
-        caretaker.stop()
 
 
 def _resume(session: Session, given: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -61,8 +62,14 @@ class Worker:
         return cls(gateway, shop, pool, told)
 
     def run(self, *, until_empty: bool = False) -> None:
-        """Work until told to stop, or, if asked, until nothing is left that could be done now."""
-        self.pool.run(until_empty=until_empty)
+        """Work until told to stop, or, if asked, until nothing is left that could be done now.
+
+        Until told to stop, room is made beside it: when the disk is short of it, and every night.
+        """
+        from stigmergy.app import open_caretaker
+
+        with nullcontext() if until_empty else open_caretaker(self._gateway, self._shop):
+            self.pool.run(until_empty=until_empty)
 
     def stop(self, *, at_once: bool = False) -> None:
         """Begin nothing more; what is begun is finished, or, at once, given back. From any thread."""

@@ -62,12 +62,12 @@ def _project(folder: Path, settings: Settings) -> Iterator[Finding]:
         return
     yield Finding(check="project", state="ok", found=f"{project.project_id} in {project.catalog}")
     try:
-        damage = find_project_damage(folder)
+        damaged = find_project_damage(folder)
     except StigmergyError as problem:
         yield _broken("journal", problem)
         return
-    if damage is not None:
-        found = f"damaged at line {damage.line}, byte {damage.offset}"
+    if damaged:
+        found = "; ".join(f"{each.journal.name} is damaged at line {each.line}, byte {each.offset}" for each in damaged)
         yield Finding(check="journal", state="broken", found=found, next="stig recover keeps all that is sound.")
         return
     yield Finding(check="journal", state="ok", found="every line checks")

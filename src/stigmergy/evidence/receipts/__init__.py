@@ -7,7 +7,7 @@ from stigmergy.doors import opened_late
 if TYPE_CHECKING:
     from stigmergy.evidence.receipts.cas import BodyStore
     from stigmergy.evidence.receipts.folder import ReceiptFolder
-    from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why
+    from stigmergy.evidence.receipts.gc import DAY, Body, Purge, Survey, Why, led_to
     from stigmergy.evidence.receipts.inputs import cache_key, input_hash
     from stigmergy.evidence.receipts.junit import MAX_REPORT, Case, Report, read_report
     from stigmergy.evidence.receipts.statements import statement
@@ -28,7 +28,7 @@ else:
         {
             "cas": "BodyStore",
             "folder": "ReceiptFolder",
-            "gc": "DAY Body Purge Survey Why",
+            "gc": "DAY Body Purge Survey Why led_to",
             "inputs": "cache_key input_hash",
             "junit": "MAX_REPORT Case Report read_report",
             "statements": "statement",
@@ -55,6 +55,7 @@ __all__ = [
     "bodies_of",
     "cache_key",
     "input_hash",
+    "led_to",
     "read_report",
     "receipt_id",
     "result_sha",

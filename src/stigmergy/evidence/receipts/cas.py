@@ -25,6 +25,7 @@ from stigmergy.errors import (
 )
 
 _CHUNK = 1 << 20
+_HALF_PUT, _HALF_GONE = ".new", ".old"
 _NOTHING = digest_of_bytes(b"")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking, so that a FIFO in the place of a body cannot hold us.
@@ -94,6 +95,17 @@ class BodyStore:
                             if found.st_mtime <= untouched_since:
                                 yield digest, found.st_size
 
+    def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
+        """What is left of bodies whose putting or taking away was cut short before a moment, and its bytes."""
+        folders = [Path(each.path) for each in _entries(self._root) if each.is_dir(follow_symlinks=False)]
+        for folder in (self._root, *folders):
+            for each in _entries(folder):
+                if each.name.startswith(".") and each.name.endswith((_HALF_PUT, _HALF_GONE)):
+                    with suppress(FileNotFoundError):
+                        found = each.stat(follow_symlinks=False)
+                        if found.st_mtime <= untouched_since:
+                            yield Path(each.path), found.st_size
+
     def remove(self, digest: str, *, untouched_since: float) -> int:
         """Take a body away unless it was put, once more perhaps, after a moment; tells how many bytes that freed.
 
@@ -102,7 +114,7 @@ class BodyStore:
         try:
             with self._folder(digest) as folder:
                 # Out of the way before its age is looked at: what is put from now on is a file of its own.
-                aside = f".{os.urandom(8).hex()}.old"
+                aside = f".{os.urandom(8).hex()}{_HALF_GONE}"
                 os.rename(digest[9:], aside, src_dir_fd=folder, dst_dir_fd=folder)
                 found = os.stat(aside, dir_fd=folder, follow_symlinks=False)
                 if found.st_mtime > untouched_since:
@@ -122,7 +134,7 @@ class BodyStore:
                 return digest
         self._make_folder(digest)
         with self._folder(digest) as folder:
-            temporary = f".{os.urandom(8).hex()}.new"
+            temporary = f".{os.urandom(8).hex()}{_HALF_PUT}"
             with _temporary(folder, temporary) as target:
                 _write(target, body)
                 _sync(target)
@@ -135,7 +147,7 @@ class BodyStore:
         running = hashlib.sha256()
         root = os.open(self._root, _FOLDER)
         try:
-            temporary = f".{os.urandom(8).hex()}.new"
+            temporary = f".{os.urandom(8).hex()}{_HALF_PUT}"
             with _temporary(root, temporary) as target:
                 while chunk := body.read(_CHUNK):
                     running.update(chunk)

@@ -7,6 +7,7 @@ written again. Nothing is read back from here.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class ReceiptFolder:
         if path.exists():
             return
         path.parent.mkdir(exist_ok=True)
-        draft = path.with_name(f".{os.getpid()}.{path.name}")
+        draft = path.with_name(f".{_own()}.{path.name}")
         draft.write_bytes(msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
         draft.rename(path)
 
@@ -60,6 +61,11 @@ class ReceiptFolder:
         return int(text) if text.isdigit() else 0
 
     def _write_mark(self, mark: int) -> None:
-        draft = self._folder / f"{MARK}.{os.getpid()}"
+        draft = self._folder / f"{MARK}.{_own()}"
         draft.write_text(str(mark), "ascii")
         draft.rename(self._folder / MARK)
+
+
+def _own() -> str:
+    """What no other thread of this or another process names its drafts by."""
+    return f"{os.getpid()}.{threading.get_ident()}"

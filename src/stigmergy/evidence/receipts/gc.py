@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Literal, NamedTuple
 
 from stigmergy.core import SECOND, parse_time
@@ -32,11 +32,17 @@ class Purge(NamedTuple):
     why: Why
 
 
+def led_to(pinned: Iterable[str], receipt: Callable[[str], Receipt | None]) -> set[str]:
+    """What is pinned, and for the receipt of a whole tuple those of its steps: a test is found through either."""
+    found = set(pinned)
+    return found.union(*(one.receipts for each in found if (one := receipt(each)) is not None))
+
+
 class Survey:
     """The bodies of a project, as receipts name them."""
 
     def __init__(self, sizes: Iterable[tuple[str, int]], pinned: Collection[str] = ()) -> None:
-        """`pinned` are digests, and ids of receipts, that engrams point at: what those lead to stays."""
+        """`pinned` are digests, and ids of receipts, that engrams point at or that those lead to."""
         self._sizes = dict(sizes)
         self._pinned = pinned
         self._kept: set[str] = set()

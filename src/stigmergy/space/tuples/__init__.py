@@ -1,7 +1,7 @@
 """The tuple space: work that waits, is held, done, tried again and paid for."""
 
 from stigmergy.space.tuples.coming import GC_LANE, GC_YOOL, OWN_AUTHORITY, Put, gc_draft
-from stigmergy.space.tuples.endings import ACCEPTED, WHOLE, whole
+from stigmergy.space.tuples.endings import ACCEPTED, WHOLE, spent_since, whole
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -31,7 +31,7 @@ from stigmergy.space.tuples.keep import (
     posting,
     shown,
 )
-from stigmergy.space.tuples.money import Price, check_affordable, lineage, projected
+from stigmergy.space.tuples.money import MAX_GENERATIONS, check_affordable, lineage, projected
 from stigmergy.space.tuples.patterns import ABSENT, Pattern, read_pattern
 from stigmergy.space.tuples.ports import (
     Asked,
@@ -57,6 +57,7 @@ from stigmergy.space.tuples.values import (
     Fence,
     Kept,
     Limits,
+    Price,
     Step,
     Tuple,
     decode_tuple,
@@ -69,6 +70,7 @@ __all__ = [
     "ENDED",
     "GC_LANE",
     "GC_YOOL",
+    "MAX_GENERATIONS",
     "MAX_TUPLE",
     "OWN_AUTHORITY",
     "SCHEMAS",
@@ -134,6 +136,7 @@ __all__ = [
     "read_pattern",
     "read_tuple",
     "shown",
+    "spent_since",
     "tuple_id",
     "whole",
 ]

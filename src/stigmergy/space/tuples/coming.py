@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import print_time
-from stigmergy.errors import IdempotencyConflict, LaneFull, TimeInvalid, TupleEnded, TupleNotFound
+from stigmergy.core import SECOND, parse_time, print_time
+from stigmergy.errors import IdempotencyConflict, LaneFull, LineageTooLong, TimeInvalid, TupleEnded, TupleNotFound
 from stigmergy.evidence.receipts import Receipt, seal
 from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
 from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
+from stigmergy.space.tuples.money import MAX_GENERATIONS, lineage
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
 from stigmergy.space.tuples.rules import Checked, check_in_time, moved_on, read_tuple
@@ -23,6 +24,8 @@ from stigmergy.space.tuples.values import ENDED, Kept
 
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Where a tuple that asks for room waits, and what it asks for."""
+GC_PAUSE = 300 * SECOND
+"""So long after one has ended no other asks: what could go has gone, and each looks at every receipt."""
 
 FEW = 16
 """How many tuples that say the same are passed one by one."""
@@ -67,6 +70,7 @@ def put(
     fresh: set[str] = set()
     depth: dict[str, int] = {}
     moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
+    generations: dict[str, int] = {}  # of those that come now, and of their parents
     there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.named and (draft.id in fresh or draft.id in there):
@@ -81,6 +85,7 @@ def put(
             first = draft.id
             draft = _free(moved_on(moved.get(first, draft)), lambda each: each in fresh or view.find(each) is not None)
             moved[first] = draft
+        generations[draft.id] = _generation(view, parent, generations)
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
@@ -105,6 +110,24 @@ def put(
         )
         answers.append(Put(id=draft.id, new=True, accepted=receipt.id if receipt else None))
     return facts, answers
+
+
+def _generation(view: WorkView, parent: str | None, known: dict[str, int]) -> int:
+    """The how-manieth a tuple of that parent is among those it is a part of; refused past those that are counted."""
+    if parent is None:
+        return 1
+    if parent not in known:
+        one = view.find(parent)
+        known[parent] = sum(1 for _ in lineage(view, one)) if one is not None else 0
+    if known[parent] >= MAX_GENERATIONS:
+        raise LineageTooLong(
+            f"What is spent counts for {MAX_GENERATIONS} tuples that are parts of each other.",
+            field="parent_id",
+            limit=MAX_GENERATIONS,
+            used=known[parent] + 1,
+            hint="Make it a part of one further up.",
+        )
+    return known[parent] + 1
 
 
 def _accepted(tuple_id: str, at: int) -> Receipt:
@@ -184,12 +207,22 @@ def record(
 
 
 def call_for_room(view: WorkView, *, run: str | None) -> tuple[list[Fact], None]:
-    """Put a tuple that asks for room, in a run or the last one with work, unless one waits or is worked on."""
+    """Put a tuple that asks for room, in a run or the last one with work, unless that would not help now."""
     run = run or next((each.run for each in reversed(view.runs())), None)
-    if run is None or any(each.lane == GC_LANE for each in view.lanes()):
+    if run is None or not would_help(view):
         return [], None
     draft = made_new(view, read_tuple(gc_draft(priority=100), OWN_AUTHORITY, view.as_of))
     return [TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body))], None
+
+
+def would_help(view: WorkView) -> bool:
+    """Whether room can be asked for: nobody is about to make some, and the last who did has not just ended."""
+    if any(each.lane == GC_LANE for each in view.lanes()):
+        return False
+    last = view.last_in(GC_LANE)
+    receipts = view.receipts_of(last.id) if last is not None else []
+    ended = view.receipt(receipts[-1]) if receipts else None
+    return ended is None or parse_time(ended.ended_at) + GC_PAUSE <= view.as_of
 
 
 def gc_draft(**more: Any) -> dict[str, Any]:

@@ -25,12 +25,12 @@ from stigmergy.space.tuples.facts import (
     TupleOut,
     TupleReleased,
 )
-from stigmergy.space.tuples.money import Price, alarming, check_affordable
+from stigmergy.space.tuples.money import Meanwhile, alarming, check_affordable
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
 from stigmergy.space.tuples.rules import read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
-from stigmergy.space.tuples.values import Claim, Fence, Kept
+from stigmergy.space.tuples.values import Claim, Fence, Kept, Price
 
 _NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
 """Refusals that another attempt would only meet again."""
@@ -86,6 +86,7 @@ def claim(
                 run=one.run,
                 body=one.body,
                 done=view.finished(one.id) if one.attempts or one.ready_at else {},
+                spent=one.spent,
             )
         )
     return facts, claims
@@ -168,7 +169,7 @@ def spend(
     """Write down what a step under way has spent beyond what was written before."""
     one = check_held(view, tuple_id, fence, boot)
     facts: list[Fact] = [StepCost(id=tuple_id, step=step, micros=more.micros, tokens=more.tokens)]
-    return [*facts, *_alarms(view, one, more, settings)], one
+    return [*facts, *_alarms(view, alarming(view, one, more, settings.alarm_pct), more, settings)], one
 
 
 def settle(
@@ -180,11 +181,13 @@ def settle(
     held = view.find_all([result.id for result in results])
     told = view.known_receipts(receipt for result in results for receipt in result.receipts)
     ended: set[str] = set()
+    meanwhile = Meanwhile(view)
     for result in results:
         try:
             if result.id in ended:  # by what came before it here
                 raise StaleFence(field="fence", used=str(result.fence))
-            facts += _settled(view, result, held.get(result.id), told, settings, boot)
+            one = _still_held(view, held.get(result.id), result.id, result.fence, boot)
+            facts += _settled(view, result, one, told, meanwhile, settings)
             told.update(receipt.id for receipt in result.receipts)
             if result.last is not None or result.failed is not None:
                 ended.add(result.id)
@@ -196,11 +199,13 @@ def settle(
 
 
 def _settled(
-    view: WorkView, result: Settled, kept: Kept | None, told: set[str], settings: SpaceSettings, boot: str
+    view: WorkView, result: Settled, one: Kept, told: set[str], meanwhile: Meanwhile, settings: SpaceSettings
 ) -> list[Fact]:
-    one = _still_held(view, kept, result.id, result.fence, boot)
+    if result.last is not None and result.last.tuple_id != one.id:
+        raise ReceiptForeign(field="receipt", used=result.last.id)
     facts: list[Fact] = []
-    spent_micros = spent_tokens = 0
+    alarms: list[Fact] = []
+    spent = Price()
     for receipt in {each.id: each for each in result.receipts}.values():
         if receipt.tuple_id != one.id or receipt.step is None:
             raise ReceiptForeign(field="receipt", used=receipt.id)
@@ -210,19 +215,20 @@ def _settled(
         micros, tokens = receipt.cost.micros, receipt.cost.tokens
         if before is not None:
             micros, tokens = max(0, micros - before.spent_micros), max(0, tokens - before.spent_tokens)
-        spent_micros += micros
-        spent_tokens += tokens
+        spent += Price(micros=micros, tokens=tokens)
         facts.append(StepDone(id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=micros, tokens=tokens))
     facts += [StepHit(id=one.id, step=step, receipt=original) for step, original in result.hits]
+    if spent:
+        nearly = alarming(meanwhile, meanwhile.now(one), spent, settings.alarm_pct)
+        alarms = _alarms(view, nearly, spent, settings)
+        meanwhile.spend(one, spent)
+        for each in nearly:
+            meanwhile.alarm(each)
     if result.last is not None:
-        if result.last.tuple_id != one.id:
-            raise ReceiptForeign(field="receipt", used=result.last.id)
         facts.append(TupleDone(id=one.id, run=one.run, state="done", receipt=result.last))
     elif result.failed is not None:
-        facts.append(_failed(view, one, result, settings))
-    if spent_micros or spent_tokens:
-        facts += _alarms(view, one, Price(micros=spent_micros, tokens=spent_tokens), settings)
-    return facts
+        facts.append(_failed(view, meanwhile.now(one), result, settings))
+    return facts + alarms
 
 
 def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings) -> Fact:
@@ -236,9 +242,10 @@ def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings)
     return TupleReleased(id=one.id, ready_at=view.as_of + waits, reason=reason)
 
 
-def _alarms(view: WorkView, one: Kept, more: Price, settings: SpaceSettings) -> list[Fact]:
+def _alarms(view: WorkView, nearly: Sequence[Kept], more: Price, settings: SpaceSettings) -> list[Fact]:
+    """Tell, for each tuple that has nearly spent its budget, how much it will have spent."""
     facts: list[Fact] = []
-    for each in alarming(view, one, more, settings.alarm_pct):
+    for each in nearly:
         says = {"tuple": each.id, "spent_micros": each.micros + more.micros, "budget_micros": each.budget_micros}
         says |= {"spent_tokens": each.tokens + more.tokens, "budget_tokens": each.budget_tokens}
         fields = {

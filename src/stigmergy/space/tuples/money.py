@@ -9,19 +9,10 @@ import msgspec
 
 from stigmergy.errors import BudgetExceeded, DeadlinePast
 from stigmergy.space.tuples.ports import Averages
-from stigmergy.space.tuples.values import Kept
+from stigmergy.space.tuples.values import Kept, Price
 
 MAX_GENERATIONS = 64
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """Money and tokens."""
-
-    micros: int = 0
-    tokens: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.micros or self.tokens)
+"""So many tuples that are parts of each other count what the last of them spends, itself among them."""
 
 
 class Family(Protocol):
@@ -67,6 +58,38 @@ def check_affordable(view: Family, one: Kept, price: Price, now: int) -> None:
                     limit=budget,
                     used=spent + wanted,
                 )
+
+
+class Meanwhile:
+    """A family to which what was just decided has happened already."""
+
+    def __init__(self, view: Family) -> None:
+        self._view = view
+        self._changed: dict[str, Kept] = {}
+
+    def find(self, tuple_id: str) -> Kept | None:
+        """The tuple of that id."""
+        return self._changed.get(tuple_id) or self._view.find(tuple_id)
+
+    def now(self, one: Kept) -> Kept:
+        """A tuple as it is after all that was decided."""
+        return self._changed.get(one.id, one)
+
+    def spend(self, one: Kept, more: Price) -> None:
+        """Let a tuple have spent something."""
+        for each in list(lineage(self, self.now(one))):
+            own = (more if each.id == one.id else Price()) + each.spent
+            self._changed[each.id] = msgspec.structs.replace(
+                each,
+                micros=each.micros + more.micros,
+                tokens=each.tokens + more.tokens,
+                own_micros=own.micros,
+                own_tokens=own.tokens,
+            )
+
+    def alarm(self, one: Kept) -> None:
+        """Let somebody have been told of a tuple's spending."""
+        self._changed[one.id] = msgspec.structs.replace(self.now(one), alarmed=True)
 
 
 def alarming(view: Family, one: Kept, more: Price, percent: int) -> list[Kept]:

@@ -109,6 +109,10 @@ class WorkView(Protocol):
         """Tuples that are in the space, whatever has become of them, oldest first, behind an ordinal."""
         ...
 
+    def last_in(self, lane: str) -> Kept | None:
+        """The newest tuple of a lane, whatever has become of it."""
+        ...
+
     def asked(self, key: str) -> Asked | None:
         """The tuple that was put under an idempotency key."""
         ...
@@ -233,8 +237,11 @@ class WorkStore(Protocol):
         """Make the index anew from the journal."""
         ...
 
-    def rotate(self, *, least: int, before: int) -> bool:
-        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment."""
+    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
+        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment.
+
+        Dry, only tell whether it would.
+        """
         ...
 
     def close(self) -> None:

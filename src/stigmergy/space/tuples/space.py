@@ -23,12 +23,11 @@ from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
 from stigmergy.space.tuples.facts import BodyDamaged, TupleDone
 from stigmergy.space.tuples.keep import shown
-from stigmergy.space.tuples.money import Price
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
 from stigmergy.space.tuples.ports import WorkStore, WorkView
 from stigmergy.space.tuples.rules import Checked, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
-from stigmergy.space.tuples.values import Claim, Fence, Kept
+from stigmergy.space.tuples.values import Claim, Fence, Kept, Price
 
 T = TypeVar("T")
 
@@ -223,14 +222,17 @@ class TupleSpace:
     # Looking after it
 
     def check_room(self, run: str | None = None) -> None:
-        """Refuse work while the disk is short of room; a tuple that asks for room is put, if none is there."""
+        """Refuse work while the disk is short of room; a tuple that asks for room is put, if that may help."""
         if self._breaker is None:
             return
         try:
             self._breaker()
         except DiskPressure:
             with suppress(StigmergyError):  # with no room at all not even for this
-                self.store.commit(lambda view: coming.call_for_room(view, run=run))
+                with self.store.read() as view:  # whoever is refused over and over disturbs nobody
+                    helps = coming.would_help(view)
+                if helps:
+                    self.store.commit(lambda view: coming.call_for_room(view, run=run))
             raise
 
     def record(
@@ -242,6 +244,7 @@ class TupleSpace:
         run: str,
     ) -> tuple[str, Receipt]:
         """Write down something that was done elsewhere; `made` gives its receipt for a tuple's id and the moment."""
+        self.check_room(run)
         return self.store.commit(
             lambda view: coming.record(
                 view,
@@ -257,6 +260,7 @@ class TupleSpace:
 
     def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> coming.Put:
         """Put a dead letter once more, as a new tuple that says the same."""
+        self.check_room()
         return self.store.commit(
             lambda view: coming.put_again(
                 view, tuple_id, authority=authority, settings=self.settings, admit=self._admit

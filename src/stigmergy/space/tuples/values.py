@@ -88,6 +88,19 @@ class Fence(msgspec.Struct, frozen=True, order=True):
         return f"{self.epoch}.{self.counter}"
 
 
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """Money and tokens."""
+
+    micros: int = 0
+    tokens: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.micros or self.tokens)
+
+    def __add__(self, more: Price) -> Price:
+        return Price(micros=self.micros + more.micros, tokens=self.tokens + more.tokens)
+
+
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A tuple in the space, and what has become of it."""
 
@@ -119,6 +132,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     micros: int = 0
     """What it and its children have spent, in micro-dollars."""
     tokens: int = 0
+    own_micros: int = 0
+    """What it has spent itself, its children apart."""
+    own_tokens: int = 0
     held_micros: int = 0
     """What is set aside for steps under way, here and in its children."""
     held_tokens: int = 0
@@ -126,6 +142,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was told that the budget is nearly spent."""
     again: str | None = None
     """The tuple it was put again as."""
+
+    @property
+    def spent(self) -> Price:
+        """What it has spent itself."""
+        return Price(micros=self.own_micros, tokens=self.own_tokens)
 
     @property
     def tuple(self) -> Tuple:
@@ -147,6 +168,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     done: dict[int, str]
     """The receipts of steps that are finished, by position."""
+    spent: Price = Price()
+    """What it has spent itself before, also in attempts that left no receipt."""
 
     @property
     def tuple(self) -> Tuple:

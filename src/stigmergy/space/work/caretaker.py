@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from types import TracebackType
 
 from stigmergy.core import SECOND, digest
 from stigmergy.errors import StigmergyError
@@ -35,12 +36,15 @@ class Caretaker:
             threading.Thread(target=self._nightly, name="nightly", daemon=True),
         ]
 
-    def start(self) -> None:
+    def __enter__(self) -> Caretaker:
         """Begin; last night's work is made up for if nobody did it."""
         for thread in self._threads:
             thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Stop, giving back what is under way."""
         self._stopping.set()
         self._pool.stop(at_once=True)

@@ -12,10 +12,10 @@ import msgspec
 
 from stigmergy.core import Clock
 from stigmergy.core.lock import locked
-from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey
+from stigmergy.evidence.receipts import DAY, BodyStore, Purge, Survey, led_to
 from stigmergy.policy.guardrails import MB, Retention, free_bytes
 from stigmergy.space.tuples import BodyPurged, TupleSpace
-from stigmergy.space.work.folder import sweep
+from stigmergy.space.work.folder import abandoned, sweep
 
 LOCK, SCRATCH = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
@@ -32,6 +32,7 @@ class Freed(msgspec.Struct, frozen=True, kw_only=True):
     """What goes for one reason."""
 
     why: str
+    """As for a purge; `left`: what killed workers left behind, which no receipt names."""
     bodies: int
     bytes: int
 
@@ -84,23 +85,21 @@ class Collector:
     def collect(self, *, dry_run: bool = False, told: Told = lambda done, total: None) -> Collected:
         """Free what may go; dry, only tell what would."""
         with locked(self._catalog / LOCK, 0o644) if not dry_run else nullcontext():
-            keep = self._retention()
-            total, free = _size(self._catalog), self._free(self._catalog)
+            keep, total = self._retention(), _size(self._catalog)
+            # First what nobody needs: no result is given up for it.
+            left = self._sweep(dry_run)
+            free = self._free(self._catalog) + (left.bytes if dry_run else 0)
             survey = self._survey(told)
-            room = max(total - keep.max_total_mb * MB, keep.free_mb_floor * MB - free, 0)
+            room = max(total - left.bytes - keep.max_total_mb * MB, keep.free_mb_floor * MB - free, 0)
             now = self._clock.now()
             purges = survey.plan(now=now, hot_days=keep.hot_days, warm_days=keep.warm_days, room=room)
-            freed = sum(purge.body.size for purge in purges)
-            rotated = False
-            if not dry_run:
-                sweep(self._catalog / SCRATCH)
-                freed = self._purge(purges, told)
-                rotated = self._space.store.rotate(least=ROTATE_BYTES, before=now - now % DAY)
-            after = total - freed if dry_run else _size(self._catalog)
+            freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(purges, told)
+            rotated = self._space.store.rotate(least=ROTATE_BYTES, before=now - now % DAY, dry_run=dry_run)
+            after = total - left.bytes - freed if dry_run else _size(self._catalog)
             return Collected(
                 dry_run=dry_run,
                 receipts=survey.receipts,
-                freed=_by_reason(purges),
+                freed=[*_by_reason(purges), left],
                 pinned=survey.pinned,
                 total_bytes=total,
                 after_bytes=after,
@@ -109,9 +108,22 @@ class Collector:
                 enough=after <= keep.max_total_mb * MB and free + freed >= keep.free_mb_floor * MB,
             )
 
+    def _sweep(self, dry_run: bool) -> Freed:
+        """Take away what killed workers left: folders of steps, and bodies half put or half taken away."""
+        scratch = self._catalog / SCRATCH
+        left = [(each, _size(each)) for each in abandoned(scratch)]
+        halves = list(self._bodies.leftovers(untouched_since=time.time() - self._grace))
+        if not dry_run:
+            sweep(scratch)
+            for path, _ in halves:
+                path.unlink(missing_ok=True)
+        found = [*left, *halves]
+        return Freed(why="left", bodies=len(found), bytes=sum(size for _, size in found))
+
     def _survey(self, told: Told) -> Survey:
         old = self._bodies.sizes(untouched_since=time.time() - self._grace)
-        survey = Survey(old, self._pinned())
+        with self._space.store.read() as view:
+            survey = Survey(old, led_to(self._pinned(), view.receipt))
         after = 0
         told(0, 0)
         while True:

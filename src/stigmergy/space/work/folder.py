@@ -147,10 +147,14 @@ class StepFolder:
 
 def sweep(beside: Path) -> None:
     """Take away the folders of steps whose workers were killed."""
-    for path in beside.iterdir() if beside.is_dir() else ():
-        worker, _, _ = path.name.rpartition(_AT)
-        if is_dead(worker.replace(_AT, "/")):
-            shutil.rmtree(path, ignore_errors=True)
+    for path in abandoned(beside):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def abandoned(beside: Path) -> list[Path]:
+    """The folders of steps whose workers were killed."""
+    found = list(beside.iterdir()) if beside.is_dir() else []
+    return [path for path in found if is_dead(path.name.rpartition(_AT)[0].replace(_AT, "/"))]
 
 
 def kind_of(place: str) -> str:

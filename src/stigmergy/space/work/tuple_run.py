@@ -25,6 +25,7 @@ from stigmergy.space.tuples import (
     dependencies,
     projected,
     read_limits,
+    spent_since,
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
@@ -362,6 +363,7 @@ class TupleRun:
             receipts=receipts,
             exit=0,
             at=print_time(self._shop.clock.now()),
+            spent=spent_since(self.claim, self._own),
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )

@@ -10,12 +10,14 @@ import msgspec
 from stigmergy.core import SECOND, print_time
 from stigmergy.errors import (
     DeadlinePast,
+    DiskPressure,
     IdempotencyConflict,
     LaneFull,
+    LineageTooLong,
     TooDeep,
     TupleNotFound,
 )
-from stigmergy.space.tuples import tuple_id
+from stigmergy.space.tuples import MAX_GENERATIONS, TupleSpace, tuple_id
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
 
@@ -193,12 +195,64 @@ class Linda:
         """What is spent has to be counted somewhere."""
         refused(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
 
+    def test_a_lineage_is_no_longer_than_is_counted(self, harness: WorkHarness) -> None:
+        """So what the last of them spends the first one pays, put one by one or at once. # YT-11"""
+        chain = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
+        while len(chain) < MAX_GENERATIONS:
+            chain += put(harness, draft("chain", parent_id=chain[-1]))
+        before = harness.journal_bytes()
+        refusal = refused(LineageTooLong, put, harness, draft("chain", parent_id=chain[-1]))
+        assert (refusal.field, refusal.limit) == ("parent_id", MAX_GENERATIONS)
+        assert harness.journal_bytes() == before
+        (sibling,) = put(harness, draft("low", parent_id=chain[-2]))
+        one = harness.space.shown(put(harness, draft("chain", parent_id=chain[-3]))[0])
+        other = {**one, "parent_id": one["id"], "lane": "low"}
+        other["id"] = tuple_id(other)
+        more = {**draft("chain"), "parent_id": other["id"]}
+        before = harness.journal_bytes()
+        refused(LineageTooLong, put, harness, other, more)
+        assert harness.journal_bytes() == before
+        (claim,) = take(harness, "low")
+        assert claim.id == sibling
+        harness.space.settle([finished(harness, claim, usd=0.009)])
+        assert harness.space.get(chain[0]).micros == 9_000
+        assert len(harness.space.rd_all({"lane": "alarm"})) == 1
+
     def test_an_idempotency_key_answers_with_the_same_tuple(self, harness: WorkHarness) -> None:
         """And refuses another request under the same key."""
         first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
         refused(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
+
+    def test_room_is_asked_for_and_not_again_for_a_while(self, harness: WorkHarness) -> None:
+        """Not while somebody is at it, nor for five minutes after. # YT-13"""
+
+        def short() -> None:
+            raise DiskPressure
+
+        space = TupleSpace(harness.space.store, breaker=short, boot="first")
+
+        def asked() -> int:
+            refused(DiskPressure, space.out, draft(), authority=PERSON, run=RUN)
+            return len(space.rd_all({"lane": "gc.urgent"}))
+
+        assert [asked(), asked()] == [1, 1]
+        (claim,) = take(harness, "gc.urgent")
+        assert asked() == 1
+        harness.space.settle([finished(harness, claim)])
+        before = harness.journal_bytes()
+        harness.clock.turn(seconds=299)
+        assert asked() == 1
+        assert harness.journal_bytes() == before
+        harness.clock.turn(seconds=1)
+        assert [asked(), asked()] == [2, 2]
+        put(harness, draft("other"))
+        with harness.space.store.read() as view:
+            newest = view.last_in("gc.urgent")
+            assert newest is not None
+            assert newest.id == space.rd_all({"lane": "gc.urgent"})[-1].id
+            assert view.last_in("nobody's") is None
 
     def test_a_full_lane_refuses_or_is_waited_for(self, harness: WorkHarness) -> None:
         """Backpressure by the depth of the queue. # YT-06"""

@@ -257,7 +257,11 @@ class WorkAgrees(RuleBasedStateMachine):
                 assert len(ends) == (one.state in ENDED), one
                 family = [each for each in kept if _descends(each, one.id, {other.id: other for other in kept})]
                 own[one.id] = one.micros - sum(each.micros for each in family if each.parent == one.id)
-                assert own[one.id] >= 0
+                assert own[one.id] == one.own_micros >= 0
+                if one.state in ("dead", "cancelled"):  # ended by the space itself
+                    last = view.receipt(ends[0])
+                    assert last is not None
+                    assert (last.cost.micros, last.cost.tokens) == (one.own_micros, one.own_tokens)
                 assert one.state == "claimed" or one.held_micros == sum(
                     each.held_micros for each in family if each.parent == one.id
                 )

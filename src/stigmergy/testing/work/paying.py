@@ -63,6 +63,70 @@ class Paying:
         assert (kept.micros, kept.held_micros) == (4_000, 0)
         harness.space.start_step(again, 0, Price(micros=6_000))
 
+    def test_the_last_receipt_tells_all_a_tuple_spent_itself(self, harness: WorkHarness) -> None:
+        """Also what an attempt spent that left no receipt; what its children spent is on theirs."""
+        one, other = put(harness, draft("build", 1, 2), draft("build", 1, 2))
+        (child,) = put(harness, draft("low", parent_id=one))
+        first, second = take(harness, limit=2)
+        harness.space.settle([finished(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
+        for claim in (first, second):
+            harness.space.start_step(claim, 0, Price())
+            harness.space.spend(claim, 0, Price(micros=1_500, tokens=7))
+        harness.space.cancel(other)
+        harness.clock.turn(seconds=31)
+        (again,) = take(harness)
+        assert again.spent == Price(micros=1_500, tokens=7)
+        harness.space.start_step(again, 0, Price())
+        harness.space.spend(again, 0, Price(micros=100, tokens=1))
+        done = receipt(harness, again, 0, usd=0.000_25, tokens_in=2)
+        harness.space.settle([Settled(id=one, fence=again.fence, receipts=(done,))])
+        assert harness.space.release([(one, again.fence)]) == [one]
+        (last,) = take(harness)
+        harness.space.settle([finished(harness, last, usd=0.000_05, tokens_in=3)])
+        said = {}
+        for each in (one, other, child):
+            whole = harness.space.receipt(harness.space.shown(each)["receipts"][-1])
+            said[each] = (whole.cost.micros, whole.cost.tokens)
+        assert said == {one: (1_800, 12), other: (1_500, 7), child: (500_000, 50)}
+        kept = harness.space.get(one)
+        assert (kept.micros, kept.tokens, kept.spent) == (501_800, 62, Price(micros=1_800, tokens=12))
+
+    def test_what_a_failed_attempt_spent_is_on_the_last_receipt(self, harness: WorkHarness) -> None:
+        """Told in one call or in several, in an attempt before or in the last."""
+        (one,) = put(harness, draft("build", 1, 2, agent_terms={"max_retries": 1}))
+        (claim,) = take(harness)
+        harness.space.start_step(claim, 0, Price())
+        harness.space.spend(claim, 0, Price(micros=10, tokens=1))
+        harness.space.settle([Settled(id=one, fence=claim.fence, failed="OSError")])
+        harness.clock.turn(seconds=60)
+        (again,) = take(harness)
+        done = receipt(harness, again, 0, usd=0.000_1, tokens_in=4)
+        harness.space.settle(
+            [
+                Settled(id=one, fence=again.fence, receipts=(done,)),
+                failed(harness, again, 1, usd=0.001, tokens_in=5),
+            ]
+        )
+        kept = harness.space.get(one)
+        last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
+        assert (kept.state, last.cost.micros, last.cost.tokens) == ("dead", 1_110, 10)
+        assert kept.spent == Price(micros=1_110, tokens=10)
+
+    def test_children_settled_at_once_spend_one_after_the_other(self, harness: WorkHarness) -> None:
+        """Their parent is told of once, and of what both spent when that is what it takes."""
+        for usd, said in ((0.004, 8_000), (0.009, 9_000)):
+            (top,) = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
+            put(harness, draft("low", parent_id=top), draft("low", parent_id=top))
+            claims = take(harness, "low", limit=2)
+            answers, _ = harness.space.settle([finished(harness, claim, usd=usd) for claim in claims])
+            assert answers == [None, None]
+            (alarm,) = harness.space.rd_all({"lane": "alarm"})
+            args = alarm.tuple.payload[0].args
+            assert (args["tuple"], args["spent_micros"]) == (top, said)
+            assert harness.space.get(top).micros == 2 * round(usd * 1_000_000)
+            assert harness.space.in_({"lane": "alarm"}, by="me") is not None
+        assert harness.space.store.verify() == []
+
     def test_an_alarm_is_put_once_when_a_budget_is_nearly_spent(self, harness: WorkHarness) -> None:
         """In a lane of its own, saying how much of what."""
         (one,) = put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))

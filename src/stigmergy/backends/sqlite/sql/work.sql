@@ -47,6 +47,8 @@ CREATE TABLE tuples (               -- what has become of them
     budget_tokens INTEGER,
     micros     INTEGER NOT NULL DEFAULT 0,
     tokens     INTEGER NOT NULL DEFAULT 0,
+    own_micros INTEGER NOT NULL DEFAULT 0,  -- of that, what it has spent itself
+    own_tokens INTEGER NOT NULL DEFAULT 0,
     held_micros INTEGER NOT NULL DEFAULT 0,
     held_tokens INTEGER NOT NULL DEFAULT 0,
     alarmed    INTEGER NOT NULL DEFAULT 0,

@@ -4,7 +4,7 @@
 -- name: row
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, b.body;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, b.body;
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -71,6 +71,9 @@ UPDATE tuples SET again = ? WHERE ordinal = ?;
 UPDATE tuples SET micros = micros + ?, tokens = tokens + ?, held_micros = held_micros + ?,
     held_tokens = held_tokens + ?
 WHERE ordinal = ?;
+
+-- name: spend_own
+UPDATE tuples SET own_micros = own_micros + ?, own_tokens = own_tokens + ? WHERE ordinal = ?;
 
 -- name: parent
 SELECT parent FROM tuples WHERE ordinal = ?;
@@ -216,6 +219,12 @@ SELECT {row}
 FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.lane = ? AND t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
+
+-- name: last_in
+SELECT {row}
+FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.lane = ?
+ORDER BY t.ordinal DESC LIMIT 1;
 
 -- name: under_way
 SELECT {row}

@@ -12,6 +12,7 @@ from stigmergy.backends.sqlite.queries import queries, several
 from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import (
+    MAX_GENERATIONS,
     STATES,
     AlarmRaised,
     BodyDamaged,
@@ -36,7 +37,6 @@ from stigmergy.space.tuples import (
 
 LAYOUT = 5
 LIVE = frozenset({"waiting", "claimed"})
-MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
 MAX_HELD_KNOWN = 4096
 SORTED_AT_ONCE = 2048
@@ -319,6 +319,8 @@ class Projection:
         if not (micros or tokens or held_micros or held_tokens):
             return
         self.flush()
+        if micros or tokens:
+            self._run("spend_own", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
             self._run("spend", micros, tokens, held_micros, held_tokens, ordinal)
             row: Any = self._connection.execute(self._sql["parent"], (ordinal,)).fetchone()

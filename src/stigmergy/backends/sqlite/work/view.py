@@ -178,6 +178,11 @@ class SqliteWorkView:
             return self._rows("in_lane", lane, after)
         return self._rows("everything", after)
 
+    def last_in(self, lane: str) -> Kept | None:
+        """The newest tuple of a lane."""
+        row = self._one("last_in", lane)
+        return kept_from(row) if row else None
+
     def asked(self, key: str) -> Asked | None:
         """The tuple that was put under an idempotency key."""
         row = self._one("asked", key)
@@ -331,5 +336,7 @@ def kept_from(row: Any) -> Kept:
         alarmed=bool(row[20]),
         parent=None if row[21] is None else print_id(row[21]),
         again=None if row[22] is None else print_id(row[22]),
-        body=row[23],
+        own_micros=row[23],
+        own_tokens=row[24],
+        body=row[25],
     )

@@ -157,14 +157,19 @@ def _stands(step: StepState) -> str:
     return "HIT" if step.hit else "-" if step.exit is None else "done" if step.exit == 0 else "FAIL"
 
 
-_WHY = {"artifact": "artifacts past their days", "printed": "output past its days", "room": "the oldest, for room"}
+_WHY = {
+    "artifact": "artifacts past their days",
+    "printed": "output past its days",
+    "room": "the oldest, for room",
+    "left": "left by killed workers",
+}
 
 
 def _collected(answer: GarbageAnswer) -> Iterator[str]:
     """What was freed, or would be."""
     rows = [[_WHY[each.why], f"{each.bodies:,}", _megabytes(each.bytes)] for each in answer.freed if each.bodies]
     if rows:
-        yield from table(["WOULD GO" if answer.dry_run else "GONE", "BODIES", "SIZE"], rows)
+        yield from table(["WOULD GO" if answer.dry_run else "GONE", "PIECES", "SIZE"], rows)
     else:
         yield "There is nothing that may go."
     yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
