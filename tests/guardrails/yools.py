@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from stigmergy.space.catalog import yool
@@ -129,7 +130,8 @@ def run_called(code: str) -> None:
 def run_child(started: str, go: str) -> int:
     """Run a child until somebody says go; tells how it ended."""
     child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
-    open(started, "w").close()
+    Path(started + ".part").write_text(str(child.pid))
+    os.rename(started + ".part", started)
     while not os.path.exists(go):
         time.sleep(0.01)
     child.communicate(b"\n")
