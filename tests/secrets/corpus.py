@@ -210,6 +210,7 @@ def _go_sum(rng: Random) -> str:
 _LOOK_ALIKES: dict[str, Callable[[Random], str]] = {
     "git-shas": lambda rng: f"commit {_sha(rng)}\nFixed in {_sha(rng, 12)} and reverted by {_sha(rng)}.",
     "sha256": lambda rng: f"sha256:{_sha(rng, 64)} and the digest {_sha(rng, 64)} of the body",
+    "agents": lambda rng: f"{_ulid(rng)}/coder asked {_ulid(rng)}/reviewer-2; agent: {_ulid(rng)}/tests",
     "ulids": lambda rng: f"engram {_ulid(rng)} confirms {_ulid(rng)}; token_id: {_ulid(rng)}",
     "uuids": lambda rng: (
         f"run {uuid.UUID(int=rng.getrandbits(128), version=4)} ended; request-id {uuid.UUID(int=rng.getrandbits(128))}"

@@ -17,7 +17,7 @@ import msgspec
 
 from stigmergy.policy.secrets.assigned import STARTS, assigned
 from stigmergy.policy.secrets.formats import formats
-from stigmergy.policy.secrets.likeness import is_random, is_spoken, is_stand_in, is_words, likeness
+from stigmergy.policy.secrets.likeness import is_public, is_random, is_spoken, is_stand_in, is_words, likeness
 from stigmergy.policy.secrets.structure import Found, headers, is_jwt, patterns, private_keys, suffixed, urls
 from stigmergy.policy.secrets.wrapping import block, unwrap
 
@@ -228,7 +228,7 @@ def _inside(span: bytes, depth: int) -> str | None:
 def _random(data: bytes, first: int, last: int) -> Found | None:
     """A string drawn at random, if nothing before it says that it is a digest, a picture or an address."""
     span = data[first:last]
-    if not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span):
+    if not _RANDOM_LEAST <= len(span) <= _RANDOM_MOST or not is_random(span) or is_public(span):
         return None
     before = data[max(0, first - 40) : first].rpartition(b"\n")[2].lower()
     if _public_before().search(before) or data[first - 1 : first] in (b"/", b".", b"#", b"@"):

@@ -80,9 +80,10 @@ def _is_sequence(body: bytes) -> bool:
 
 
 def is_public(value: bytes) -> bool:
-    """Whether this is a name for something: a digest with its algorithm, a ULID."""
+    """Whether this is a name for something: a digest with its algorithm, a ULID, an agent behind its run's."""
     known = likeness()
-    return bool(known.ulid.fullmatch(value) or known.digest.match(value))
+    run, _, name = value.partition(b"/")
+    return bool((known.ulid.fullmatch(run) and not is_random(name)) or known.digest.match(value))
 
 
 def entropy(value: bytes) -> float:
