@@ -49,17 +49,21 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     named: bool
     """Whether it came with its id, and so must keep its time."""
     limits: Limits
+    receipts: int = 0
+    """How many receipts it says it has got since it was created."""
 
 
 def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int) -> Checked:
     """The tuple a caller gives, with or without its id, if it breaks no rule.
 
-    Without an id what was not said is filled in, the authority and the time among it. With one it is taken as it is.
+    Without an id what was not said is filled in, the authority and the time among it. With one it is taken as it was
+    created, before it got receipts; whether it may still come in is asked of `check_new` once it is known to be new.
     """
     fields = dict(given)
     named = fields.pop("id", None)
     if fields.get("schema", SCHEMAS[0]) not in SCHEMAS:
         raise TupleSchema(field="schema", used=str(fields["schema"])[:80], limit=", ".join(SCHEMAS))
+    receipts = 0
     if named is None:
         fields = _completed(fields, authority, now)
         checked = _checked_shape(fields)
@@ -69,6 +73,8 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
         checked = _checked_shape(fields)
         _printed(checked.created_at)
+        receipts = len(checked.receipts)
+        fields["receipts"], checked = [], msgspec.structs.replace(checked, receipts=())
     body = canonical(fields)
     if len(body) > MAX_TUPLE:
         raise TupleTooLarge(
@@ -79,8 +85,28 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
         raise TupleIdMismatch(
             field="id", used=str(named)[:80], limit=found, hint="Leave the id out, and the tuple gets one."
         )
-    limits = _check(checked, now)
-    return Checked(tuple=checked, fields=fields, body=body, id=found, named=named is not None, limits=limits)
+    read = Checked(
+        tuple=checked,
+        fields=fields,
+        body=body,
+        id=found,
+        named=named is not None,
+        limits=_check(checked),
+        receipts=receipts or len(checked.receipts),
+    )
+    if not read.named:
+        check_new(read, now)
+    return read
+
+
+def check_new(read: Checked, now: int) -> None:
+    """Refuse a tuple that comes in with receipts or too late; one that is here already may have both."""
+    if read.receipts:
+        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=read.receipts)
+    if read.limits.deadline is not None and read.limits.deadline <= now:
+        raise DeadlinePast(
+            field="agent_terms.deadline_iso", used=read.tuple.agent_terms["deadline_iso"], limit=print_time(now)
+        )
 
 
 def moved_on(checked: Checked) -> Checked:
@@ -189,10 +215,8 @@ def _refusal(message: str) -> FieldRefusal:
     return FieldType(f"{said}.", field=where or None)
 
 
-def _check(one: Tuple, now: int) -> Limits:
+def _check(one: Tuple) -> Limits:
     _check_lane(one.lane)
-    if one.receipts:
-        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
     if one.parent_id is not None and not is_digest(one.parent_id):
         raise FieldValue("A parent is named by its id.", field="parent_id", used=one.parent_id[:80])
     if len(one.src_ptr) > MAX_POINTERS:
@@ -204,12 +228,7 @@ def _check(one: Tuple, now: int) -> Limits:
             if name not in _FLAGS or not isinstance(value, bool):
                 raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
     _check_steps(one)
-    limits = read_limits(one.agent_terms, one.schema)
-    if limits.deadline is not None and limits.deadline <= now:
-        raise DeadlinePast(
-            field="agent_terms.deadline_iso", used=one.agent_terms["deadline_iso"], limit=print_time(now)
-        )
-    return limits
+    return read_limits(one.agent_terms, one.schema)
 
 
 def _check_lane(lane: str) -> None:
