@@ -25,7 +25,7 @@ from stigmergy.errors import (
     TupleSchema,
     TupleTooLarge,
 )
-from stigmergy.space.catalog import Terms, parse_name, read_terms
+from stigmergy.space.catalog import TERMS, Terms, parse_name, read_terms
 from stigmergy.space.tuples.values import MAX_PRIORITY, SCHEMAS, V2, Limits, Tuple
 
 MAX_TUPLE = 1 << 20
@@ -123,6 +123,8 @@ def moved_on(checked: Checked) -> Checked:
     )
 
 
+_TERMS = (*TERMS, "deadline_iso")
+_TERMS_V2 = tuple("budget_micros" if name == "budget_usd" else name for name in _TERMS)
 _NO_LIMITS = Limits(terms=Terms())
 
 
@@ -144,14 +146,17 @@ def read_limits(terms: Mapping[str, Any], schema: str) -> Limits:
             ) from None
     if schema != V2:
         return Limits(
-            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said), deadline=moment
+            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said, known=_TERMS),
+            deadline=moment,
         )
     micros = said.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
         raise TermsInvalid("Money is a whole number of micro-dollars.", field="agent_terms.budget_micros")
     if "budget_usd" in said:
         raise TermsInvalid("In v2 money is in micro-dollars.", field="agent_terms.budget_usd", limit="budget_micros")
-    return Limits(terms=msgspec.structs.replace(read_terms(said), budget_micros=micros), deadline=moment)
+    return Limits(
+        terms=msgspec.structs.replace(read_terms(said, known=_TERMS_V2), budget_micros=micros), deadline=moment
+    )
 
 
 def _hashable(said: Mapping[str, Any]) -> bool:
@@ -160,7 +165,7 @@ def _hashable(said: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _plain_terms(said: frozenset[tuple[str, Any]]) -> Terms:
-    return read_terms(dict(said))
+    return read_terms(dict(said), known=_TERMS)
 
 
 def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, ...]) -> list[frozenset[int]]:
