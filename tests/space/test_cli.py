@@ -158,6 +158,14 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         found = terminal.json("rd", "--where", condition)
         assert found["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
+    refused = terminal.run("rd", "--state", "nope", code=1)
+    assert "PATTERN_VALUE" in refused
+    assert "waiting, claimed, done, dead, cancelled" in refused
+    for condition in ("priority=>5", "lane~=n", "lane=~n", "priority <> 3", "lane==notes", "lane=^n"):
+        assert "is not a condition" in terminal.run("rd", "--where", condition, code=2), condition
+    assert "TUPLE_NOT_FOUND" in terminal.run("rd", "--where", 'lane="~n"', code=1)
+    both = ("--lane", "notes", "--where", "lane^=zzz")
+    assert "TUPLE_NOT_FOUND" in terminal.run("in", *both, code=1), "what is said twice holds twice"
     assert "is not a condition" in terminal.run("rd", "--where", "flags?no", code=2)
     assert "Say what to take" in terminal.run("in", "--timeout", "0.1", code=2)
     twice = ("--where", "priority=1", "--where", "priority=5")
@@ -166,6 +174,37 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     assert taken["tuple"]["map_pos"]["stack"] == "dotnet"
     assert terminal.json("cancel", terminal.json("rd", "--lane", "notes")["tuple"]["id"])["receipt_id"]
     assert "TUPLE_NOT_FOUND" in terminal.run("in", "--lane", "notes", "--timeout", "0.1", code=1)
+
+
+def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05
+    before = terminal.json("runs")
+    for flags in ("", "[no_cache]", "no_cache"):
+        (terminal.path / "t.yaml").write_text(f"lane: notes\nflags: {flags}\n")
+        assert "FIELD_TYPE" in terminal.run("out", "t.yaml", "--no-cache", code=1)
+    twice = ("--arg", "a=1", "--arg", "a=2")
+    said = terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", *twice, code=2)
+    assert "the argument 'a' is given already" in said
+    assert terminal.json("runs") == before
+
+
+def test_a_chosen_run_narrows_what_is_listed(terminal: Terminal) -> None:  # YT-05
+    draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
+    (terminal.path / "t.json").write_text(json.dumps(draft))
+    ids = {}
+    for goal in ("first", "second"):
+        run = terminal.json("run", "new", goal)["run_id"]
+        ids[run] = terminal.json("out", "t.json")["id"]
+    terminal.run(*WORK)
+    assert [each["id"] for each in terminal.json("dead")["dead"]] == [*reversed(ids.values())]
+    for run, one in ids.items():
+        assert [each["id"] for each in terminal.json("dead", "--run", run)["dead"]] == [one]
+        assert terminal.json("rd", "--lane", "build", "--run", run)["tuple"]["id"] == one
+        assert [each["run_id"] for each in terminal.json("runs", "--run", run)["runs"]] == [run]
+    first = terminal.json("dead", "--limit", "1")
+    assert first["dead"][0]["id"] == ids[run]
+    (last,) = terminal.json("dead", "--limit", "1", "--cursor", first["cursor"])["dead"]
+    assert last["id"] != ids[run]
+    assert f"More: --cursor {first['cursor']}" in terminal.run("dead", "--limit", "1")
 
 
 def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
@@ -177,5 +216,6 @@ def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
     (dead,) = terminal.json("dead")["dead"]
     assert (dead["id"], dead["error"]) == (one, "exit 1")
     again = terminal.json("again", one)["id"]
-    assert terminal.json("dead")["dead"][0]["again"] == again
+    assert terminal.json("dead")["dead"] == []
+    assert terminal.json("dead", "--all")["dead"][0]["again"] == again
     assert terminal.json("observe", again)["state"] == "waiting"

@@ -943,15 +943,19 @@ class Methods(ABC):
         self,
         *,
         lane: str | None = None,
+        all: bool = False,
         limit: int = 100,
+        cursor: str | None = None,
     ) -> DeadLetters:
         """Tuples that were given up: tried as often as they might be, too late, or too dear.
 
         Args:
             lane: Only this lane's
+            all: Those that were put again, too
             limit: How many at the most
+            cursor: Where the last page ended
         """
-        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "limit": limit}))
+        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "all": all, "limit": limit, "cursor": cursor}))
 
     def tuple_again(
         self,

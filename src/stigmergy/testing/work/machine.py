@@ -284,7 +284,8 @@ def _cached(space: TupleSpace, key: str) -> Any:
 
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
-        return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), view.as_of
+        ended = [view.ended(run, limit=1000) for run in (RUN, "other")], view.given_up(None, again=True, limit=1000)
+        return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), ended, view.as_of
 
 
 def _asked(ask: Callable[[TupleSpace], Any], space: TupleSpace) -> tuple[str, Any]:

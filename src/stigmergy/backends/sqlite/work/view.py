@@ -35,6 +35,7 @@ MOST_AT_ONCE = 256
 """How many are asked for in one statement."""
 
 _NONE = (0, 0, 0)
+_LAST = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
@@ -251,9 +252,16 @@ class SqliteWorkView:
         """Tuples that somebody holds."""
         return [kept_from(row) for row in self._rows("under_way", limit)]
 
-    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
-        """The last receipts of a run."""
-        return [_decode_receipt(row[0]) for row in self._rows("last_receipts", run, limit)]
+    def ended(self, run: str, *, limit: int) -> list[Kept]:
+        """Tuples of a run that have ended."""
+        return [kept_from(row) for row in self._rows("ended", run, limit)]
+
+    def given_up(
+        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
+    ) -> list[Kept]:
+        """Dead letters."""
+        rows = self._rows("given_up", _LAST if before is None else before, again, run, lane, limit)
+        return [kept_from(row) for row in rows]
 
     def purged(self, sha: str) -> int | None:
         """When a body was taken away."""
@@ -331,5 +339,6 @@ def kept_from(row: Any) -> Kept:
         alarmed=bool(row[20]),
         parent=None if row[21] is None else print_id(row[21]),
         again=None if row[22] is None else print_id(row[22]),
-        body=row[23],
+        ended=row[23],
+        body=row[24],
     )

@@ -128,6 +128,8 @@ def _dead(answer: DeadLetters) -> Iterator[str]:
         yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
         if each.again:
             yield dim(f"  put again as {safe(each.again)}")
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
 def _cancelled(answer: Cancelled) -> Iterator[str]:
