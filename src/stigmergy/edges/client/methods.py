@@ -161,6 +161,7 @@ class Methods(ABC):
         *,
         max_tokens: int = 400,
         budget_token: str | None = None,
+        tail: bool = False,
         idempotency_key: str | None = None,
     ) -> DerefAnswer:
         """Read what a pointer points at, within a budget.
@@ -169,9 +170,10 @@ class Methods(ABC):
             pointer: A pointer, or its ref alone
             max_tokens: The whole answer is never larger; it is cut at a line's end
             budget_token: A grant that pays for it
+            tail: Its end, if not all fits
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key))
+        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
 
     def validate_deref(
         self,

@@ -10,7 +10,7 @@ from stigmergy.edges.dashboard.highlight import numbered
 from stigmergy.edges.dashboard.words import outward
 from stigmergy.edges.dashboard.work import load_receipt
 from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import DiffAddress, RepoAddress, parse
+from stigmergy.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
@@ -48,6 +48,8 @@ def _pointer(desk: Desk, ref: str) -> dict[str, Any]:
     path, first = "", 1
     if isinstance(address, RepoAddress):
         path, first = address.path, address.lines[0] if address.lines else 1
+    elif isinstance(address, BodyAddress):
+        first = address.lines[0] if address.lines else 1
     elif isinstance(address, DiffAddress):
         path = ".diff"
     return {

@@ -91,11 +91,16 @@ def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
         ("tuple", one["tuple_id"]),
         ("worker", one.get("worker") or ""),
         ("began", one["started_at"]),
-        ("took", f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']} MB kept"),
+        (
+            "took",
+            f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB kept",
+        ),
     ]
     kept = [("stdout", one["stdout_sha"]), ("stderr", one["stderr_sha"])]
     kept += [(each["path"], each["sha"]) for each in one["artifacts"]]
-    rows += [(name, "" if sha == EMPTY else f"stig deref artifact:{sha}") for name, sha in kept]
+    # Of a step that failed the end says why.
+    more = " --tail --max-tokens 4000" if one["exit"] else " --max-tokens 4000"
+    rows += [(name, "" if sha == EMPTY else f"stig deref artifact:{sha}{more}") for name, sha in kept]
     rows += [("of", each) for each in one.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
 
