@@ -176,6 +176,34 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     assert "TUPLE_NOT_FOUND" in terminal.run("in", "--lane", "notes", "--timeout", "0.1", code=1)
 
 
+def test_a_catalog_is_built_where_the_files_are(terminal: Terminal) -> None:  # YT-08
+    file = terminal.path / ".catalog" / "capabilities.json"
+    before = file.read_bytes()
+    terminal.environment["STIGMERGY_URL"] = "http://127.0.0.1:9"
+    assert "STIGMERGY_URL is set" in terminal.run("catalog", "build", code=2)
+    assert file.read_bytes() == before
+
+
+def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # YT-08
+    draft = {"lane": "build", "payload": [{"yool": "agent.print.much"}], "agent_terms": {"max_retries": 0}}
+    (terminal.path / "t.json").write_text(json.dumps(draft))
+    one = terminal.json("out", "t.json")["id"]
+    terminal.run(*WORK)
+    shown = terminal.run("receipt", "get", terminal.json("observe", one)["steps"][0]["receipt"])
+    assert re.search(r", 0\.\d MB kept$", shown, re.M)
+    (command,) = re.findall(r"stdout +stig (deref .*)$", shown, re.M)
+    end = terminal.json(*command.split())
+    assert (end["truncated"], end["tail"]) == (True, True)
+    assert end["excerpt"].endswith("\nline 39999\nline 40000\n")
+    words = command.split()
+    lines = terminal.run("deref", f"{words[1]}#L20000-L20001")
+    assert "20000  line 20000\n20001  line 20001\n" in lines
+    assert "SPAN_NOT_FOUND" in terminal.run("deref", f"{words[1]}#L40001", code=1)
+    assert "--tail shows the end" in terminal.run("deref", words[1])
+    last = terminal.run("deref", f"{words[1]}#L1-L40000", "--tail", "--max-tokens", "80")
+    assert "39999  line 39999\n40000  line 40000\n" in last
+
+
 def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05
     before = terminal.json("runs")
     for flags in ("", "[no_cache]", "no_cache"):
