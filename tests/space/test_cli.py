@@ -204,6 +204,24 @@ def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # Y
     assert "39999  line 39999\n40000  line 40000\n" in last
 
 
+def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) -> None:  # YT-15
+    terms = {"budget_usd": 1, "max_retries": 0}
+    paid = {"yool": "agent.spend.money", "args": {"usd": 0.12, "times": 1}}
+    for payload in ([paid], [{"yool": "agent.fail.always"}], [{"yool": "agent.fail.always"}]):
+        (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": payload, "agent_terms": terms}))
+        one = terminal.json("out", "t.json")["id"]
+        terminal.run(*WORK)
+    board = terminal.run("board", "--limit", "1")
+    assert board.startswith("2 dead, 1 done; ")
+    assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1  build\n  agent.spend.money done$", board, re.M)
+    assert re.search(rf"^{one[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
+    assert board.endswith("The last 1 of 2 given up; stig dead lists them all.\n")
+    assert max(map(len, board.splitlines())) <= 80
+    terminal.run("again", one)
+    terminal.run("cancel", terminal.json("observe", one)["again"])
+    assert terminal.run("board").startswith("1 cancelled, 1 dead, 1 done; ")
+
+
 def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05
     before = terminal.json("runs")
     for flags in ("", "[no_cache]", "no_cache"):
