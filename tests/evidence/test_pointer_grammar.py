@@ -42,6 +42,7 @@ CANONICAL: list[tuple[str, Address]] = [
     ("artifact:a.md#sec=/Top@1.0", ArtifactAddress(name="a.md", section=("", "Top"), version="1.0")),
     ("artifact:sha256%3Aa.md@2026-01-08", ArtifactAddress(name="sha256:a.md", version="2026-01-08")),
     (f"artifact:{DIGEST}", BodyAddress(digest=DIGEST)),
+    (f"artifact:{DIGEST}#L3-L9", BodyAddress(digest=DIGEST, lines=(3, 9))),
     (
         "sam:decision:publish-domain@2026-01-08",
         SamAddress(kind="decision", slug="publish-domain", version="2026-01-08"),
@@ -168,6 +169,9 @@ def test_one_place_has_one_text(written: str, canonical: str) -> None:
         (f"test:x@{SHA64}", "POINTER_REVISION"),
         ("url:https://example.org/@sha256:abc", "POINTER_REVISION"),
         # spans
+        (f"artifact:{DIGEST}#", "POINTER_SPAN"),
+        (f"artifact:{DIGEST}#sec=Rules", "POINTER_SPAN"),
+        (f"artifact:{DIGEST}#L9-L3", "POINTER_SPAN"),
         (f"repo:x.py#@{SHA}", "POINTER_SPAN"),
         (f"repo:x.py#L20-L10@{SHA}", "POINTER_SPAN"),
         (f"repo:x.py#L0@{SHA}", "POINTER_SPAN"),
@@ -300,7 +304,7 @@ headings = st.lists(texts.filter(str.strip), min_size=1, max_size=3).map(tuple)
 addresses: st.SearchStrategy[Address] = st.one_of(
     st.builds(RepoAddress, path=paths, revision=shas, lines=st.none() | lines, repository=st.none() | names),
     st.builds(ArtifactAddress, name=paths, version=versions, section=st.none() | headings),
-    st.builds(BodyAddress, digest=digests),
+    st.builds(BodyAddress, digest=digests, lines=st.none() | lines),
     st.builds(SamAddress, kind=names, slug=names, version=versions),
     st.builds(lambda path, sha: DiffAddress(path=path, base=sha, head=sha[::-1]), paths, shas),
     st.builds(TestAddress, node=texts, receipt=digests),

@@ -219,8 +219,46 @@ def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
     evidence = evidence_of(Repositories(None), tmp_path / "cas")
     assert evidence.read(pointer(f"artifact:{name}")).data == b"output\n"
     assert evidence.stamp(*check(pointer(f"artifact:{name}"))).digest == name
-    small = Evidence({BodyAddress: BodyResolver(store, cap=3)})
-    assert refusal(lambda: small.read(pointer(f"artifact:{name}"))).code == "CONTENT_TOO_LARGE"
+
+
+def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None:  # EB-04
+    store = BodyStore(tmp_path / "cas")
+    lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # more than two pieces
+    name = store.put(b"".join(lines))
+    evidence = Evidence({BodyAddress: BodyResolver(store, cap=1000)})
+    for first, last in ((1, 1), (1, 3), (100_000, 100_009), (199_999, 200_000)):
+        there = pointer(f"artifact:{name}#L{first}-L{last}")
+        read = evidence.read(there)
+        assert (read.data, read.digest) == (b"".join(lines[first - 1 : last]), digest(read.data))
+        assert evidence.stamp(*check(Pointer(type="artifact", ref=f"artifact:{name}", span=f"L{first}-L{last}"))) == (
+            pointer(there.ref, read.digest)
+        )
+    missing = refusal(lambda: evidence.read(pointer(f"artifact:{name}#L199990-L200001")))
+    assert (missing.code, missing.limit) == ("SPAN_NOT_FOUND", 200_000)
+    assert refusal(lambda: evidence.read(pointer(f"artifact:{name}#L1-L999"))).code == "CONTENT_TOO_LARGE"
+    ends = evidence.read(pointer(f"artifact:{name}"))
+    assert ends.digest == name
+    assert ends.end is not None
+    for part, whole in ((ends.data, b"".join(lines)[: len(ends.data)]), (ends.end, b"".join(lines)[-len(ends.end) :])):
+        assert part == whole
+        assert part.startswith(b"line ")
+        assert part.endswith(b"\n")
+        assert 900 < len(part) <= 1000
+    bare = store.put(b"a\nb")
+    assert evidence.read(pointer(f"artifact:{bare}#L2")).data == b"b"
+    assert refusal(lambda: evidence.read(pointer(f"artifact:{bare}#L3"))).code == "SPAN_NOT_FOUND"
+    flat = evidence.read(pointer(f"artifact:{store.put(b'x' * 3000)}"))
+    assert (flat.data, flat.end) == (b"", b""), "a line is never cut"
+
+
+def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
+    store = BodyStore(tmp_path / "cas")
+    name = store.put(b"one\ntwo\n" * 1000)
+    file = tmp_path / "cas" / name[7:9] / name[9:]
+    file.write_bytes(file.read_bytes()[:-2] + b"!\n")
+    evidence = Evidence({BodyAddress: BodyResolver(store, cap=100)})
+    for ref in (f"artifact:{name}#L1", f"artifact:{name}"):
+        assert refusal(lambda ref=ref: evidence.read(pointer(ref))).code == "OBJECT_DAMAGED"  # type: ignore[misc]
 
 
 def test_artifacts_at_a_tag_and_by_name(repo: Repo) -> None:

@@ -40,6 +40,11 @@ OTHER_DIGEST = f"sha256:{'cd' * 32}"
         # A document covers its sections; a section only itself.
         ("artifact:SPEC.md@v1", "artifact:SPEC.md#sec=Rules@v1", True),
         ("artifact:SPEC.md@v1", "artifact:docs/SPEC.md@v1", False),
+        (f"artifact:sha256:{'a' * 64}", f"artifact:sha256:{'a' * 64}#L3-L9", True),
+        (f"artifact:sha256:{'a' * 64}", f"artifact:sha256:{'b' * 64}#L3-L9", False),
+        (f"artifact:sha256:{'a' * 64}#L3-L9", f"artifact:sha256:{'a' * 64}#L4-L9", True),
+        (f"artifact:sha256:{'a' * 64}#L3-L9", f"artifact:sha256:{'a' * 64}#L3-L10", False),
+        (f"artifact:sha256:{'a' * 64}#L3-L9", f"artifact:sha256:{'a' * 64}", False),
         ("artifact:SPEC.md@v1", "artifact:SPEC.md@v2", False),
         ("artifact:SPEC.md#sec=Rules@v1", "artifact:SPEC.md#sec=Rules@v1", True),
         ("artifact:SPEC.md#sec=Rules@v1", "artifact:SPEC.md#sec=Rules/More@v1", False),

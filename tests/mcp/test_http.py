@@ -92,6 +92,23 @@ def test_methods_and_sizes(bus: Served) -> None:
     assert (large.status, large.code) == (413, "BODY_TOO_LARGE")
 
 
+def test_a_call_that_is_too_large_is_told_so_as_its_result(bus: Served) -> None:  # YT-15
+    for size in (BODY_LIMIT, 3 * BODY_LIMIT):
+        answer = _post(bus, json.dumps(_call("less_put_engram", {"claim": "x" * size}, 5)).encode())
+        assert (answer.status, answer.json["id"]) == (200, 5)
+        result = answer.json["result"]
+        assert (result["isError"], result["structuredContent"]["code"]) == (True, "BODY_TOO_LARGE")
+        assert result["structuredContent"]["limit"] == BODY_LIMIT
+
+    async def talk(client: Client) -> None:
+        refused = await client.call_tool("tuple_dispatch", {"lane": "x" * BODY_LIMIT})
+        assert problem_of(refused)["code"] == "BODY_TOO_LARGE"
+        assert not (await client.call_tool("less_query_engrams", {"q": "x"})).is_error
+
+    for mode in GENERATIONS:
+        over_http(bus, mode, talk)
+
+
 def test_bodies_are_read_as_strictly_as_all_others(bus: Served) -> None:
     with bus.nothing_stored():
         for arguments, code in (

@@ -109,6 +109,8 @@ def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -
     page.click("#drawer .close")
     first.locator("a", has_text="agent.leave.report").click()
     drawer.locator(".artifacts a", has_text="junit.xml").click()
+    expect(drawer.locator("h2.ref")).to_have_text("junit.xml")
+    expect(drawer.locator(".about")).not_to_contain_text("at")
     expect(drawer.locator(".code")).to_contain_text("<b>all good</b>")
     page.click("text=← the receipt")
     expect(drawer.locator("h2")).to_contain_text("agent.leave.report.v1")
@@ -160,8 +162,61 @@ def test_dead_letters_that_were_put_again_keep_no_others_off_the_board(board: Bo
     for number in range(3):
         board.put(step("agent.lint.nothing", n=number))
     board.pool().run(until_empty=True)
-    dead = board.ask("work_board", limit=200).dead
-    for one in dead[:-1]:
+    told = board.ask("work_board", limit=200)
+    assert told.totals.given_up == len(told.dead) == 4
+    assert told.dead[0].ended_at == max(one.ended_at for one in told.dead)
+    for one in told.dead[:-1]:
         again = board.space.put_again(one.id, authority=PERSON)
         board.ask("cancel_tuple", id=again.id)
-    assert [one.id for one in board.ask("work_board", limit=1).dead] == [dead[-1].id]
+    left = board.ask("work_board", limit=1)
+    assert [one.id for one in left.dead] == [told.dead[-1].id]
+    assert left.totals.given_up == 1
+    assert board.ask("list_dead").dead[0].id == told.dead[-1].id
+
+
+def test_every_tuple_that_ended_is_told_however_many_steps_others_had(board: Board) -> None:  # YT-08
+    before = {one.id for one in board.ask("work_board", limit=200).ended}
+    board.put(*(step("agent.sum.numbers", a=1000, b=number) for number in range(60)))
+    board.pool().run(until_empty=True)
+    assert len(board.ask("work_board", limit=len(before) + 1).ended) == len(before) + 1
+    assert before < {one.id for one in board.ask("work_board", limit=len(before) + 1).ended}
+
+
+def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  # YT-08
+    one = board.put(step("agent.print.much"), lane="build")
+    board.pool().run(until_empty=True)
+    page = visit.open("/page/work")
+    page.locator(f"#dead-{one[7:]}").locator("a", has_text="agent.print.much").click()
+    expect(page.locator("#drawer .code.plain pre")).to_have_count(2)
+    first, last = page.locator("#drawer .code.plain pre").all_text_contents()
+    assert first.startswith("line 1\nline 2\n")
+    assert last.endswith("line 39999\nline 40000\n")
+    expect(page.locator("#drawer")).to_contain_text("--tail")
+    board.space.put_again(one, authority=PERSON)
+    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
+
+
+LONG = "agent." + ".".join("x" * 27 for _ in range(4))
+
+
+@pytest.mark.parametrize("width", [1280, 960, 390])
+def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width: int) -> None:  # YT-15
+    one = board.put(step(LONG), step("agent.sum.numbers", a=1, b=2), lane="l" * 128, agent_terms={"budget_usd": 1})
+    done = board.put(step("agent.sum.numbers", a=1, b=2), agent_terms={"budget_usd": 1})
+    board.pool().run(until_empty=True)
+    with board.space.store.read() as view:
+        assert view.find(done) is not None
+    (held,) = board.space.claim({"id": one}, worker="a-worker-with-a-name")
+    try:
+        page = visit.open("/page/work")
+        page.set_viewport_size({"width": width, "height": 900})
+        for name in (f"running-{one[7:]}", f"ended-{done[7:]}"):
+            for cell in page.locator(f"[id='{name}'] > *").all():
+                box = cell.bounding_box()
+                assert box is not None
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    finally:
+        board.space.release([(held.id, held.fence)])
+        board.ask("cancel_tuple", id=one)

@@ -12,7 +12,7 @@ import pytest
 
 from stigmergy.app import init_project, open_project
 from stigmergy.core import estimate_tokens
-from stigmergy.errors import DerefDenied
+from stigmergy.errors import BudgetTooSmall, DerefDenied
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
 from stigmergy.settings import Settings
 from stigmergy.testing import TurningClock, refused
@@ -201,3 +201,25 @@ def test_what_was_read_does_not_stand_in_the_journal(desk: Desk) -> None:
     answer = desk.deref(1, 2, who=Credential(token=desk.agent.token, idempotency_key="once"))
     journal = (desk.repository.path / ".catalog" / "memory.jsonl").read_text()
     assert answer.excerpt.splitlines()[0] not in journal
+
+
+def test_the_end_is_read_when_it_is_asked_for(desk: Desk) -> None:  # EB-04
+    text = "".join(f"line {number}\n" for number in range(1, 2001)) + "the last has no end"
+    ref = f"artifact:{desk.gateway.workbench.bodies.put(text.encode())}"
+    whole = desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=10_000, tail=True)
+    assert (whole.excerpt, whole.truncated, whole.tail) == (text, False, False)
+    for tokens in (80, 200, 1000):
+        answers = [
+            desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=tokens, tail=tail) for tail in (False, True)
+        ]
+        first, last = answers
+        assert text.startswith(first.excerpt)
+        assert text.endswith(last.excerpt)
+        assert last.excerpt.startswith("line ")
+        assert [(each.truncated, each.tail, each.content_digest) for each in answers] == [
+            (True, False, whole.content_digest),
+            (True, True, whole.content_digest),
+        ]
+        assert all(len(msgspec.json.encode(each)) <= tokens * 4 for each in answers)
+    with pytest.raises(BudgetTooSmall):
+        desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=1, tail=True)

@@ -158,6 +158,14 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
         found = terminal.json("rd", "--where", condition)
         assert found["tuple"]["map_pos"]["stack"] == stack, condition
     assert "PATTERN_VALUE" in terminal.run("rd", "--where", "lane^=3", code=1)
+    refused = terminal.run("rd", "--state", "nope", code=1)
+    assert "PATTERN_VALUE" in refused
+    assert "waiting, claimed, done, dead, cancelled" in refused
+    for condition in ("priority=>5", "lane~=n", "lane=~n", "priority <> 3", "lane==notes", "lane=^n"):
+        assert "is not a condition" in terminal.run("rd", "--where", condition, code=2), condition
+    assert "TUPLE_NOT_FOUND" in terminal.run("rd", "--where", 'lane="~n"', code=1)
+    both = ("--lane", "notes", "--where", "lane^=zzz")
+    assert "TUPLE_NOT_FOUND" in terminal.run("in", *both, code=1), "what is said twice holds twice"
     assert "is not a condition" in terminal.run("rd", "--where", "flags?no", code=2)
     assert "Say what to take" in terminal.run("in", "--timeout", "0.1", code=2)
     twice = ("--where", "priority=1", "--where", "priority=5")
@@ -166,6 +174,83 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
     assert taken["tuple"]["map_pos"]["stack"] == "dotnet"
     assert terminal.json("cancel", terminal.json("rd", "--lane", "notes")["tuple"]["id"])["receipt_id"]
     assert "TUPLE_NOT_FOUND" in terminal.run("in", "--lane", "notes", "--timeout", "0.1", code=1)
+
+
+def test_a_catalog_is_built_where_the_files_are(terminal: Terminal) -> None:  # YT-08
+    file = terminal.path / ".catalog" / "capabilities.json"
+    before = file.read_bytes()
+    terminal.environment["STIGMERGY_URL"] = "http://127.0.0.1:9"
+    assert "STIGMERGY_URL is set" in terminal.run("catalog", "build", code=2)
+    assert file.read_bytes() == before
+
+
+def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # YT-08
+    draft = {"lane": "build", "payload": [{"yool": "agent.print.much"}], "agent_terms": {"max_retries": 0}}
+    (terminal.path / "t.json").write_text(json.dumps(draft))
+    one = terminal.json("out", "t.json")["id"]
+    terminal.run(*WORK)
+    shown = terminal.run("receipt", "get", terminal.json("observe", one)["steps"][0]["receipt"])
+    assert re.search(r", 0\.\d MB kept$", shown, re.M)
+    (command,) = re.findall(r"stdout +stig (deref .*)$", shown, re.M)
+    end = terminal.json(*command.split())
+    assert (end["truncated"], end["tail"]) == (True, True)
+    assert end["excerpt"].endswith("\nline 39999\nline 40000\n")
+    words = command.split()
+    lines = terminal.run("deref", f"{words[1]}#L20000-L20001")
+    assert "20000  line 20000\n20001  line 20001\n" in lines
+    assert "SPAN_NOT_FOUND" in terminal.run("deref", f"{words[1]}#L40001", code=1)
+    assert "--tail shows the end" in terminal.run("deref", words[1])
+    last = terminal.run("deref", f"{words[1]}#L1-L40000", "--tail", "--max-tokens", "80")
+    assert "39999  line 39999\n40000  line 40000\n" in last
+
+
+def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) -> None:  # YT-15
+    terms = {"budget_usd": 1, "max_retries": 0}
+    paid = {"yool": "agent.spend.money", "args": {"usd": 0.12, "times": 1}}
+    for payload in ([paid], [{"yool": "agent.fail.always"}], [{"yool": "agent.fail.always"}]):
+        (terminal.path / "t.json").write_text(json.dumps({"lane": "build", "payload": payload, "agent_terms": terms}))
+        one = terminal.json("out", "t.json")["id"]
+        terminal.run(*WORK)
+    board = terminal.run("board", "--limit", "1")
+    assert board.startswith("2 dead, 1 done; ")
+    assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1  build\n  agent.spend.money done$", board, re.M)
+    assert re.search(rf"^{one[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
+    assert board.endswith("The last 1 of 2 given up; stig dead lists them all.\n")
+    assert max(map(len, board.splitlines())) <= 80
+    terminal.run("again", one)
+    terminal.run("cancel", terminal.json("observe", one)["again"])
+    assert terminal.run("board").startswith("1 cancelled, 1 dead, 1 done; ")
+
+
+def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05
+    before = terminal.json("runs")
+    for flags in ("", "[no_cache]", "no_cache"):
+        (terminal.path / "t.yaml").write_text(f"lane: notes\nflags: {flags}\n")
+        assert "FIELD_TYPE" in terminal.run("out", "t.yaml", "--no-cache", code=1)
+    twice = ("--arg", "a=1", "--arg", "a=2")
+    said = terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", *twice, code=2)
+    assert "the argument 'a' is given already" in said
+    assert terminal.json("runs") == before
+
+
+def test_a_chosen_run_narrows_what_is_listed(terminal: Terminal) -> None:  # YT-05
+    draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
+    (terminal.path / "t.json").write_text(json.dumps(draft))
+    ids = {}
+    for goal in ("first", "second"):
+        run = terminal.json("run", "new", goal)["run_id"]
+        ids[run] = terminal.json("out", "t.json")["id"]
+    terminal.run(*WORK)
+    assert [each["id"] for each in terminal.json("dead")["dead"]] == [*reversed(ids.values())]
+    for run, one in ids.items():
+        assert [each["id"] for each in terminal.json("dead", "--run", run)["dead"]] == [one]
+        assert terminal.json("rd", "--lane", "build", "--run", run)["tuple"]["id"] == one
+        assert [each["run_id"] for each in terminal.json("runs", "--run", run)["runs"]] == [run]
+    first = terminal.json("dead", "--limit", "1")
+    assert first["dead"][0]["id"] == ids[run]
+    (last,) = terminal.json("dead", "--limit", "1", "--cursor", first["cursor"])["dead"]
+    assert last["id"] != ids[run]
+    assert f"More: --cursor {first['cursor']}" in terminal.run("dead", "--limit", "1")
 
 
 def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
@@ -177,5 +262,6 @@ def test_dead_letters_are_listed_and_put_again(terminal: Terminal) -> None:
     (dead,) = terminal.json("dead")["dead"]
     assert (dead["id"], dead["error"]) == (one, "exit 1")
     again = terminal.json("again", one)["id"]
-    assert terminal.json("dead")["dead"][0]["again"] == again
+    assert terminal.json("dead")["dead"] == []
+    assert terminal.json("dead", "--all")["dead"][0]["again"] == again
     assert terminal.json("observe", again)["state"] == "waiting"

@@ -14,7 +14,7 @@ from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tool_operations
 from stigmergy.errors import IdAmbiguous
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
-from stigmergy.operations.work import TupleId
+from stigmergy.operations.work import TupleId, TuplePattern
 from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from stigmergy.space.tuples import Settled, tuple_id
 from stigmergy.testing.work import failed, finished
@@ -70,6 +70,7 @@ def test_what_did_not_change_is_not_sent_again(bus: Served) -> None:
     first = bus.call("GET", f"/tuple/{one}")
     again = bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
+    assert bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": "*"}).status == 304
     _finish(bus)
     changed = bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": first.headers["etag"]})
     assert (changed.status, changed.json["state"]) == (200, "done")
@@ -176,6 +177,20 @@ def test_another_runs_work_looks_absent(bus: Served) -> None:
     assert bus.call("GET", f"/tuple/{one['id']}", token=other).code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", f"/tuple/{one['id']}/events", token=other).code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", f"/receipt/{one['receipt_id']}", token=other).code == "RECEIPT_NOT_FOUND"
+    absent = "sha256:" + "0" * 64
+    refused = [bus.call("POST", "/tuple", {**TUPLE, "parent_id": each}, token=other) for each in (one["id"], absent)]
+    said = [{**each.json, "used": None, "instance": None} for each in refused]
+    assert (said[0], said[0]["code"]) == (said[1], "TUPLE_NOT_FOUND"), "nor does it spend for one of another run"
+    assert bus.call("POST", "/tuple", {**TUPLE, "parent_id": one["id"]}).status == 200
+
+
+def test_a_tuple_as_it_is_read_is_dispatched_once(bus: Served) -> None:  # YT-04
+    sent = bus.call("POST", "/tuple", TUPLE).json
+    _finish(bus)
+    read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(lane="build"), LOCAL_ADMIN).tuple
+    assert len(read["receipts"]) == 3
+    again = bus.call("POST", "/tuple", read).json
+    assert again == {"id": sent["id"], "receipt_id": sent["receipt_id"], "new": False}
 
 
 def test_the_beginning_of_an_id_names_it_among_what_the_caller_sees(bus: Served) -> None:  # YT-15

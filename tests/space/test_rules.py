@@ -35,6 +35,7 @@ from stigmergy.evidence.receipts import Cost, input_hash, receipt_id, seal
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
 from stigmergy.space.tuples.rules import moved_on
+from stigmergy.space.tuples.values import V1, V2
 from stigmergy.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "tuple_id.json").read_text("utf-8"))
@@ -287,3 +288,14 @@ def test_limits_say_what_terms_say() -> None:
     limits = read_limits(said["agent_terms"], "yool-tuple/v1")
     assert (limits.terms.budget_micros, limits.terms.max_retries) == (1, 0)
     assert limits.deadline == 1_893_448_800_000_000
+
+
+def test_a_refused_term_is_told_what_a_tuple_can_say() -> None:  # YT-04
+    for schema, money in ((V1, "budget_usd"), (V2, "budget_micros")):
+        with pytest.raises(TermsInvalid) as refusal:
+            read_limits({"deadline": 1}, schema)
+        named = str(refusal.value.limit).split(", ")
+        assert {money, "deadline_iso", "max_retries"} <= set(named)
+        assert refusal.value.hint is None
+        for name in named:
+            read_limits({name: "2030-01-01T00:00:00Z" if name == "deadline_iso" else 1}, schema)

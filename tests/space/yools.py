@@ -121,3 +121,6 @@ yool("agent.run.children", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "sleep 3600 & echo $! > ${path}; wait"]
 )
 yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
+yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
+    ["sh", "-c", "seq -f 'line %.0f' 40000; exit 2"]
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -13,12 +12,9 @@ from stigmergy.operations.gateway import Context
 from stigmergy.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
-    from stigmergy.evidence.receipts import Receipt
     from stigmergy.space.tuples import Kept, WorkView
 
 MAX_LISTED = 200
-LOOKED_THROUGH = 10
-"""How many receipts are looked through for each tuple that is to be listed: each step has one."""
 
 
 class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +49,8 @@ class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RunTotals(Struct, frozen=True, kw_only=True):
     states: dict[str, int]
+    given_up: int
+    """Of the dead, those that were not put again."""
     executed: int
     hits: int
     """Steps that had been executed before, and cost nothing."""
@@ -70,7 +68,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True):
     ended: list[TupleRow]
     """Of the run, the last first; without those that are given up."""
     dead: list[TupleRow]
-    """Given up, and not put again."""
+    """Of the run, given up and not put again, the last first."""
 
 
 @operation(
@@ -89,6 +87,7 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             as_of=print_time(view.as_of),
             totals=RunTotals(
                 states=totals.states if totals else {},
+                given_up=totals.states.get("dead", 0) - totals.again if totals else 0,
                 executed=totals.executed if totals else 0,
                 hits=totals.hits if totals else 0,
                 usd=totals.micros / MICROS if totals else 0.0,
@@ -96,39 +95,14 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
             ),
             lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lanes()],
             running=[_row(view, one) for one in view.under_way(limit=request.limit)],
-            ended=_ended(view, run, request.limit),
-            dead=_dead(view, run, request.limit),
+            ended=[_row(view, one) for one in view.ended(run, limit=request.limit)],
+            dead=[_row(view, one) for one in view.given_up(run, limit=request.limit)],
         )
 
 
-def _ended(view: WorkView, run: str, limit: int) -> list[TupleRow]:
-    from stigmergy.space.tuples import WHOLE
-
-    receipts = view.last_receipts(run, limit=limit * LOOKED_THROUGH)
-    last = ((view.find(each.tuple_id), each) for each in receipts if each.yool == WHOLE)
-    ended = ((one, each) for one, each in last if one is not None and not _is_given_up(one))
-    return [_row(view, one, each) for one, each in islice(ended, limit)]
-
-
-def _is_given_up(one: Kept) -> bool:
-    return one.state == "dead" and one.again is None
-
-
-def _dead(view: WorkView, run: str, limit: int) -> list[TupleRow]:
-    from stigmergy.space.tuples import read_pattern
-
-    rows: list[TupleRow] = []
-    pattern, after = read_pattern({"state": "dead", "run": run}), 0
-    while len(rows) < limit and (page := view.matching(pattern, limit=limit, after=after)):
-        after = page[-1].ordinal
-        for one in page:
-            if _is_given_up(one) and len(rows) < limit:
-                ids = view.receipts_of(one.id)
-                rows.append(_row(view, one, view.receipt(ids[-1]) if ids else None))
-    return rows
-
-
-def _row(view: WorkView, one: Kept, last: Receipt | None = None) -> TupleRow:
+def _row(view: WorkView, one: Kept) -> TupleRow:
+    receipts = view.receipts_of(one.id) if one.ended is not None else []
+    last = view.receipt(receipts[-1]) if receipts else None
     return TupleRow(
         id=one.id,
         lane=one.lane,

@@ -104,6 +104,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The files of the shared cortex, where the project has any."""
     workbench: Workbench
     """The project's work."""
+    chosen_run: str | None
+    """The run an admin chose to act in; none when it is the current one."""
+
+    @property
+    def run_seen(self) -> str | None:
+        """The run whose work the caller is shown: its own, or the one an admin chose; none: every run's."""
+        return self.chosen_run if self.caller.role == ADMIN else self.caller.run.run_id
 
     @property
     def view(self) -> View:
@@ -287,6 +294,7 @@ class Gateway:
                 cortex=self._cortex,
                 any_file=credential.any_file and credential.token is None,
                 workbench=self.workbench,
+                chosen_run=caller.run.run_id if credential.run is not None else None,
             )
             if not operation.writes:
                 answer = operation.run(context, request)

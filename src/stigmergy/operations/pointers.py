@@ -55,9 +55,10 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         int, Meta(ge=1, le=MAX_MAX_TOKENS, description="The whole answer is never larger; it is cut at a line's end")
     ] = DEFAULT_MAX_TOKENS
     budget_token: Annotated[str, Meta(max_length=8192, description="A grant that pays for it")] | None = None
+    tail: Annotated[bool, Meta(description="Its end, if not all fits")] = False
 
 
-class DerefAnswer(Struct, frozen=True, kw_only=True):
+class DerefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     excerpt: str
     """The pointed lines, as many as fit."""
     pointer: Pointer
@@ -66,6 +67,8 @@ class DerefAnswer(Struct, frozen=True, kw_only=True):
     """Over the whole pointed content, whether or not all of it is in the excerpt."""
     truncated: bool
     """Whether lines were left out."""
+    tail: bool = False
+    """Whether they are those before the excerpt, and not those behind it."""
 
 
 @operation(
@@ -81,25 +84,26 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     pointer, _ = check(as_pointer(request.pointer))
     content = context.evidence.read(pointer)
     try:
-        text = content.data.decode()
+        text = (content.end if request.tail and content.end is not None else content.data).decode()
     except UnicodeDecodeError:
         raise NotText(field="pointer.ref") from None
-    whole = DerefAnswer(excerpt=text, pointer=pointer, content_digest=content.digest, truncated=False)
+    cut = content.end is not None
+    whole = DerefAnswer(
+        excerpt=text, pointer=pointer, content_digest=content.digest, truncated=cut, tail=cut and request.tail
+    )
 
     def decide(view: View) -> tuple[list[Any], DerefAnswer]:
         asked = asked_of_grant(context, view, pointer)
         if request.budget_token is not None:
-            return _paid(
-                context, view, whole, request.max_tokens, verify(context.grant_key, request.budget_token, **asked)
-            )
+            return _paid(context, view, whole, request, verify(context.grant_key, request.budget_token, **asked))
         try:
-            return _paid(context, view, whole, request.max_tokens, None)
+            return _paid(context, view, whole, request, None)
         except DerefDenied:
             # A grant also holds for those who do not show its token.
             for issued in view.grants_for(caller.run.run_id, asked["lineage"]):
                 with suppress(GrantRefusal, DerefDenied):
                     grant = allow(as_issued(issued, caller.project), **asked)
-                    return _paid(context, view, whole, request.max_tokens, grant)
+                    return _paid(context, view, whole, request, grant)
             raise
 
     return context.commit(decide, DerefAnswer, in_run=False, remember=False)
@@ -187,7 +191,7 @@ def _given_grant(context: Context, view: View, pointer: Pointer) -> VerifiedGran
 
 
 def _paid(
-    context: Context, view: View, whole: DerefAnswer, max_tokens: int, grant: VerifiedGrant | None
+    context: Context, view: View, whole: DerefAnswer, request: DerefPointer, grant: VerifiedGrant | None
 ) -> tuple[list[Any], DerefAnswer]:
     """The answer and its proof, paid for by a grant or else by the caller's turn."""
     caller, budget = context.caller, deref_budget(context, view)
@@ -202,13 +206,13 @@ def _paid(
     if grant is None and caller.role != ADMIN:
         check_may_deref(turn, budget, whole.pointer.type)
     check(1)
-    allowed = max_tokens
+    allowed = request.max_tokens
     if caller.role != ADMIN:
         allowed = min(allowed, tokens_left(turn, budget) if grant is None else _left(view, turn, budget, grant))
     try:
-        answer = _within(whole, allowed)
+        answer = _last_within(whole, allowed) if request.tail else _within(whole, allowed)
     except BudgetTooSmall as small:
-        if allowed < max_tokens:  # it is the turn or the grant that has too little left, not the request
+        if allowed < request.max_tokens:  # it is the turn or the grant that has too little left, not the request
             check(int(small.used or 0))
         raise
     cost = estimate_tokens(_encode(answer))
@@ -259,6 +263,23 @@ def _within(whole: DerefAnswer, max_tokens: int) -> DerefAnswer:
             break
         end = after
     return msgspec.structs.replace(cut, excerpt=whole.excerpt[:end])
+
+
+def _last_within(whole: DerefAnswer, max_tokens: int) -> DerefAnswer:
+    """The answer with as many of the last whole lines as let its JSON fit the budget."""
+    allowed = max_tokens * BYTES_PER_TOKEN
+    if len(whole.excerpt) <= allowed and len(_encode(whole)) <= allowed:
+        return whole
+    cut = msgspec.structs.replace(whole, excerpt="", truncated=True, tail=True)
+    used = size_of(cut, max_tokens)
+    start = len(whole.excerpt)
+    while start > 0:
+        before = whole.excerpt.rfind("\n", 0, start - 1) + 1
+        used += len(_encode(whole.excerpt[before:start])) - 2
+        if used > allowed:
+            break
+        start = before
+    return msgspec.structs.replace(cut, excerpt=whole.excerpt[start:])
 
 
 class LinkPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

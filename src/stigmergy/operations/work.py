@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from stigmergy.core import MICROS
 from stigmergy.errors import AuthorityStamped, TupleNotFound
+from stigmergy.operations.asking import read_cursor
 from stigmergy.operations.declare import ADMINS, Command, Route, operation
 from stigmergy.operations.gateway import Context, check_run_goes_on
 from stigmergy.operations.short_ids import meant
@@ -100,6 +101,7 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
         block=block,
         accept=accept,
         asked=_asked(context),
+        every_run=context.caller.role == ADMIN,
     )[0]
 
 
@@ -161,13 +163,9 @@ def _pattern(context: Context, request: TuplePattern) -> Any:
     """The pattern asked for, within what the caller may see."""
     from stigmergy.space.tuples import read_pattern
 
-    asked = {} if request.pattern is UNSET else dict(request.pattern)
-    for name in ("lane", "state"):
-        if (value := getattr(request, name)) is not None:
-            asked[name] = value
-    if context.caller.role != ADMIN:
-        asked["run"] = context.caller.run.run_id
-    return read_pattern(asked)
+    said = {"lane": request.lane, "state": request.state, "run": context.run_seen}
+    besides = read_pattern({name: value for name, value in said.items() if value is not None})
+    return read_pattern({} if request.pattern is UNSET else request.pattern).narrowed(besides)
 
 
 class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -273,7 +271,6 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
     with context.workbench.space.store.read() as view:
         figures = view.runs()
-    own = None if context.caller.role == ADMIN else context.caller.run.run_id
     rows = [
         RunRow(
             run_id=each.run,
@@ -285,14 +282,16 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             unfinished=each.states.get("waiting", 0) + each.states.get("claimed", 0),
         )
         for each in reversed(figures)
-        if own in (None, each.run)
+        if context.run_seen in (None, each.run)
     ]
     return WorkRunsAnswer(runs=rows)
 
 
 class ListDead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lane: Annotated[str | None, Meta(description="Only this lane's")] = None
+    all: Annotated[bool, Meta(description="Those that were put again, too")] = False
     limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 100
+    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended")] | None = None
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -304,25 +303,30 @@ class DeadLetter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tuple it was put again as."""
 
 
-class DeadLetters(Struct, frozen=True, kw_only=True):
+class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dead: list[DeadLetter]
+    """The last first."""
+    cursor: str | None = None
+    """Where to go on, when there are more."""
 
 
 @operation("tuple.dead", command=Command("dead"), kept_off=AT_THE_MACHINE)
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """Tuples that were given up: tried as often as they might be, too late, or too dear."""
-    from stigmergy.space.tuples import read_pattern
-
-    pattern = {"state": "dead"} | ({"lane": request.lane} if request.lane else {})
-    if context.caller.role != ADMIN:
-        pattern["run"] = context.caller.run.run_id
     with context.workbench.space.store.read() as view:
-        dead = view.matching(read_pattern(pattern), limit=request.limit)
+        dead = view.given_up(
+            context.run_seen,
+            lane=request.lane,
+            again=request.all,
+            limit=request.limit + 1,
+            before=read_cursor(request.cursor),
+        )
         rows = [
             DeadLetter(id=one.id, lane=one.lane, attempts=one.attempts, error=_last_error(view, one), again=one.again)
-            for one in dead
+            for one in dead[: request.limit]
         ]
-    return DeadLetters(dead=rows)
+    more = len(dead) > request.limit
+    return DeadLetters(dead=rows, cursor=str(dead[request.limit - 1].ended) if more else None)
 
 
 def _last_error(view: WorkView, one: Kept) -> str | None:

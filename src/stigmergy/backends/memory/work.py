@@ -80,7 +80,7 @@ class WorkState:
                 self._came(fact)
             case TupleTaken():
                 self._stop(fact.id)
-                self._set(after_end(self.tuples[fact.id], "taken"))
+                self._set(after_end(self.tuples[fact.id], "taken", None))
             case TupleClaimed():
                 self._stop(fact.id)
                 self._set(after_claim(self.tuples[fact.id], fact))
@@ -107,7 +107,7 @@ class WorkState:
             case TupleDone():
                 self._stop(fact.id)
                 self._keep_receipt(fact.receipt, fact.run)
-                self._set(after_end(self.tuples[fact.id], fact.state))
+                self._set(after_end(self.tuples[fact.id], fact.state, len(self.receipt_runs)))
             case AlarmRaised():
                 self._set(msgspec.structs.replace(self.tuples[fact.id], alarmed=True))
             case EpochBegun():
@@ -123,7 +123,7 @@ class WorkState:
         one = kept_of(fact, len(self.tuples) + 1)
         self.tuples[one.id] = one
         figures = self.figures.get(one.run) or RunFigures(
-            run=one.run, states={}, executed=0, hits=0, micros=0, tokens=0
+            run=one.run, states={}, again=0, executed=0, hits=0, micros=0, tokens=0
         )
         states = {**figures.states, "waiting": figures.states.get("waiting", 0) + 1}
         self.figures[one.run] = msgspec.structs.replace(figures, states=states)
@@ -133,7 +133,9 @@ class WorkState:
             accepted = fact.accepted.id if fact.accepted is not None else None
             self.asked[fact.asked] = Asked(id=fact.id, request=fact.request or "", accepted=accepted)
         if fact.again is not None:
-            self._set(msgspec.structs.replace(self.tuples[fact.again], again=fact.id))
+            before = self.tuples[fact.again]
+            self._set(msgspec.structs.replace(before, again=fact.id))
+            self._count(before.run, again=1)
 
     def _set(self, one: Kept) -> None:
         before = self.tuples[one.id]
@@ -205,10 +207,13 @@ class WorkState:
         )
         self._count(self.tuples[tuple_id].run, micros=micros, tokens=tokens)
 
-    def _count(self, run: str, *, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0) -> None:
+    def _count(
+        self, run: str, *, again: int = 0, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0
+    ) -> None:
         before = self.figures[run]
         self.figures[run] = msgspec.structs.replace(
             before,
+            again=before.again + again,
             executed=before.executed + executed,
             hits=before.hits + hits,
             micros=before.micros + micros,
@@ -331,10 +336,23 @@ class MemoryWorkView:
         """Tuples that somebody holds."""
         return [one for one in self._state.tuples.values() if one.state == "claimed"][:limit]
 
-    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
-        """The last receipts of a run."""
-        ids = [each for of, each in reversed(self._state.receipt_runs) if of == run]
-        return [self._state.receipts[each] for each in ids[:limit]]
+    def ended(self, run: str, *, limit: int) -> list[Kept]:
+        """Tuples of a run that have ended."""
+        return [one for one in self._last() if one.run == run and (one.state != "dead" or one.again)][:limit]
+
+    def given_up(
+        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
+    ) -> list[Kept]:
+        """Dead letters."""
+        dead = (one for one in self._last() if one.state == "dead" and (again or one.again is None))
+        meant = (one for one in dead if run in (None, one.run) and lane in (None, one.lane))
+        return [one for one in meant if before is None or (one.ended or 0) < before][:limit]
+
+    def _last(self) -> list[Kept]:
+        """Everything that has ended, the last first."""
+        return sorted(
+            (one for one in self._state.tuples.values() if one.ended), key=lambda one: one.ended or 0, reverse=True
+        )
 
     def purged(self, sha: str) -> int | None:
         """When a body was taken away."""

@@ -85,6 +85,8 @@ class _Made:
 def _build(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.space.catalog import Catalog, write_catalog
 
+    if session.remote:
+        raise click.UsageError("A catalog is built where the project's files are; STIGMERGY_URL is set.")
     made = _Made(session, given)
     try:
         held = made.held()

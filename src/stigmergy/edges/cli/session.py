@@ -24,7 +24,11 @@ def everywhere() -> list[click.Parameter]:
     return [
         click.Option(["--json", "json"], is_flag=True, help="Print the answer as one line of JSON."),
         click.Option(["--as", "speak_as"], metavar="NAME", help="Speak as this descendant of yours."),
-        click.Option(["--run", "in_run"], metavar="RUN", help="Act in this run; the current one unless said."),
+        click.Option(
+            ["--run", "in_run"],
+            metavar="RUN",
+            help="Act in this run; the current one unless said. Lists of work keep to it.",
+        ),
         click.Option(
             ["--project", "project"],
             type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -15,7 +15,8 @@ from stigmergy.edges.cli.show import SHOW
 from stigmergy.edges.cli.table import Entry
 from stigmergy.operations import OPERATIONS
 
-_CONDITION = re.compile(r"(?P<path>[^=<>^?!]+?)\s*(?P<sign>\^=|<=|>=|!=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
+_SIGNS = "=<>^?!~"
+_CONDITION = re.compile(rf"\s*(?P<path>[^{_SIGNS}]+?)\s*(?P<sign>\^=|<=|>=|!=|=|<|>|\?|!)\s*(?P<value>.*)", re.DOTALL)
 TUPLE_FILE = "The tuple, as JSON or YAML; - reads stdin"
 MAX_FILE = 2 * 1024 * 1024
 _OPERATORS = {"^=": "prefix", "<=": "le", ">=": "ge", "!=": "ne", "=": "eq", "<": "lt", ">": "gt"}
@@ -54,13 +55,18 @@ def _out(session: Session, given: dict[str, Any]) -> None:
     if given["lane"]:
         fields["lane"] = given["lane"]
     if given["yool"]:
-        fields["payload"] = [{"yool": given["yool"], "args": dict(_pair(each) for each in given["args"])}]
+        fields["payload"] = [{"yool": given["yool"], "args": _arguments(given["args"])}]
     elif given["args"]:
         raise click.UsageError("--arg goes with --yool.")
     if given["priority"] is not None:
         fields["priority"] = given["priority"]
     if given["no_cache"]:
-        fields["flags"] = {**fields.get("flags", {}), "no_cache": True}
+        from stigmergy.errors import FieldType
+
+        flags = fields.get("flags", {})
+        if not isinstance(flags, dict):
+            raise FieldType("Flags are names with true or false.", field="flags", limit="object")
+        fields["flags"] = {**flags, "no_cache": True}
     if given["block"] is not None:
         fields["block"] = given["block"]
     _send(session, "tuple_out", fields)
@@ -111,11 +117,24 @@ def _match(session: Session, name: str, given: dict[str, Any]) -> None:
 def read_condition(text: str) -> tuple[str, str, Any]:
     """A condition as it is typed: `map_pos.stack=python`."""
     found = _CONDITION.fullmatch(text)
-    if found is None or (found["sign"] in ("?", "!") and found["value"]):
-        raise click.UsageError(f"{text!r} is not a condition; write it like map_pos.stack=python or priority>=5.")
+    if found is None or (found["value"] and (found["sign"] in ("?", "!") or found["value"][0] in _SIGNS)):
+        raise click.UsageError(
+            f"{text!r} is not a condition; write it like map_pos.stack=python or priority>=5, "
+            'and a text that begins with a sign in quotes: map_pos.range=">5".'
+        )
     if found["sign"] in ("?", "!"):
         return found["path"], "exists", found["sign"] == "?"
     return found["path"], _OPERATORS[found["sign"]], _value(found["value"])
+
+
+def _arguments(given: tuple[str, ...]) -> dict[str, Any]:
+    args: dict[str, Any] = {}
+    for text in given:
+        name, value = _pair(text)
+        if name in args:
+            raise click.UsageError(f"{text!r}: the argument '{name}' is given already.")
+        args[name] = value
+    return args
 
 
 def _pair(text: str) -> tuple[str, Any]:

@@ -161,6 +161,7 @@ class Methods(ABC):
         *,
         max_tokens: int = 400,
         budget_token: str | None = None,
+        tail: bool = False,
         idempotency_key: str | None = None,
     ) -> DerefAnswer:
         """Read what a pointer points at, within a budget.
@@ -169,9 +170,10 @@ class Methods(ABC):
             pointer: A pointer, or its ref alone
             max_tokens: The whole answer is never larger; it is cut at a line's end
             budget_token: A grant that pays for it
+            tail: Its end, if not all fits
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token}, idempotency_key))
+        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
 
     def validate_deref(
         self,
@@ -943,15 +945,19 @@ class Methods(ABC):
         self,
         *,
         lane: str | None = None,
+        all: bool = False,
         limit: int = 100,
+        cursor: str | None = None,
     ) -> DeadLetters:
         """Tuples that were given up: tried as often as they might be, too late, or too dear.
 
         Args:
             lane: Only this lane's
+            all: Those that were put again, too
             limit: How many at the most
+            cursor: Where the last page ended
         """
-        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "limit": limit}))
+        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "all": all, "limit": limit, "cursor": cursor}))
 
     def tuple_again(
         self,

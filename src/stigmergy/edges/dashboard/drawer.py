@@ -10,7 +10,7 @@ from stigmergy.edges.dashboard.highlight import numbered
 from stigmergy.edges.dashboard.words import outward
 from stigmergy.edges.dashboard.work import load_receipt
 from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import DiffAddress, RepoAddress, parse
+from stigmergy.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
@@ -19,7 +19,10 @@ MAX_TOKENS = 20_000
 def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """What the address wants shown beside the page; a refusal is shown in its place."""
     if "pointer" in params:
-        return {"kind": "pointer", "ref": params["pointer"]} | _tried(desk, params["pointer"], _pointer)
+        name = _tried(desk, params, _name_in_receipt) if "receipt" in params else {}
+        return {"kind": "pointer", "ref": params["pointer"]} | _tried(
+            desk, params["pointer"], lambda desk, ref: _pointer(desk, ref, name.get("name", ""))
+        )
     if "receipt" in params:
         return {"kind": "receipt"} | _tried(desk, params["receipt"], load_receipt)
     if "engram" in params:
@@ -27,7 +30,7 @@ def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     return {"kind": ""}
 
 
-def _tried(desk: Desk, what: str, show: Any) -> dict[str, Any]:
+def _tried(desk: Desk, what: Any, show: Any) -> dict[str, Any]:
     try:
         shown: dict[str, Any] = show(desk, what)
     except StigmergyError as refusal:
@@ -40,7 +43,17 @@ def _engram(desk: Desk, engram_id: str) -> dict[str, Any]:
     return {"row": answer.rows[0], "as_of": answer.as_of}
 
 
-def _pointer(desk: Desk, ref: str) -> dict[str, Any]:
+def _name_in_receipt(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
+    """What the receipt one comes from calls the body: a body has no name of its own."""
+    address = parse(params["pointer"])
+    if not isinstance(address, BodyAddress):
+        return {}
+    receipt = desk.ask("receipt_get", id=params["receipt"]).receipt
+    named = [(each["path"], each["sha"]) for each in receipt["artifacts"]]
+    return {"name": next((name for name, sha in named if sha == address.digest), "")}
+
+
+def _pointer(desk: Desk, ref: str, name: str) -> dict[str, Any]:
     """The lines behind a pointer. Reading them is a dereference like any other, and leaves its proof."""
     read = desk.ask("deref_pointer", pointer=ref, max_tokens=MAX_TOKENS)
     link = desk.ask("link_pointer", ref=read.pointer.ref)
@@ -48,10 +61,13 @@ def _pointer(desk: Desk, ref: str) -> dict[str, Any]:
     path, first = "", 1
     if isinstance(address, RepoAddress):
         path, first = address.path, address.lines[0] if address.lines else 1
+    elif isinstance(address, BodyAddress):
+        path, first = name, address.lines[0] if address.lines else 1
     elif isinstance(address, DiffAddress):
         path = ".diff"
     return {
         "read": read,
+        "name": name,
         "link": link,
         "editor": outward(link.editor),
         "forge": outward(link.github),

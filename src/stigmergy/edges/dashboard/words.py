@@ -10,9 +10,11 @@ from markupsafe import Markup
 
 from stigmergy.core import SECOND, is_digest, is_hex, parse_duration
 from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import RepoAddress, parse
+from stigmergy.evidence.pointers import BodyAddress, RepoAddress, parse
 
 SHORT = 7
+BODY = 12
+"""How many digits name a stored body, which has no name of its own."""
 LINKS = ("https://", "vscode://file/")
 """What a link off the page may begin with."""
 
@@ -31,7 +33,7 @@ class Place(NamedTuple):
     lines: str
     """`:10-20`, or nothing."""
     pin: str
-    """The commit or digest, shortened."""
+    """The commit or digest, shortened; nothing for what is named by its digest."""
 
 
 def place(ref: str) -> Place:
@@ -42,10 +44,10 @@ def place(ref: str) -> Place:
         return Place(ref, "", "", "")
     if isinstance(address, RepoAddress):
         folder, slash, name = address.path.rpartition("/")
-        first, last = address.lines or (0, 0)
-        lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
         home = f"{address.repository}:" if address.repository else ""
-        return Place(name, home + folder + slash, lines, address.revision[:SHORT])
+        return Place(name, home + folder + slash, _lines(address.lines), address.revision[:SHORT])
+    if isinstance(address, BodyAddress):
+        return Place(address.digest[: 7 + BODY], "artifact:", _lines(address.lines), "")
     scheme, _, rest = ref.partition(":")
     body, mark, pin = rest.rpartition("@")
     if not mark:
@@ -53,6 +55,13 @@ def place(ref: str) -> Place:
     short = pin[:SHORT] if is_hex(pin, 40, 64) else pin[: 7 + SHORT] if is_digest(pin) else pin
     folder, slash, name = body.rpartition("/")
     return Place(name or body, f"{scheme}:{folder}{slash}", "", short)
+
+
+def _lines(span: tuple[int, int] | None) -> str:
+    if span is None:
+        return ""
+    first, last = span
+    return f":{first}" + (f"-{last}" if last != first else "")
 
 
 def count(number: float) -> str:

@@ -12,6 +12,8 @@ from stigmergy.evidence.receipts import EMPTY
 SHOWN = 50
 OUTPUT_TOKENS = 4_000
 """How much of what a step printed is shown at once."""
+HEAD_TOKENS = 1_000
+"""How much of that is its beginning, when it is not all shown; the rest is its end."""
 
 
 class Printed(NamedTuple):
@@ -20,7 +22,8 @@ class Printed(NamedTuple):
     name: str
     sha: str
     text: str
-    truncated: bool
+    end: str | None
+    """Its last lines, when `text` holds only the first ones."""
     refusal: StigmergyError | None
 
 
@@ -40,8 +43,16 @@ def load_receipt(desk: Desk, receipt_id: str) -> dict[str, Any]:
 
 def _printed(desk: Desk, name: str, sha: str) -> Printed:
     """Reading it is a dereference like any other, and leaves its proof."""
+
+    def read(tokens: int, *, tail: bool = False) -> Any:
+        return desk.ask("deref_pointer", pointer=f"artifact:{sha}", max_tokens=tokens, tail=tail)
+
     try:
-        read = desk.ask("deref_pointer", pointer=f"artifact:{sha}", max_tokens=OUTPUT_TOKENS)
+        whole = read(OUTPUT_TOKENS)
+        if not whole.truncated:
+            return Printed(name, sha, whole.excerpt, None, None)
+        # What does not fit at once is longer than these two together, so that no line is shown twice.
+        head, end = read(HEAD_TOKENS), read(OUTPUT_TOKENS - HEAD_TOKENS, tail=True)
     except StigmergyError as refusal:
-        return Printed(name, sha, "", False, refusal)
-    return Printed(name, sha, read.excerpt, read.truncated, None)
+        return Printed(name, sha, "", None, refusal)
+    return Printed(name, sha, head.excerpt, end.excerpt, None)

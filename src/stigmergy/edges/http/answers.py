@@ -34,12 +34,17 @@ async def send_conditionally(scope: Scope, send: Send, body: bytes) -> None:
     """Answer with JSON under its ETag; whoever has that already is told so."""
     etag = etag_of(body)
     headers = [(b"etag", etag.encode()), (b"cache-control", b"private, no-cache"), _NO_SNIFFING]
-    asked = (header(scope, b"if-none-match") or b"").decode("latin-1")
-    if etag in [each.strip().removeprefix("W/") for each in asked.split(",")]:
+    if is_known(scope, etag.encode()):
         await send({"type": "http.response.start", "status": 304, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return
     await _send(send, 200, [_JSON[0], *headers], body)
+
+
+def is_known(scope: Scope, etag: bytes) -> bool:
+    """Whether whoever asks has what bears this ETag already, or says that any will do."""
+    known = [tag.strip().removeprefix(b"W/") for tag in (header(scope, b"if-none-match") or b"").split(b",")]
+    return etag in known or known == [b"*"]
 
 
 def etag_of(body: bytes) -> str:
@@ -48,22 +53,34 @@ def etag_of(body: bytes) -> str:
 
 
 async def send_problem(scope: Scope, receive: Receive, send: Send, error: StigmergyError) -> None:
-    """Refuse, in the form of RFC 9457.
-
-    When the request's body has not been read, the connection is closed, but not before its sender had a moment to
-    read the refusal: closing at once would reset the connection under it.
-    """
+    """Refuse, in the form of RFC 9457."""
     body = msgspec.json.encode(error.problem())
     headers = list(_PROBLEM)
     if isinstance(error, Unauthorized):
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", str(error.limit).encode()))
+    await _send_to_sender(scope, receive, send, error.status, headers, body)
+
+
+async def send_json_early(scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+    """Answer with JSON a request whose body was not read to its end."""
+    await _send_to_sender(scope, receive, send, 200, list(_JSON), body)
+
+
+async def _send_to_sender(
+    scope: Scope, receive: Receive, send: Send, status: int, headers: Headers, body: bytes
+) -> None:
+    """Answer someone who may still be sending.
+
+    When the request's body has not been read, the connection is closed, but not before its sender had a moment to
+    read the answer: closing at once would reset the connection under it.
+    """
     if not has_body(scope) or scope.get(BODY_READ):
-        await _send(send, error.status, headers, body)
+        await _send(send, status, headers, body)
         return
     headers.append((b"connection", b"close"))
-    await _send(send, error.status, headers, body, more=True)
+    await _send(send, status, headers, body, more=True)
     with anyio.move_on_after(LINGER_SECONDS):
         while (await receive()).get("more_body"):
             pass
@@ -92,8 +109,7 @@ class File:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the bytes, or say that they have not changed."""
-        known = [tag.strip().removeprefix(b"W/") for tag in (header(scope, b"if-none-match") or b"").split(b",")]
-        if self.tag in known or known == [b"*"]:
+        if is_known(scope, self.tag):
             await send({"type": "http.response.start", "status": 304, "headers": self.headers})
             await send({"type": "http.response.body", "body": b""})
         else:

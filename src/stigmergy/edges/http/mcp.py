@@ -17,10 +17,10 @@ from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import Message, Receive, Scope, Send
 
 from stigmergy.core import read_json
-from stigmergy.edges.http.answers import send_json
+from stigmergy.edges.http.answers import send_json, send_json_early
 from stigmergy.edges.http.refusals import call_named, log_refusal
 from stigmergy.edges.http.requests import bearer, check_content_type, read_body
-from stigmergy.errors import StigmergyError
+from stigmergy.errors import BodyTooLarge, StigmergyError
 from stigmergy.operations import Credential, Gateway
 from stigmergy.policy import Caller
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 METHODS = ("DELETE", "GET", "POST")
 BODY_LIMIT = 1024 * 1024
+OPENING = 1024
+OPENING_SECONDS = 5.0
+"""How long a sender may take to show what it is that is too large."""
 MOST_SESSIONS = 256
 IDLE_SECONDS = 1800.0
 """How long an older client's session is kept after its last request."""
@@ -66,13 +69,26 @@ class McpEndpoint:
         call_named(scope, "mcp", caller.full_name)
         sessions = await self._loaded()
         if scope["method"] == "POST":
-            body = await read_body(scope, receive, BODY_LIMIT)
+            from stigmergy.edges.mcp.wire import refused
+
+            opening = _Opening(receive)
+            try:
+                body = await read_body(scope, opening.receive, BODY_LIMIT)
+            except BodyTooLarge as refusal:
+                answer, is_call = refused(await opening.seen(), refusal)
+                if not is_call:
+                    raise
+                log_refusal(scope, refusal)
+                await send_json_early(scope, receive, send, msgspec.json.encode(answer))
+                return
             check_content_type(scope)
             try:
                 read_json(body, max_bytes=BODY_LIMIT)
             except StigmergyError as refusal:
                 log_refusal(scope, refusal)
-                await _send_refusal(send, body, refusal)
+                # As the call's result if it is one, else as an error of the protocol, which is not shown the body.
+                answer, is_call = refused(body, refusal)
+                await send_json(send, msgspec.json.encode(answer), 200 if is_call else 400)
                 return
             receive = _again(body, receive)
         scope[_TOKEN] = token
@@ -111,6 +127,27 @@ class McpEndpoint:
             await self._ended.wait()
 
 
+class _Opening:
+    """How a body begins, kept while it is received: enough to tell a call that is too large from other messages."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._kept = b""
+
+    async def receive(self) -> Message:
+        """The next piece."""
+        message = await self._receive()
+        self._kept += message.get("body", b"")[: OPENING - len(self._kept)]
+        return message
+
+    async def seen(self) -> bytes:
+        """What was kept; waited for when nothing has come yet."""
+        with anyio.move_on_after(OPENING_SECONDS):
+            while not self._kept and (await self.receive()).get("more_body"):
+                pass
+        return self._kept
+
+
 def _who(context: Any) -> Credential:
     return Credential(token=context.request.scope[_TOKEN])
 
@@ -138,11 +175,3 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return from_start
-
-
-async def _send_refusal(send: Send, body: bytes, refusal: StigmergyError) -> None:
-    """Refuse a body the protocol is not shown: as the call's result if it is one, else as an error of the protocol."""
-    from stigmergy.edges.mcp.wire import refused
-
-    answer, is_call = refused(body, refusal)
-    await send_json(send, msgspec.json.encode(answer), 200 if is_call else 400)

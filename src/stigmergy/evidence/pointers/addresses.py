@@ -42,9 +42,12 @@ class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BodyAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored body."""
+    """A stored body, or lines of it."""
 
     digest: str
+    """The whole body's."""
+    lines: tuple[int, int] | None = None
+    """First and last line, counted from 1."""
 
 
 class SamAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from stigmergy.evidence.pointers.repo import Repositories
 from stigmergy.evidence.pointers.resolve import Content
 
 MAX_DOCUMENT = 1024 * 1024
+AN_END = 512 * 1024
+"""How much is held of each end of a large body: more than any answer may have."""
 _SHOWN = 6
 
 
@@ -21,6 +23,18 @@ class Bodies(Protocol):
 
     def get(self, digest: str, limit: int | None = None) -> bytes:
         """The body of that digest, checked."""
+        ...
+
+
+class LargeBodies(Bodies, Protocol):
+    """Where bodies are read from that may be too large to hold."""
+
+    def get_lines(self, digest: str, first: int, last: int, limit: int) -> bytes:
+        """Some lines of the body of that digest, checked."""
+        ...
+
+    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
+        """The first and the last bytes of the body of that digest, checked."""
         ...
 
 
@@ -57,13 +71,21 @@ class ArtifactResolver:
 class BodyResolver:
     """Reads `artifact:sha256:` addresses: stored bodies."""
 
-    def __init__(self, bodies: Bodies, *, cap: int = MAX_CONTENT) -> None:
+    def __init__(self, bodies: LargeBodies, *, cap: int = MAX_CONTENT) -> None:
         self._bodies = bodies
         self._cap = cap
 
     def resolve(self, address: BodyAddress) -> Content:
-        """The stored body."""
-        return Content.of(self._bodies.get(address.digest, self._cap))
+        """The pointed lines, or the stored body; of one that is too large, whole lines from both its ends."""
+        if address.lines is not None:
+            return Content.of(self._bodies.get_lines(address.digest, *address.lines, self._cap))
+        try:
+            return Content.of(self._bodies.get(address.digest, self._cap))
+        except ContentTooLarge:
+            first, last = self._bodies.get_ends(address.digest, min(AN_END, self._cap))
+        return Content(
+            data=first[: first.rfind(b"\n") + 1], end=last[last.find(b"\n") + 1 or len(last) :], digest=address.digest
+        )
 
 
 def _find(repository: GitRepository, revision: str, name: str) -> Blob:

@@ -2,7 +2,7 @@
 
     repo:[name//]path[#L10-L20]@<40 or 64 hex>      lines of a file at a commit, or the whole file
     artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag
-    artifact:sha256:<64 hex>                        a stored body
+    artifact:sha256:<64 hex>[#L10-L20]              a stored body, or lines of it
     sam:<kind>:<slug>@<date|version>                an entry of the episodic store
     diff:path@<base>..<head>                        how a file changed between two commits
     test:<node id>@sha256:<64 hex>                  a case in a test receipt
@@ -84,7 +84,7 @@ def print_address(address: Address) -> str:
             # A colon is encoded so that no file name can be taken for the digest of a body.
             return f"artifact:{encode(address.name).replace(':', '%3A')}{section}@{address.version}"
         case BodyAddress():
-            return f"artifact:{address.digest}"
+            return f"artifact:{address.digest}" + (f"#{print_lines(address.lines)}" if address.lines else "")
         case SamAddress():
             return f"sam:{encode(address.kind).replace(':', '%3A')}:{encode(address.slug)}@{address.version}"
         case DiffAddress():
@@ -175,9 +175,10 @@ def _repo(body: str, field: str) -> RepoAddress:
 
 def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
     if body.startswith("sha256:"):
+        body, mark, fragment = body.partition("#")
         if not is_digest(body):
             raise PointerRevision("The body's digest is not sha256: and 64 lower-case hex digits.", field=field)
-        return BodyAddress(digest=body)
+        return BodyAddress(digest=body, lines=parse_lines(fragment, field) if mark else None)
     rest, version = _pin(body, field)
     rest, mark, fragment = rest.partition("#")
     version = _version(version, field)
@@ -330,7 +331,7 @@ def _with_span(address: Address, span: str, field: str) -> Address:
         raise PointerTooLong(field=field, limit=MAX_REF, used=len(span))
     check_unicode(span, field)
     match address:
-        case RepoAddress():
+        case RepoAddress() | BodyAddress():
             lines = parse_lines(span, field)
             if address.lines not in (None, lines):
                 raise PointerDisagrees("The span is not the ref's fragment.", field=field)
@@ -347,6 +348,8 @@ def _with_span(address: Address, span: str, field: str) -> Address:
 def _check_digest(address: Address, digest: str, field: str) -> None:
     if not is_digest(digest):
         raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field=field)
+    if isinstance(address, BodyAddress) and address.lines is not None:
+        return  # the ref holds the digest of the whole, and this is that of the lines
     if isinstance(address, BodyAddress | UrlAddress) and address.digest != digest:
         raise PointerDisagrees("The digest is not the one in the ref.", field=field)
 

@@ -22,6 +22,7 @@ from stigmergy.errors import (
     NotAFile,
     ObjectDamaged,
     PointerSyntax,
+    SpanNotFound,
 )
 
 _CHUNK = 1 << 20
@@ -50,20 +51,77 @@ class BodyStore:
 
     def get(self, digest: str, limit: int | None = None) -> bytes:
         """The body of that digest, if it is here, whole and no larger than the limit; nothing at all needs no file."""
-        if not is_digest(digest):
-            raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
         if digest == _NOTHING:
             return b""
+        with self._body(digest) as body:
+            size = os.fstat(body).st_size
+            if limit is not None and size > limit:
+                raise ContentTooLarge(limit=limit, used=size)
+            data = b"".join(_chunks(body))
+        if digest_of_bytes(data) != digest:
+            raise _damaged()
+        return data
+
+    def get_lines(self, digest: str, first: int, last: int, limit: int) -> bytes:
+        """Some lines of a body, however large it is: every byte is checked, and only these lines are held."""
+        kept: list[bytes] = []
+        held = 0
+        line = 1  # the one that the next byte belongs to
+        ends = True  # whether the last byte seen ended a line
+        for chunk in self._checked(digest):
+            at = 0
+            while at < len(chunk) and line <= last:
+                after = _after_lines(chunk, at, first - line if line < first else last + 1 - line)
+                part = chunk[at:after]
+                if line >= first:
+                    held += len(part)
+                    if held > limit:
+                        raise ContentTooLarge("The lines are more than a pointer may lead to.", limit=limit, used=held)
+                    kept.append(part)
+                line += part.count(b"\n")
+                at = after
+            line += chunk.count(b"\n", at)
+            ends = chunk.endswith(b"\n")
+        count = line - 1 if ends else line
+        if last > count:
+            raise SpanNotFound(f"The body has {count} {'line' if count == 1 else 'lines'}.", limit=count, used=last)
+        return b"".join(kept)
+
+    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
+        """The first and the last bytes of a body, so many at the most; every byte between is checked."""
+        first = last = b""
+        for chunk in self._checked(digest):
+            first += chunk[: size - len(first)]
+            last = (last + chunk)[-size:]
+        return first, last
+
+    def _checked(self, digest: str) -> Iterator[bytes]:
+        """A body piece by piece; refused at its end if it is not whole."""
+        running = hashlib.sha256()
+        if digest != _NOTHING:
+            with self._body(digest) as body:
+                for chunk in _chunks(body):
+                    running.update(chunk)
+                    yield chunk
+            if f"sha256:{running.hexdigest()}" != digest:
+                raise _damaged()
+
+    @contextmanager
+    def _body(self, digest: str) -> Iterator[int]:
+        """The file of a body, open."""
+        if not is_digest(digest):
+            raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
         try:
             with self._folder(digest) as folder:
-                data = _read(folder, digest[9:], limit)
+                body = _open(folder, digest[9:])
         except FileNotFoundError:
             raise BodyNotFound from None
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
-        if digest_of_bytes(data) != digest:
-            raise ObjectDamaged("The stored body does not have the digest it is stored under.")
-        return data
+        try:
+            yield body
+        finally:
+            os.close(body)
 
     def holds(self, digest: str) -> bool:
         """Whether the body of that digest is here and whole; nothing at all needs no file."""
@@ -205,7 +263,7 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _read(folder: int, name: str, limit: int | None) -> bytes:
+def _open(folder: int, name: str) -> int:
     try:
         body = os.open(name, _FILE, dir_fd=folder)
     except OSError as problem:
@@ -214,28 +272,36 @@ def _read(folder: int, name: str, limit: int | None) -> bytes:
         if problem.errno == errno.ENXIO:
             raise NotAFile("The stored body is not a regular file.") from None
         raise
-    try:
-        found = os.fstat(body)
-        if not stat.S_ISREG(found.st_mode):
-            raise NotAFile("The stored body is not a regular file.")
-        if limit is not None and found.st_size > limit:
-            raise ContentTooLarge(limit=limit, used=found.st_size)
-        parts = []
-        while chunk := os.read(body, _CHUNK):
-            parts.append(chunk)
-        return b"".join(parts)
-    finally:
+    if not stat.S_ISREG(os.fstat(body).st_mode):
         os.close(body)
+        raise NotAFile("The stored body is not a regular file.")
+    return body
+
+
+def _chunks(body: int) -> Iterator[bytes]:
+    while chunk := os.read(body, _CHUNK):
+        yield chunk
+
+
+def _after_lines(chunk: bytes, at: int, count: int) -> int:
+    """Where so many lines from a place on have ended; the end when there are fewer."""
+    for _ in range(count):
+        at = chunk.find(b"\n", at) + 1
+        if not at:
+            return len(chunk)
+    return at
+
+
+def _damaged() -> ObjectDamaged:
+    return ObjectDamaged("The stored body does not have the digest it is stored under.")
 
 
 def _digest_of_file(folder: int, name: str) -> str:
     """The digest of a file's content, read piece by piece."""
-    body = os.open(name, _FILE, dir_fd=folder)
+    body = _open(folder, name)
     try:
-        if not stat.S_ISREG(os.fstat(body).st_mode):
-            raise NotAFile("The stored body is not a regular file.")
         running = hashlib.sha256()
-        while chunk := os.read(body, _CHUNK):
+        for chunk in _chunks(body):
             running.update(chunk)
         return f"sha256:{running.hexdigest()}"
     finally:

@@ -5,6 +5,7 @@
 | `repo:src/a.py@<sha>` | the file and any lines of it |
 | `repo:src/a.py#L1-L220@<sha>` | those lines and any span inside them; not the file |
 | `artifact:SPEC.md@v1` | the document and any section of it |
+| `artifact:sha256:<hex>` | the stored body and any lines of it |
 | any other pointer | itself |
 | prefix `repo:src/auth/*@<sha>` | every file beneath the folder, and any lines of it; not `src/authority.py` |
 | prefix `repo:*@<sha>` | every file of the tree |
@@ -26,6 +27,7 @@ from stigmergy.evidence.pointers import (
     MAX_REF,
     Address,
     ArtifactAddress,
+    BodyAddress,
     DiffAddress,
     RepoAddress,
     parse,
@@ -47,10 +49,11 @@ class PointerTarget(msgspec.Struct, frozen=True, kw_only=True):
             return True
         match own, asked:
             case RepoAddress(), RepoAddress() if asked.lines is not None:
-                inside = own.lines is None or own.lines[0] <= asked.lines[0] <= asked.lines[1] <= own.lines[1]
-                return inside and own.path == asked.path and _tree(own) == _tree(asked)
+                return _inside(asked.lines, own.lines) and own.path == asked.path and _tree(own) == _tree(asked)
             case ArtifactAddress(section=None), ArtifactAddress():
                 return own.name == asked.name and own.version == asked.version
+            case BodyAddress(), BodyAddress() if asked.lines is not None:
+                return _inside(asked.lines, own.lines) and own.digest == asked.digest
         return False
 
     @property
@@ -76,6 +79,10 @@ class PrefixTarget(msgspec.Struct, frozen=True, kw_only=True):
         """The folder's canonical ref with `/*` after its path."""
         head, _, pin = print_address(self.folder).rpartition("@")
         return f"{head}{'/*' if self.folder.path else '*'}@{pin}"
+
+
+def _inside(asked: tuple[int, int], own: tuple[int, int] | None) -> bool:
+    return own is None or own[0] <= asked[0] <= asked[1] <= own[1]
 
 
 Target: TypeAlias = PointerTarget | PrefixTarget

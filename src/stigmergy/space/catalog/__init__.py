@@ -15,6 +15,7 @@ from stigmergy.space.catalog.trie import Sharing, Trie, slots, yool_hash
 from stigmergy.space.catalog.values import (
     AUTHORITIES,
     EFFECTS,
+    TERMS,
     Authority,
     CatalogEntry,
     Contract,
@@ -35,6 +36,7 @@ __all__ = [
     "EFFECTS",
     "INTROSPECTION",
     "REGISTRY",
+    "TERMS",
     "AgentsRead",
     "Authority",
     "Catalog",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -120,8 +120,13 @@ def read_authority(said: Any, field: str = "authority", line: int | None = None)
     return tuple(each for each in AUTHORITIES if each in named)
 
 
-def read_terms(said: Any, field: str = "agent_terms", lines: Mapping[str, int] | None = None) -> Terms:
-    """The terms a mapping says; `lines` tells where each stands in its file."""
+def read_terms(
+    said: Any,
+    field: str = "agent_terms",
+    lines: Mapping[str, int] | None = None,
+    known: Sequence[str] = TERMS,
+) -> Terms:
+    """The terms a mapping says; `lines` tells where each stands in its file, `known` which a refusal names."""
     where = lines or {}
     if not isinstance(said, Mapping):
         raise TermsInvalid("The terms are not a list of names and numbers.", field=field, line=where.get(""))
@@ -131,13 +136,14 @@ def read_terms(said: Any, field: str = "agent_terms", lines: Mapping[str, int] |
         if name == "deadline_iso":
             raise TermsInvalid("A deadline is for one tuple, not for a yool.", field=at, line=line)
         if name not in _MOST:
-            known = ", ".join(_MOST)
             raise TermsInvalid(
                 f"'{str(name)[:40]}' is not a term.",
                 field=at,
-                limit=known,
+                limit=", ".join(known),
                 line=line,
-                hint="Only a tuple has a deadline: deadline_iso." if "deadline" in str(name) else None,
+                hint="Only a tuple has a deadline: deadline_iso."
+                if "deadline" in str(name) and "deadline_iso" not in known
+                else None,
             )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TermsInvalid(f"'{name}' is not a number.", field=at, used=str(value)[:40], line=line)

@@ -18,7 +18,7 @@ from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, Tu
 from stigmergy.space.tuples.money import MAX_GENERATIONS, lineage
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
-from stigmergy.space.tuples.rules import Checked, check_in_time, moved_on, read_tuple
+from stigmergy.space.tuples.rules import Checked, check_new, moved_on, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.values import ENDED, Kept
 
@@ -54,11 +54,13 @@ def put(
     accept: bool = False,
     again: str | None = None,
     asked: tuple[str, str] | None = None,
+    every_run: bool = False,
 ) -> tuple[list[Fact], list[Put]]:
     """Let tuples in: each once by its id; one that came without an id is moved on until its id is new.
 
     `asked` is an idempotency key and the digest of the request: asked again, the same tuple is the answer. `admit`
-    refuses a tuple, or tells how often its yools let it be tried again.
+    refuses a tuple, or tells how often its yools let it be tried again. To those who do not see `every_run`, what is
+    of another one is absent.
     """
     key, request = asked or (None, None)
     if key is not None and (before := view.asked(key)) is not None:
@@ -67,20 +69,24 @@ def put(
         return [], [Put(id=before.id, new=False, accepted=before.accepted)]
     facts: list[Fact] = []
     answers: list[Put] = []
-    fresh: set[str] = set()
+    fresh: dict[str, str | None] = {}  # with the receipt for taking it in
     depth: dict[str, int] = {}
     moved: dict[str, Checked] = {}  # the last of those that were the same, so that the next one begins behind it
     generations: dict[str, int] = {}  # of those that come now, and of their parents
     there = view.find_all([draft.id for draft in drafts])
     for draft in drafts:
         if draft.named and (draft.id in fresh or draft.id in there):
-            answers.append(Put(id=draft.id, new=False))
+            ours = draft.id in there and (every_run or there[draft.id].run == run)
+            before_it = _receipt_for(view, draft.id) if accept and ours else fresh.get(draft.id)
+            answers.append(Put(id=draft.id, new=False, accepted=before_it))
             continue
-        check_in_time(draft, view.as_of)
+        check_new(draft, view.as_of)
         retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
-        if parent is not None and parent not in fresh and view.find(parent) is None:
-            raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
+        if parent is not None and parent not in fresh:
+            one = view.find(parent)
+            if one is None or not (every_run or one.run == run):
+                raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
         if draft.id in fresh or draft.id in there:
             first = draft.id
             draft = _free(moved_on(moved.get(first, draft)), lambda each: each in fresh or view.find(each) is not None)
@@ -94,8 +100,8 @@ def put(
                 hint="Wait for workers to take some, or ask to wait.",
             )  # fmt: skip
         depth[lane] += 1
-        fresh.add(draft.id)
         receipt = _accepted(draft.id, view.as_of) if accept else None
+        fresh[draft.id] = receipt.id if receipt else None
         facts.append(
             TupleOut(
                 id=draft.id,
@@ -133,6 +139,13 @@ def _generation(view: WorkView, parent: str | None, known: dict[str, int]) -> in
 def _accepted(tuple_id: str, at: int) -> Receipt:
     moment = print_time(at)
     return seal(yool=ACCEPTED, tuple_id=tuple_id, started_at=moment, ended_at=moment, exit=0)
+
+
+def _receipt_for(view: WorkView, tuple_id: str) -> str | None:
+    """The id of the receipt for taking a tuple in, if it got one: then it is its first."""
+    first = next(iter(view.receipts_of(tuple_id)), None)
+    receipt = view.receipt(first) if first is not None else None
+    return first if receipt is not None and receipt.yool == ACCEPTED else None
 
 
 def made_new(view: WorkView, draft: Checked) -> Checked:
@@ -189,7 +202,7 @@ def put_again(
     if one.deadline is not None and one.deadline <= view.as_of:  # nothing could be begun
         del fields["agent_terms"]["deadline_iso"]
     draft = read_tuple(fields, authority, view.as_of)
-    return put(view, [draft], run=one.run, settings=settings, admit=admit, again=tuple_id)
+    return put(view, [draft], run=one.run, settings=settings, admit=admit, again=tuple_id, every_run=True)
 
 
 def record(

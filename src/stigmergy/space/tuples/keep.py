@@ -82,9 +82,9 @@ def after_release(one: Kept, fact: TupleReleased) -> Kept:
     )
 
 
-def after_end(one: Kept, state: str) -> Kept:
-    """A tuple that nobody works on any more."""
-    return msgspec.structs.replace(one, state=state, ready_at=0, fence=None, until=0)
+def after_end(one: Kept, state: str, ended: int | None) -> Kept:
+    """A tuple that nobody works on any more; it ended with the receipt of that number, if it got one."""
+    return msgspec.structs.replace(one, state=state, ready_at=0, fence=None, until=0, ended=ended)
 
 
 def fields_of(one: Kept) -> dict[str, Any]:

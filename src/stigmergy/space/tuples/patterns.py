@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 
 from stigmergy.errors import FieldValue, PatternOperator, PatternValue
+from stigmergy.space.tuples.values import STATES
 
 MAX_CONDITIONS = 32
 MAX_PATH = 200
 ABSENT: Any = object()
+SEEN = tuple(state for state in STATES if state != "taken")
+"""The states tuples can be found in."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -49,10 +52,14 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
                 return condition.value
         return ABSENT
 
-    def without(self, *paths: str) -> Pattern:
-        """The pattern with what it asks of these fields by equality taken as settled."""
-        left = tuple(each for each in self.conditions if each.operator != "eq" or each.path not in paths)
-        return Pattern(conditions=left)
+    def without(self, path: str) -> Pattern:
+        """The pattern with the value `equal_to` gives for a field taken as settled; what else it asks of it stays."""
+        settled = Condition(path, "eq", self.equal_to(path))
+        return Pattern(conditions=tuple(each for each in self.conditions if each != settled))
+
+    def narrowed(self, other: Pattern) -> Pattern:
+        """What both patterns mean."""
+        return Pattern(conditions=(*other.conditions, *self.conditions))
 
 
 def look_up(fields: Any, path: str) -> Any:
@@ -131,4 +138,8 @@ def _condition(path: str, operator: str, value: Any) -> Condition:
     }.get(operator, isinstance(value, int | float | str) and not isinstance(value, bool))
     if not fits:
         raise PatternValue(f"'{operator}' does not compare with this.", field=f"pattern.{path}", used=str(value)[:80])
+    if path == "state" and operator in ("eq", "ne") and value not in SEEN:
+        raise PatternValue(
+            "There is no such state.", field="pattern.state", limit=", ".join(SEEN), used=str(value)[:80]
+        )
     return Condition(path, operator, value)

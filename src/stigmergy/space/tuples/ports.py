@@ -51,6 +51,8 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     states: dict[str, int]
     """How many tuples are in each state."""
+    again: int
+    """How many of the dead ones were put again."""
     executed: int
     """Steps that were executed."""
     hits: int
@@ -169,8 +171,14 @@ class WorkView(Protocol):
         """Tuples that somebody holds, oldest first."""
         ...
 
-    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
-        """The last receipts of a run, newest first."""
+    def ended(self, run: str, *, limit: int) -> list[Kept]:
+        """Tuples of a run that have ended, the last first; of the dead only those that were put again."""
+        ...
+
+    def given_up(
+        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
+    ) -> list[Kept]:
+        """Dead letters of a run or of all, the last first, from before an ending; those put again if asked for."""
         ...
 
     def purged(self, sha: str) -> int | None:

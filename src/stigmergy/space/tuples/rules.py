@@ -26,7 +26,7 @@ from stigmergy.errors import (
     TupleSchema,
     TupleTooLarge,
 )
-from stigmergy.space.catalog import Terms, parse_name, read_terms
+from stigmergy.space.catalog import TERMS, Terms, parse_name, read_terms
 from stigmergy.space.tuples.values import MAX_PRIORITY, SCHEMAS, V2, Limits, Tuple
 
 MAX_TUPLE = 1 << 20
@@ -50,17 +50,21 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     named: bool
     """Whether it came with its id, and so must keep its time."""
     limits: Limits
+    receipts: int = 0
+    """How many receipts it says it has got since it was created."""
 
 
 def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int) -> Checked:
     """The tuple a caller gives, with or without its id, if it breaks no rule.
 
-    Without an id what was not said is filled in, the authority and the time among it. With one it is taken as it is.
+    Without an id what was not said is filled in, the authority and the time among it. With one it is taken as it was
+    created, before it got receipts; whether it may still come in is asked of `check_new` once it is known to be new.
     """
     fields = dict(given)
     named = fields.pop("id", None)
     if fields.get("schema", SCHEMAS[0]) not in SCHEMAS:
         raise TupleSchema(field="schema", used=str(fields["schema"])[:80], limit=", ".join(SCHEMAS))
+    receipts = 0
     if named is None:
         fields = _completed(fields, authority, now)
         checked = _checked_shape(fields)
@@ -70,6 +74,8 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
         checked = _checked_shape(fields)
         _printed(checked.created_at)
+        receipts = len(checked.receipts)
+        fields["receipts"], checked = [], msgspec.structs.replace(checked, receipts=())
     body = canonical(fields, max_depth=MAX_DEPTH)
     if len(body) > MAX_TUPLE:
         raise TupleTooLarge(
@@ -80,8 +86,25 @@ def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int)
         raise TupleIdMismatch(
             field="id", used=str(named)[:80], limit=found, hint="Leave the id out, and the tuple gets one."
         )
-    limits = _check(checked)
-    return Checked(tuple=checked, fields=fields, body=body, id=found, named=named is not None, limits=limits)
+    return Checked(
+        tuple=checked,
+        fields=fields,
+        body=body,
+        id=found,
+        named=named is not None,
+        limits=_check(checked),
+        receipts=receipts or len(checked.receipts),
+    )
+
+
+def check_new(read: Checked, now: int) -> None:
+    """Refuse a tuple that comes in with receipts or too late; one that is here already may have both."""
+    if read.receipts:
+        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=read.receipts)
+    if read.limits.deadline is not None and read.limits.deadline <= now:
+        raise DeadlinePast(
+            field="agent_terms.deadline_iso", used=read.tuple.agent_terms["deadline_iso"], limit=print_time(now)
+        )
 
 
 def moved_on(checked: Checked, by: int = 1) -> Checked:
@@ -101,6 +124,8 @@ def moved_on(checked: Checked, by: int = 1) -> Checked:
     )
 
 
+_TERMS = (*TERMS, "deadline_iso")
+_TERMS_V2 = tuple("budget_micros" if name == "budget_usd" else name for name in _TERMS)
 _NO_LIMITS = Limits(terms=Terms())
 
 
@@ -122,14 +147,17 @@ def read_limits(terms: Mapping[str, Any], schema: str) -> Limits:
             ) from None
     if schema != V2:
         return Limits(
-            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said), deadline=moment
+            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said, known=_TERMS),
+            deadline=moment,
         )
     micros = said.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
         raise TermsInvalid("Money is a whole number of micro-dollars.", field="agent_terms.budget_micros")
     if "budget_usd" in said:
         raise TermsInvalid("In v2 money is in micro-dollars.", field="agent_terms.budget_usd", limit="budget_micros")
-    return Limits(terms=msgspec.structs.replace(read_terms(said), budget_micros=micros), deadline=moment)
+    return Limits(
+        terms=msgspec.structs.replace(read_terms(said, known=_TERMS_V2), budget_micros=micros), deadline=moment
+    )
 
 
 def _hashable(said: Mapping[str, Any]) -> bool:
@@ -138,7 +166,7 @@ def _hashable(said: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _plain_terms(said: frozenset[tuple[str, Any]]) -> Terms:
-    return read_terms(dict(said))
+    return read_terms(dict(said), known=_TERMS)
 
 
 def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, ...]) -> list[frozenset[int]]:
@@ -195,8 +223,6 @@ def _refusal(message: str) -> FieldRefusal:
 
 def _check(one: Tuple) -> Limits:
     check_lane(one.lane)
-    if one.receipts:
-        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
     if one.parent_id is not None and not is_digest(one.parent_id):
         raise FieldValue("A parent is named by its id.", field="parent_id", used=one.parent_id[:80])
     if len(one.src_ptr) > MAX_POINTERS:
@@ -209,15 +235,6 @@ def _check(one: Tuple) -> Limits:
                 raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
     _check_steps(one)
     return read_limits(one.agent_terms, one.schema)
-
-
-def check_in_time(checked: Checked, now: int) -> None:
-    """Refuse a tuple whose deadline is past. Only one that is new: whoever puts one again is told that it is there."""
-    deadline = checked.limits.deadline
-    if deadline is not None and deadline <= now:
-        raise DeadlinePast(
-            field="agent_terms.deadline_iso", used=checked.tuple.agent_terms["deadline_iso"], limit=print_time(now)
-        )
 
 
 def check_lane(lane: str, *, field: str = "lane") -> None:

@@ -68,11 +68,13 @@ class TupleSpace:
         accept: bool = False,
         asked: tuple[str, str] | None = None,
         trusted: bool = False,
+        every_run: bool = False,
     ) -> list[coming.Put]:
         """Put tuples; returns once they are on the disk. All of them or none.
 
         A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
-        the digest of the request. `trusted` is the product's own: it needs no entry in the catalog, and no room.
+        the digest of the request. `trusted` is the product's own: it needs no entry in the catalog, and no room. Only
+        who sees `every_run` puts parts of another run's tuples.
         """
         if not trusted:
             self.check_room(run)
@@ -87,6 +89,7 @@ class TupleSpace:
                 admit=(lambda draft: None) if trusted else self._admit,
                 accept=accept,
                 asked=asked,
+                every_run=every_run,
             )
 
         if block is None:

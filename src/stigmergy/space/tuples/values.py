@@ -142,6 +142,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was told that the budget is nearly spent."""
     again: str | None = None
     """The tuple it was put again as."""
+    ended: int | None = None
+    """The number of its last receipt: in this order tuples ended."""
 
     @property
     def spent(self) -> Price:

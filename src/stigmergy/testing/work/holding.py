@@ -110,6 +110,33 @@ class Holding:
         assert receipts[-1].exit == 1
         assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
 
+    def test_dead_letters_are_told_the_last_first_without_those_put_again(self, harness: WorkHarness) -> None:
+        """By when they were given up, in pages, of a run or a lane; and so are those that ended otherwise. # YT-05"""
+        once = {"max_retries": 0}
+        ids = put(harness, *[draft(lane, agent_terms=once) for lane in ("build", "b", "build", "build", "build")])
+        claims = {each.id: each for lane in ("build", "b") for each in take(harness, lane, limit=4)}
+        for at in (3, 0, 1, 2):
+            harness.space.settle([failed(harness, claims[ids[at]])])
+        harness.space.settle([finished(harness, claims[ids[4]])])
+        again = harness.space.put_again(ids[0], authority=PERSON).id
+        harness.space.cancel(again)
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                (figures,) = view.runs()
+                assert (figures.states, figures.again) == ({"cancelled": 1, "dead": 4, "done": 1}, 1)
+                dead = view.given_up(RUN, limit=9)
+                assert [each.id for each in dead] == [ids[2], ids[1], ids[3]]
+                assert view.given_up(None, limit=2) == dead[:2]
+                assert view.given_up(RUN, limit=2, before=dead[1].ended) == dead[2:]
+                assert [each.id for each in view.given_up(RUN, lane="build", limit=9)] == [ids[2], ids[3]]
+                assert [each.id for each in view.given_up(RUN, again=True, limit=9)] == [ids[2], ids[1], ids[0], ids[3]]
+                assert view.given_up("another", limit=9) == []
+                assert [each.id for each in view.ended(RUN, limit=9)] == [again, ids[4], ids[0]]
+                assert [each.id for each in view.ended(RUN, limit=1)] == [again]
+                assert view.ended("another", limit=9) == []
+            harness.delete_index()
+            harness.reopen()
+
     def test_the_strictest_yool_says_how_often_it_is_tried_again(self, harness: WorkHarness) -> None:
         """What a tuple does not say its yools say, also after a restart; what it says holds."""
 

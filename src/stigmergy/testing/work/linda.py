@@ -11,6 +11,7 @@ from stigmergy.core import SECOND, print_time
 from stigmergy.errors import (
     DeadlinePast,
     DiskPressure,
+    FieldValue,
     IdempotencyConflict,
     LaneFull,
     LineageTooLong,
@@ -110,6 +111,30 @@ class Linda:
         later = {name: value for name, value in whole.items() if name != "id"} | {"src_ptr": ["wiki://other"]}
         refused(DeadlinePast, put, harness, {**later, "id": tuple_id(later)})
         assert harness.journal_bytes() == before
+
+    def test_a_tuple_as_it_is_shown_is_skipped_too(self, harness: WorkHarness) -> None:
+        """With the receipts it has got since, and after its deadline; it tells the receipt for taking it in. # YT-04"""
+        terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND)}
+        sent = harness.space.out(draft(agent_terms=terms), authority=PERSON, run=RUN, accept=True)[0]
+        (claim,) = take(harness)
+        harness.space.settle([finished(harness, claim)])
+        harness.clock.turn(seconds=120)
+        whole = harness.space.shown(sent.id)
+        assert len(whole["receipts"]) == 3
+        before = harness.journal_bytes()
+        (again,) = harness.space.out(whole, authority=PERSON, run=RUN, accept=True)
+        assert (again.id, again.new, again.accepted) == (sent.id, False, sent.accepted)
+        assert harness.journal_bytes() == before
+
+    def test_a_tuple_comes_in_without_receipts(self, harness: WorkHarness) -> None:
+        """What it says it has, nobody here gave it. # YT-04"""
+        (one,) = put(harness)
+        other = {**harness.space.shown(one), "lane": "elsewhere", "receipts": []}
+        other["id"] = tuple_id(other)
+        before = harness.journal_bytes()
+        refused(FieldValue, put, harness, {**other, "receipts": [one]})
+        assert harness.journal_bytes() == before
+        assert put(harness, other) == [other["id"]]
 
     def test_reading_leaves_and_taking_removes(self, harness: WorkHarness) -> None:
         """`rd` finds it as often as asked, `in` once."""
@@ -217,6 +242,16 @@ class Linda:
         harness.space.settle([finished(harness, claim, usd=0.009)])
         assert harness.space.get(chain[0]).micros == 9_000
         assert len(harness.space.rd_all({"lane": "alarm"})) == 1
+
+    def test_a_parent_is_of_the_same_run(self, harness: WorkHarness) -> None:
+        """Another run's looks absent, unless whoever puts it sees every run. # YT-04"""
+        (parent,) = put(harness)
+        child, before = draft(parent_id=parent), harness.journal_bytes()
+        refused(TupleNotFound, harness.space.out, child, authority=PERSON, run="other")
+        assert harness.journal_bytes() == before
+        (of_all,) = harness.space.out(child, authority=PERSON, run="other", every_run=True)
+        (of_own,) = put(harness, child)
+        assert len({of_all.id, of_own}) == 2
 
     def test_an_idempotency_key_answers_with_the_same_tuple(self, harness: WorkHarness) -> None:
         """And refuses another request under the same key."""

@@ -108,16 +108,17 @@ class WorkAgrees(RuleBasedStateMachine):
         answer = self.both(lambda space: space.out(*given, authority=PERSON, run=RUN))
         return multiple(*(each.id for each in answer or ()))
 
-    @rule(target=tuples, parent=tuples, one=drafts())
-    def out_a_child(self, parent: str, one: dict[str, Any]) -> Any:
+    @rule(target=tuples, parent=tuples, one=drafts(), every_run=st.booleans())
+    def out_a_child(self, parent: str, one: dict[str, Any], every_run: bool) -> Any:
         """Put a part of another."""
-        answer = self.both(lambda space: space.out({**one, "parent_id": parent}, authority=PERSON, run="other"))
+        child = {**one, "parent_id": parent}
+        answer = self.both(lambda space: space.out(child, authority=PERSON, run="other", every_run=every_run))
         return multiple(*(each.id for each in answer or ()))
 
     @rule(one=tuples)
     def out_again_with_its_id(self, one: str) -> None:
         """Put what is there already."""
-        self.both(lambda space: space.out({**space.shown(one), "receipts": []}, authority=PERSON, run=RUN))
+        self.both(lambda space: space.out(space.shown(one), authority=PERSON, run=RUN, accept=True))
 
     @rule(target=tuples, key=st.sampled_from(("k1", "k2")), request=st.sampled_from(("r1", "r2")))
     def dispatch(self, key: str, request: str) -> Any:
@@ -287,7 +288,8 @@ def _cached(space: TupleSpace, key: str) -> Any:
 
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
-        return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), view.as_of
+        ended = [view.ended(run, limit=1000) for run in (RUN, "other")], view.given_up(None, again=True, limit=1000)
+        return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), ended, view.as_of
 
 
 def _asked(ask: Callable[[TupleSpace], Any], space: TupleSpace) -> tuple[str, Any]:

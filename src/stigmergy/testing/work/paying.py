@@ -171,8 +171,6 @@ class Paying:
             (figures,) = view.runs()
             assert (figures.executed, figures.hits, figures.micros) == (1, 1, 500_000)
             assert [each.id for _, each in view.receipts_in(RUN, limit=9)] == [original.id]
-            assert [each.id for each in view.last_receipts(RUN, limit=9)] == [original.id]
-            assert view.last_receipts("01KDVP9R00STGMERGYRUN00009", limit=9) == []
 
     def test_dispatch_gives_a_receipt_at_once(self, harness: WorkHarness) -> None:
         """For taking it in."""

@@ -53,12 +53,15 @@ CREATE TABLE tuples (               -- what has become of them
     held_tokens INTEGER NOT NULL DEFAULT 0,
     alarmed    INTEGER NOT NULL DEFAULT 0,
     parent     BLOB,
-    again      BLOB
+    again      BLOB,
+    ended      INTEGER              -- the number of its last receipt
 ) STRICT;
 CREATE INDEX waiting ON tuples (lane, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
 CREATE INDEX delayed ON tuples (lane, ready_at) WHERE state = 'waiting' AND ready_at > 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
+CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
+CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
 CREATE INDEX by_lane ON tuples (lane, ordinal);
 
 -- Ids are hashes: sorted in one by one, each would change a page of its own. So new ones gather in a small table, and
@@ -168,6 +171,7 @@ CREATE TABLE runs (
     dead       INTEGER NOT NULL DEFAULT 0,
     cancelled  INTEGER NOT NULL DEFAULT 0,
     taken      INTEGER NOT NULL DEFAULT 0,
+    again      INTEGER NOT NULL DEFAULT 0,  -- dead letters that were put again
     executed   INTEGER NOT NULL DEFAULT 0,
     hits       INTEGER NOT NULL DEFAULT 0,
     micros     INTEGER NOT NULL DEFAULT 0,

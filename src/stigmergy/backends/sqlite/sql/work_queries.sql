@@ -4,7 +4,7 @@
 -- name: row
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, b.body;
+    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body;
 
 -- name: applied
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
@@ -59,7 +59,7 @@ UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoc
 WHERE ordinal = ?;
 
 -- name: end
-UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0 WHERE ordinal = ?;
+UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = ? WHERE ordinal = ?;
 
 -- name: alarm
 UPDATE tuples SET alarmed = 1 WHERE ordinal = ?;
@@ -151,7 +151,7 @@ INSERT INTO runs (number, run) VALUES (?, ?);
 
 -- name: count_run
 UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
-    cancelled = cancelled + ?, taken = taken + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
+    cancelled = cancelled + ?, taken = taken + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
 
@@ -238,6 +238,19 @@ FROM tuples AS t INDEXED BY dead CROSS JOIN bodies AS b USING (ordinal) CROSS JO
 WHERE t.state = 'dead' AND t.ordinal > ?
 ORDER BY t.ordinal;
 
+-- name: ended
+SELECT {row}
+FROM tuples AS t INDEXED BY ended CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.run = (SELECT number FROM runs WHERE run = ?) AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
+ORDER BY t.ended DESC LIMIT ?;
+
+-- name: given_up
+SELECT {row}
+FROM tuples AS t INDEXED BY given_up CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'dead' AND t.ended < ?1 AND (t.again IS NULL OR ?2) AND (?3 IS NULL OR r.run = ?3)
+    AND (?4 IS NULL OR t.lane = ?4)
+ORDER BY t.ended DESC LIMIT ?5;
+
 -- name: everything
 SELECT {row}
 FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
@@ -291,11 +304,6 @@ SELECT r.body FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) 
 
 -- name: receipts
 SELECT number, body FROM receipts WHERE number > ? ORDER BY number LIMIT ?;
-
--- name: last_receipts
-SELECT body FROM receipts
-WHERE run = (SELECT number FROM runs WHERE run = ?)
-ORDER BY number DESC LIMIT ?;
 
 -- name: receipts_in
 SELECT number, body FROM receipts

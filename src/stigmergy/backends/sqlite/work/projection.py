@@ -45,7 +45,7 @@ GATHERED_NAMES = 24
 """How many lanes, runs and yools are counted beside their tables before the counts go there."""
 
 _encode = msgspec.json.Encoder().encode
-COUNTED = (*STATES, "executed", "hits", "micros", "tokens")
+COUNTED = (*STATES, "again", "executed", "hits", "micros", "tokens")
 
 
 Brief = tuple[int, str, str, int, int]
@@ -99,8 +99,7 @@ class Projection:
                 self._executed(fact)
             case TupleDone():
                 ordinal = self._move(fact.id, fact.state)
-                self._keep_receipt(fact.receipt, fact.run, ordinal)
-                self._change("end", ordinal, fact.state)
+                self._change("end", ordinal, fact.state, self._keep_receipt(fact.receipt, fact.run, ordinal))
             case LeaseRenewed():
                 self._change("renew", self._find(fact.id)[0], fact.until)
             case TupleReleased():
@@ -108,7 +107,7 @@ class Projection:
                 self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
             case TupleTaken():
                 ordinal = self._move(fact.id, "taken")
-                self._change("end", ordinal, "taken")
+                self._change("end", ordinal, "taken", None)
             case StepHit():
                 ordinal, _, _, _, run = self._find(fact.id)
                 self._link(ordinal, raw_id(fact.receipt), fact.step)
@@ -197,7 +196,9 @@ class Projection:
             accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
             self._rows["keep_asked"] += (fact.asked, raw, fact.request or "", accepted)
         if fact.again is not None:
-            self._rows["put_again"] += (raw, self._find(fact.again)[0])
+            before, _, _, _, of = self._find(fact.again)
+            self._rows["put_again"] += (raw, before)
+            self._count(of, "again", 1)
 
     def _claimed(self, fact: TupleClaimed) -> None:
         one = self.read.get(fact.id)

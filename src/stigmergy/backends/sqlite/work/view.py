@@ -35,6 +35,7 @@ MOST_AT_ONCE = 256
 """How many are asked for in one statement."""
 
 _NONE = (0, 0, 0)
+_LAST = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
@@ -256,9 +257,16 @@ class SqliteWorkView:
         """Tuples that somebody holds."""
         return [kept_from(row) for row in self._rows("under_way", limit)]
 
-    def last_receipts(self, run: str, *, limit: int) -> list[Receipt]:
-        """The last receipts of a run."""
-        return [_decode_receipt(row[0]) for row in self._rows("last_receipts", run, limit)]
+    def ended(self, run: str, *, limit: int) -> list[Kept]:
+        """Tuples of a run that have ended."""
+        return [kept_from(row) for row in self._rows("ended", run, limit)]
+
+    def given_up(
+        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
+    ) -> list[Kept]:
+        """Dead letters."""
+        rows = self._rows("given_up", _LAST if before is None else before, again, run, lane, limit)
+        return [kept_from(row) for row in rows]
 
     def purged(self, sha: str) -> int | None:
         """When a body was taken away."""
@@ -338,5 +346,6 @@ def kept_from(row: Any) -> Kept:
         again=None if row[22] is None else print_id(row[22]),
         own_micros=row[23],
         own_tokens=row[24],
-        body=row[25],
+        ended=row[25],
+        body=row[26],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stigmergy.edges.cli.screen import dim, pairs, safe, safe_line
-from stigmergy.evidence.pointers import RepoAddress, parse
+from stigmergy.evidence.pointers import BodyAddress, RepoAddress, parse
 
 if TYPE_CHECKING:
     from stigmergy.operations.anchoring import AnchorAnswer
@@ -21,8 +21,10 @@ def _deref(answer: DerefAnswer) -> Iterator[str]:
     lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
         lines.pop()
-    if isinstance(address, RepoAddress):
-        first = address.lines[0] if address.lines else 1
+    span = address.lines if isinstance(address, RepoAddress | BodyAddress) else None
+    if span or (isinstance(address, RepoAddress) and not answer.tail):
+        first, last = span or (1, 0)
+        first = last + 1 - len(lines) if answer.tail else first
         column = len(str(first + len(lines)))
         for number, line in enumerate(lines, first):
             yield dim(f"{number:>{column}}  ") + safe_line(line)
@@ -32,7 +34,8 @@ def _deref(answer: DerefAnswer) -> Iterator[str]:
     yield safe(answer.pointer.ref)
     yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
     if answer.truncated:
-        yield click.style("Cut to fit the budget; --max-tokens N lets more through.", fg="yellow")
+        end = "" if answer.tail else ", and --tail shows the end"
+        yield click.style(f"Cut to fit the budget; --max-tokens N lets more through{end}.", fg="yellow")
 
 
 def _anchor(answer: AnchorAnswer) -> Iterator[str]:

@@ -91,11 +91,16 @@ def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
         ("tuple", one["tuple_id"]),
         ("worker", one.get("worker") or ""),
         ("began", one["started_at"]),
-        ("took", f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']} MB kept"),
+        (
+            "took",
+            f"{cost['wall_ms']:,} ms, {print_dollars(cost['usd'])}, {tokens} tokens, {cost['disk_mb']:,.1f} MB kept",
+        ),
     ]
     kept = [("stdout", one["stdout_sha"]), ("stderr", one["stderr_sha"])]
     kept += [(each["path"], each["sha"]) for each in one["artifacts"]]
-    rows += [(name, "" if sha == EMPTY else f"stig deref artifact:{sha}") for name, sha in kept]
+    # Of a step that failed the end says why.
+    more = " --tail --max-tokens 4000" if one["exit"] else " --max-tokens 4000"
+    rows += [(name, "" if sha == EMPTY else f"stig deref artifact:{sha}{more}") for name, sha in kept]
     rows += [("of", each) for each in one.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
 
@@ -128,6 +133,8 @@ def _dead(answer: DeadLetters) -> Iterator[str]:
         yield f"{safe(each.id)}  {safe(each.lane)}  {each.attempts} attempts  {safe_line(each.error or '')}".rstrip()
         if each.again:
             yield dim(f"  put again as {safe(each.again)}")
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
 def _cancelled(answer: Cancelled) -> Iterator[str]:
@@ -138,19 +145,36 @@ def _cancelled(answer: Cancelled) -> Iterator[str]:
 def _board(answer: BoardAnswer) -> Iterator[str]:
     """The work board."""
     totals = answer.totals
-    states = ", ".join(f"{count} {state}" for state, count in totals.states.items()) or "no work yet"
+    counts = totals.states | {"dead": totals.given_up}
+    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no work yet"
     yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {print_dollars(totals.usd)}"
     if answer.lanes:
         rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
         yield from table(["LANE", "WAITING", "RUNNING"], rows)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
-            rows = [[each.id, each.state, _steps(each), each.error or ""] for each in tuples]
-            yield from table([title, "STATE", "STEPS", "WHY" if any(row[-1] for row in rows) else ""], rows)
+            head, *lines = table(
+                [title, "STATE", "COST", "LANE"],
+                [[each.id.removeprefix("sha256:")[:12], each.state, _cost(each), each.lane] for each in tuples],
+            )
+            yield head
+            for line, each in zip(lines, tuples, strict=True):
+                yield line
+                about = [_steps(each), each.worker and f"by {safe(each.worker)}", safe_line(each.error or "")]
+                yield from (dim(f"  {part}") for part in about if part)
+    if totals.given_up > len(answer.dead):
+        yield dim(f"The last {len(answer.dead)} of {totals.given_up:,} given up; stig dead lists them all.")
+
+
+def _cost(one: TupleRow) -> str:
+    """What a tuple has spent of what it may, in dollars or else in tokens."""
+    if one.budget_usd is None and one.budget_tokens is not None:
+        return f"{one.tokens:,} of {one.budget_tokens:,} tokens"
+    return print_dollars(one.usd) + (f" of {print_dollars(one.budget_usd)}" if one.budget_usd is not None else "")
 
 
 def _steps(one: TupleRow) -> str:
-    return ", ".join(f"{step.yool} {_stands(step)}" for step in one.steps)
+    return ", ".join(f"{safe(step.yool)} {_stands(step)}" for step in one.steps)
 
 
 def _stands(step: StepState) -> str:
