@@ -196,7 +196,7 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
 
 
-LONG = "agent." + ".".join("x" * 27 for _ in range(4))
+LONG = "agent." + ".".join("x" * 25 for _ in range(4))
 
 
 @pytest.mark.parametrize("width", [1280, 960, 390])
