@@ -121,3 +121,7 @@ yool("agent.run.children", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "sleep 3600 & echo $! > ${path}; wait"]
 )
 yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
+yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
+    ["sh", "-c", 'cat "$0"/*', "${path}"]
+)
+yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
