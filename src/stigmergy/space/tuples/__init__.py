@@ -19,7 +19,7 @@ from stigmergy.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
-from stigmergy.space.tuples.holding import Settled, check_held
+from stigmergy.space.tuples.holding import Settled, check_held, why_over
 from stigmergy.space.tuples.keep import (
     after_claim,
     after_end,
@@ -133,4 +133,5 @@ __all__ = [
     "shown",
     "tuple_id",
     "whole",
+    "why_over",
 ]

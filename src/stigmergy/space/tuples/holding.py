@@ -34,6 +34,8 @@ from stigmergy.space.tuples.values import Claim, Fence, Kept
 
 _NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
 """Refusals that another attempt would only meet again."""
+GONE = "the worker was lost"
+"""Why a tuple is a dead letter whose last attempt nobody ended."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +91,15 @@ def claim(
 
 def _judged(view: WorkView, one: Kept, now: int, settings: SpaceSettings) -> TupleDone | None:
     """The end of a tuple that may not be given out any more."""
+    over = why_over(one, now, settings)
+    return None if over is None else end(view, one, "dead", exit=LOST if over == GONE else REFUSED, error=over)
+
+
+def why_over(one: Kept, now: int, settings: SpaceSettings) -> str | None:
+    """Why a tuple that waits may not be given out any more; it is a dead letter as soon as somebody asks for it."""
     if one.deadline is not None and one.deadline <= now:
-        return end(view, one, "dead", exit=REFUSED, error=DeadlinePast.code)
-    if one.attempts > _retries(one, settings):
-        return end(view, one, "dead", exit=LOST, error="the worker was lost")
-    return None
+        return DeadlinePast.code
+    return GONE if one.attempts > _retries(one, settings) else None
 
 
 def _retries(one: Kept, settings: SpaceSettings) -> int:

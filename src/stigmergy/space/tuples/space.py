@@ -21,7 +21,7 @@ from stigmergy.errors import (
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
-from stigmergy.space.tuples.facts import BodyDamaged
+from stigmergy.space.tuples.facts import BodyDamaged, TupleDone
 from stigmergy.space.tuples.keep import shown
 from stigmergy.space.tuples.money import Price
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
@@ -138,22 +138,30 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
+        ended: Callable[[Receipt], None] = lambda last: None,
     ) -> list[Claim]:
-        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long."""
+        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long.
+
+        `ended` is told the last receipt of each that was not given out: its attempts were used up, or it was late.
+        """
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
-            return (self._claim(wanted, worker, limit) if self._may_match(wanted) else None) or None
+            return (self._claim(wanted, worker, limit, ended) if self._may_match(wanted) else None) or None
 
         return self._wait(take, wanted, "work", timeout) or []
 
-    def _claim(self, wanted: Pattern, worker: str, limit: int) -> list[Claim]:
-        return self.store.commit(
-            lambda view: holding.claim(
+    def _claim(self, wanted: Pattern, worker: str, limit: int, ended: Callable[[Receipt], None]) -> list[Claim]:
+        def take(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[Receipt]]]:
+            facts, claims = holding.claim(
                 view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
-            ),
-            synced=False,
-        )
+            )
+            return facts, (claims, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
+
+        claims, last = self.store.commit(take, synced=False)
+        for each in last:
+            ended(each)
+        return claims
 
     def settle(
         self,

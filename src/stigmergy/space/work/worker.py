@@ -11,6 +11,7 @@ from typing import Any
 
 from stigmergy.core import SECOND
 from stigmergy.errors import DiskPressure, StigmergyError
+from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import Claim, Pattern, read_pattern
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress
@@ -126,7 +127,13 @@ class LaneWorkerPool:
                 self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
                 self._stopping.wait(PRESSED_SECONDS)
                 return []
-        return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
+        return self._shop.space.claim(
+            self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
+        )
+
+    def _tell_ended(self, last: Receipt) -> None:
+        """A tuple was not given out any more: this is all that is ever heard of it."""
+        self._told(Progress(what="dead", tuple_id=last.tuple_id, receipt=last.id, error=last.error))
 
     def _something_comes(self) -> bool:
         """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""
