@@ -96,6 +96,7 @@ class LaneWorkerPool:
                 self._stopping.set()
                 wait(under_way)
                 self._over.set()
+                self._beat.join()
         self._shop.space.write_receipts(self._shop.receipts)
         _going_on(under_way)
 
