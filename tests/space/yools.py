@@ -125,3 +125,24 @@ yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], auth
     ["sh", "-c", 'cat "$0"/*', "${path}"]
 )
 yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
+
+
+@yool("agent.mess.up", lane="build", authority=EVERYONE, cached=False)
+def mess_up(folder: str) -> int:
+    """Change everything about this process that one can."""
+    os.chdir(folder)
+    os.environ["LEAKED"] = "yes"
+    del os.environ["PATH"]
+    os.umask(0o777)
+    sys.path.insert(0, folder)
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    return os.getpid()
+
+
+@yool("agent.tell.place", lane="build", effect="pure", authority=EVERYONE)
+def tell_place() -> list[object]:
+    """Say where this is, and in which process."""
+    mask = os.umask(0)
+    os.umask(mask)
+    print("here")
+    return [os.getpid(), os.getcwd(), sorted(set(os.environ)), mask, sys.path]
