@@ -58,6 +58,8 @@ SCRIPTS = {
 }
 for name, script in SCRIPTS.items():
     yool(name, lane="guard", cached=False)([sys.executable, "-S", "-c", script])
+yool("agent.run.python", lane="guard", cached=False)([sys.executable, "-S", "-c", "${code}"])
+yool("agent.run.shell", lane="guard", cached=False)(["sh", "-c", "${code}"])
 yool("agent.leave.daemon", lane="guard", cached=False)([sys.executable, "-S", "-c", DAEMON, "${file}"])
 
 
@@ -115,3 +117,33 @@ async def echo_later(value: Any) -> Any:
 def leave_child() -> int:
     """Start something and go."""
     return subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True).pid
+
+
+@yool("agent.run.called", lane="guard", cached=False)
+def run_called(code: str) -> None:
+    """Run code here."""
+    exec(code, {})
+
+
+@yool("agent.run.child", lane="guard", cached=False)
+def run_child(started: str, go: str) -> int:
+    """Run a child until somebody says go; tells how it ended."""
+    child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    open(started, "w").close()
+    while not os.path.exists(go):
+        time.sleep(0.01)
+    child.communicate(b"\n")
+    return child.returncode
+
+
+@yool("agent.leave.many", lane="guard", cached=False)
+def leave_many(files: int) -> None:
+    """Leave many files."""
+    for number in range(files):
+        (here.artifacts() / str(number)).touch()
+
+
+@yool("agent.leave.link", lane="guard", cached=False)
+def leave_link(called: str) -> None:
+    """Leave a link that leads out."""
+    (here.artifacts() / called).symlink_to("/etc/passwd")

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy.core import SECOND
+from stigmergy.core import SECOND, print_time
 from stigmergy.evidence.receipts import EMPTY, input_hash, receipt_id, statement
 from stigmergy.space.tuples import Settled, SpaceSettings, read_pattern
 from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
@@ -406,8 +406,42 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
     one = shop.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
     assert shop.work() == ["refused", "dead"]
     assert "left; the step will probably take 20000" in (shop.told[0].error or "")
-    assert shop.receipts(one)[-1].error == "BUDGET_EXCEEDED"
+    # YT-06: there is no receipt of the step, so that of the tuple says it all.
+    assert shop.receipts(one)[-1].error == (
+        "BUDGET_EXCEEDED: The tuple has 19000 micro-dollars left; the step will probably take 20000. "
+        "(agent_terms.budget_usd, 20000 of 19000)"
+    )
     assert shop.space.get(one).micros == 0
+
+
+# YT-06: another attempt would only be refused again.
+@pytest.mark.parametrize(
+    ("refused", "terms"),
+    [
+        (step("agent.leave.link"), {}),
+        (step("agent.spend.each", amounts=[-1]), {}),
+        (step("agent.run.children"), {}),
+        (step("agent.show.file", path="/etc/passwd"), {}),
+        (step("agent.spend.money", usd=1, times=1), {"budget_usd": 0.5}),
+    ],
+)
+def test_what_would_only_be_refused_again_is_not_tried_again(
+    tmp_path: Path, refused: dict[str, object], terms: dict[str, object]
+) -> None:
+    with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, max_retries=3)) as shop:
+        one = shop.put(refused, agent_terms=terms)
+        assert shop.work()[1:] == ["dead"]
+        assert shop.space.get(one).attempts == 1
+
+
+# YT-06: a tuple has no more time than the one it is a part of.
+def test_a_step_is_stopped_at_the_deadline_of_the_tuple_it_is_a_part_of(shop: Shop, tmp_path: Path) -> None:
+    ends = print_time(shop.shop.clock.now() + SECOND)
+    whole = shop.put(lane="elsewhere", agent_terms={"deadline_iso": ends})
+    one = shop.put(step("agent.wait.long", started=str(tmp_path / "started")), parent_id=whole)
+    assert shop.work()[-1] == "dead"
+    assert (shop.receipts(one)[-1].error or "").startswith("DEADLINE_PAST")
+    assert shop.space.get(one).attempts == 1
 
 
 def test_an_artifact_that_leads_out_fails_the_step(shop: Shop) -> None:
@@ -434,13 +468,14 @@ def test_whatever_a_step_does_it_leaves_a_receipt(shop: Shop, how: str, exit: in
     assert (receipt.yool, receipt.exit, receipt.error) == ("agent.do.oddly.v1", exit, error)
     assert last.exit == exit
     said = shop.shop.bodies.get(receipt.stderr_sha) if receipt.stderr_sha != EMPTY else b""
-    assert said == (b"this is why\n" if how == "says" else b"")
+    why = b"refused: ARTIFACT_PATH: The name of a file a step left is not UTF-8. (artifacts, '\\udcff')\n"
+    assert said == {"says": b"this is why\n", "name": why}.get(how, b"")
 
 
 def test_a_yool_nobody_carries_out_is_a_dead_letter(shop: Shop) -> None:
     one = shop.put(step("agent.nobody.knows"))
     assert shop.work() == ["refused", "dead"]
-    assert shop.receipts(one)[-1].error == "YOOL_NOT_FOUND"
+    assert (shop.receipts(one)[-1].error or "").startswith("YOOL_NOT_FOUND: ")
 
 
 def test_the_authority_is_looked_at_again_where_it_runs(shop: Shop) -> None:  # YT-04
@@ -448,7 +483,7 @@ def test_the_authority_is_looked_at_again_where_it_runs(shop: Shop) -> None:  # 
     draft = {"lane": "build", "payload": [step("agent.deploy.prod")]}
     one = shop.space.out(draft, authority=agent, run=RUN)[0].id
     assert shop.work() == ["refused", "dead"]
-    assert shop.receipts(one)[-1].error == "YOOL_FORBIDDEN"
+    assert (shop.receipts(one)[-1].error or "").startswith("YOOL_FORBIDDEN: ")
 
 
 def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05

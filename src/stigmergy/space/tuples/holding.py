@@ -32,7 +32,10 @@ from stigmergy.space.tuples.rules import read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.values import Claim, Fence, Kept
 
-_NEVER_AGAIN = frozenset({"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "MEMORY_QUOTA", "DISK_QUOTA"})
+_NEVER_AGAIN = frozenset(
+    {"BUDGET_EXCEEDED", "DEADLINE_PAST", "YOOL_FORBIDDEN", "YOOL_ARGUMENTS", "MEMORY_QUOTA", "DISK_QUOTA"}
+    | {"ARTIFACT_PATH", "FIELD_VALUE"}
+)
 """Refusals that another attempt would only meet again."""
 GONE = "the worker was lost"
 """Why a tuple is a dead letter whose last attempt nobody ended."""
@@ -50,7 +53,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     last: Receipt | None = None
     """The receipt of the whole tuple, when it is finished."""
     failed: str | None = None
-    """Why it is not, in short; then it is tried again if it may be."""
+    """Why it is not, in short: a code, or a code, a colon and more; then it is tried again if it may be."""
 
 
 def claim(
@@ -223,7 +226,7 @@ def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings)
     """Another attempt after a while, or the end."""
     reason = result.failed or ""
     allowed = _retries(one, settings)
-    if one.attempts > allowed or reason in _NEVER_AGAIN:
+    if one.attempts > allowed or reason.partition(":")[0] in _NEVER_AGAIN:
         codes = [receipt.exit for receipt in result.receipts if receipt.exit]
         return end(view, one, "dead", exit=codes[-1] if codes else REFUSED, error=reason, more=result.receipts)
     waits = min(settings.backoff << min(one.attempts - 1, 30), settings.max_backoff)

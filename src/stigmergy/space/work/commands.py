@@ -10,12 +10,13 @@ import time
 from contextlib import suppress
 
 from stigmergy.core import Clock
-from stigmergy.errors import BudgetExceeded, DeadlinePast, DiskQuota, StigmergyError
+from stigmergy.errors import BudgetExceeded, DeadlinePast, DiskQuota, MemoryQuota, StigmergyError
 from stigmergy.space.catalog import fill_argv
 from stigmergy.space.work.folder import StepFolder
-from stigmergy.space.work.guard import Warden, Watch
+from stigmergy.space.work.guard import Warden, Watch, reap
 from stigmergy.space.work.here import ARTIFACTS, COST
 from stigmergy.space.work.ports import StepRequest, Told
+from stigmergy.space.work.refused import told_of
 
 LOOK_SECONDS = 0.1
 """How often a running step is looked after: what it has spent, and whether it must stop."""
@@ -30,7 +31,7 @@ def start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
     places = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), "TMPDIR": str(folder.temporary)}
-    with folder.stdout.open("wb") as stdout, folder.stderr.open("wb") as stderr:
+    with folder.stdout.open("ab") as stdout, folder.stderr.open("ab") as stderr:
         return subprocess.Popen(
             argv,
             cwd=request.root,
@@ -52,22 +53,21 @@ def look_after(
     warden: Warden,
 ) -> tuple[int, str | None]:
     """Wait for a command's end; end it, with all it started, when it must stop. Its exit, and why it was stopped."""
-    error: str | None = None
-    watch = warden.watch(process.pid, request.limits, mark_of_step(folder))
+    refusal: StigmergyError | None = None
+    watch, ended, peak = warden.watch(process.pid, request.limits, mark_of_step(folder)), False, 0
     try:
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(LOOK_SECONDS)
-            error = look(request, folder, told, stop, clock, watch)
-            if error is not None or process.returncode is not None:
-                break
+        while not ended and refusal is None and not stop.is_set():
+            ended = has_ended(process, LOOK_SECONDS)
+            refusal = look(request, folder, told, clock, watch)
     finally:
         # Also what it left running behind its back: in its group, and then wherever it went.
         end_group(process)
         watch.end()
-    code = process.returncode
-    if error is not None:
-        return STOPPED, error
+        peak = reap(process)
+    refusal = conclude(request, folder, told, watch, refusal, peak)
+    if refusal is not None or not ended:
+        return STOPPED, "stopped" if refusal is None else refusal.code
+    code: int = process.returncode
     return (code if code >= 0 else 128 - code), (f"exit {code}" if code else None)
 
 
@@ -81,21 +81,42 @@ def mark_of(name: str, value: str) -> str:
     return f"{name}={value}\0"
 
 
-def look(
-    request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event, clock: Clock, watch: Watch
-) -> str | None:
-    """Why a running step must stop, if it must; those who read its output are told too."""
+def look(request: StepRequest, folder: StepFolder, told: Told, clock: Clock, watch: Watch) -> StigmergyError | None:
+    """Why a running step must stop, if it must; what it has spent meanwhile is passed on."""
     try:
         folder.note_spending(told)
-        check_within(request, folder, clock, watch)
+        check_within(request, folder, watch)
+        if request.deadline is not None and clock.now() >= request.deadline:
+            raise DeadlinePast
     except StigmergyError as refusal:
-        folder.say(f"stopped: {refusal.code}: {refusal.detail}{_figures(refusal)}")
-        return refusal.code
-    return "stopped" if stop.is_set() else None
+        return refusal
+    return None
 
 
-def check_within(request: StepRequest, folder: StepFolder, clock: Clock, watch: Watch) -> None:
-    """Refuse to let a step go on that is past its time or past what it may take."""
+def conclude(
+    request: StepRequest, folder: StepFolder, told: Told, watch: Watch, refusal: StigmergyError | None, peak: int
+) -> StigmergyError | None:
+    """Judge a step that has ended by all it took and spent to its end; why it failed, if so, is added to what it said.
+
+    The peak is the most memory one of its processes held at once, as far as that is known."""
+    memory, disk = request.limits.memory, request.limits.disk
+    try:
+        folder.note_spending(told, last=True)
+        if memory is not None and peak > memory:
+            raise MemoryQuota(limit=memory, used=peak)
+        check_within(request, folder, watch)
+    except StigmergyError as another:
+        refusal = refusal or another
+    cut = disk is not None and folder.cut(disk)
+    if refusal is not None:
+        folder.say(f"stopped: {told_of(refusal)}")
+    if cut:
+        folder.say(f"No more than {disk} bytes of what the step printed are kept, and nothing of what it left.")
+    return refusal
+
+
+def check_within(request: StepRequest, folder: StepFolder, watch: Watch) -> None:
+    """Refuse a step that is past what it may take or spend."""
     limits = request.limits
     if watch.past is not None:
         raise watch.past
@@ -108,22 +129,29 @@ def check_within(request: StepRequest, folder: StepFolder, clock: Clock, watch: 
         raise BudgetExceeded(
             "The step has spent its money.", field="budget_usd", limit=limits.micros, used=folder.micros
         )
-    if request.deadline is not None and clock.now() >= request.deadline:
-        raise DeadlinePast
 
 
-def _figures(refusal: StigmergyError) -> str:
-    return "" if refusal.used is None else f" ({refusal.used} of {refusal.limit})"
+def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a process has ended, waited for a little. Its exit is not taken yet where that can be left for later: as
+    long as it is not, its number is nobody else's, and the kernel tells what it has written."""
+    ends, delay = time.monotonic() + seconds, 0.0005
+    while True:
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        else:
+            ended = process.poll() is not None
+        left = ends - time.monotonic()
+        if ended or left <= 0:
+            return ended
+        delay = min(delay * 2, left, 0.05)
+        time.sleep(delay)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything in its group: asked first, then without asking."""
+    """End a process and everything in its group: asked first, then without asking. Its exit is taken by `reap`."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         os.killpg(process.pid, signal.SIGCONT)  # it may be standing still, and hears nothing then
-    ends = time.monotonic() + GRACE_SECONDS
-    while process.poll() is None and time.monotonic() < ends:
-        time.sleep(0.01)
+    has_ended(process, GRACE_SECONDS)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -18,6 +18,7 @@ from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
 from stigmergy.space.tuples import Price
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import StepOutcome, Told
+from stigmergy.space.work.refused import told_of
 
 MAX_ARTIFACTS = 256
 MAX_USD, MAX_TOKENS = 1_000_000, 1_000_000_000
@@ -63,19 +64,26 @@ class StepFolder:
     ) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def note_spending(self, told: Told) -> None:
-        """Read what the step has said since the last time, and pass it on."""
+    def note_spending(self, told: Told, *, last: bool = False) -> None:
+        """Read what the step has said since the last time, and pass it on; at the very last also a line without an end.
+
+        A line that cannot be read is refused when all the others are passed on: that money is spent."""
         try:
             with self.cost.open("rb") as file:
                 file.seek(self._read)
                 said = file.read()
         except FileNotFoundError:  # the step took it away: it says nothing more
             return
-        whole = said[: said.rfind(b"\n") + 1]
+        whole = said if last else said[: said.rfind(b"\n") + 1]
         self._read += len(whole)
         tokens_in = tokens_out = 0
+        refusal: FieldValue | None = None
         for line in whole.splitlines():
-            spent = _spending(line)
+            try:
+                spent = _spending(line)
+            except FieldValue as problem:
+                refusal = refusal or problem
+                continue
             self._nanos += round(spent.usd * NANOS)  # prices of single tokens are finer than micro-dollars
             tokens_in += spent.tokens_in
             tokens_out += spent.tokens_out
@@ -85,22 +93,34 @@ class StepFolder:
         self.tokens_out += tokens_out
         if micros or tokens_in or tokens_out:
             told(Price(micros=micros, tokens=tokens_in + tokens_out))
+        if refusal is not None:
+            raise refusal
 
     def say(self, line: str) -> None:
         """Add a line to what the step said on its standard error."""
         with self.stderr.open("ab") as file:
-            file.write(line.encode() + b"\n")
+            file.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
     def size(self, enough: int) -> int:
         """Bytes in the folder; counted no further than a bound."""
-        total = 0
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                with suppress(OSError):
-                    total += Path(folder, name).lstat().st_size
-                if total > enough:
-                    return total
-        return total
+        return _size(self.path, enough)
+
+    def cut(self, most: int) -> bool:
+        """Leave no more bytes to be kept than this: no artifacts if it is more, and the beginning of what was printed.
+        Whether there was more."""
+        printed = {each: each.lstat().st_size for each in (self.stderr, self.stdout) if each.exists()}
+        if sum(printed.values()) + _size(self.artifacts, most) <= most:
+            return False
+        shutil.rmtree(self.artifacts, ignore_errors=True)
+        for each, size in printed.items():
+            with suppress(OSError):
+                descriptor = os.open(each, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    os.ftruncate(descriptor, min(size, most))
+                finally:
+                    os.close(descriptor)
+            most -= min(size, most)
+        return True
 
     def keep(self, bodies: BodyStore, *, exit: int, error: str | None) -> StepOutcome:
         """Keep everything the step left; what escapes its folder makes it fail."""
@@ -108,13 +128,14 @@ class StepFolder:
             if not each.exists():  # the step took it away
                 self.path.mkdir(exist_ok=True)
                 each.touch()
-        stdout_sha, stderr_sha = _keep(bodies, self.stdout), _keep(bodies, self.stderr)
-        size = self.stdout.stat().st_size + self.stderr.stat().st_size
         artifacts: tuple[Artifact, ...] = ()
         try:
             artifacts = tuple(self._kept(bodies, path) for path in self._left())
         except StigmergyError as refusal:
             exit, error = exit or 1, refusal.code
+            self.say(f"refused: {told_of(refusal)}")
+        stdout_sha, stderr_sha = _keep(bodies, self.stdout), _keep(bodies, self.stderr)
+        size = self.stdout.stat().st_size + self.stderr.stat().st_size
         return StepOutcome(
             exit=exit,
             stdout_sha=stdout_sha,
@@ -143,6 +164,17 @@ class StepFolder:
         if not _is_unicode(place):
             raise ArtifactPath("The name of a file a step left is not UTF-8.", field="artifacts", used=ascii(place))
         return Artifact(kind=kind_of(place), path=place, sha=_keep(bodies, path), size=path.stat().st_size)
+
+
+def _size(of: Path, enough: int) -> int:
+    total = 0
+    for folder, _, names in os.walk(of):
+        for name in names:
+            with suppress(OSError):
+                total += Path(folder, name).lstat().st_size
+            if total > enough:
+                return total
+    return total
 
 
 def sweep(beside: Path) -> None:

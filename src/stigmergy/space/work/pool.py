@@ -10,16 +10,30 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import msgspec
 
 from stigmergy.core import Clock
+from stigmergy.errors import StigmergyError
 from stigmergy.policy.guardrails import niceness
-from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, end_group, look, mark_of
+from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, conclude, end_group, look, mark_of
 from stigmergy.space.work.folder import StepFolder
-from stigmergy.space.work.guard import Warden
+from stigmergy.space.work.guard import Warden, reap
 from stigmergy.space.work.ports import StepRequest, Told
 
 GONE = 137
 _MARK = "STIGMERGY_PROCESS"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a warm process says when a step has ended."""
+
+    exit: int
+    peak: int = 0
+    """The most memory it, or a child of it, held at once meanwhile; 0 when it does not know."""
+    held: int = 0
+    """What it holds now."""
 
 
 class WarmProcess:
@@ -27,6 +41,8 @@ class WarmProcess:
 
     def __init__(self, env: Mapping[str, str], root: str) -> None:
         name = secrets.token_hex(16)
+        self._held: tuple[int, int] = (0, 0)
+        self._peak = 0
         self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "stigmergy.space.work.pool_process"],
@@ -61,23 +77,39 @@ class WarmProcess:
         stdin.write(json.dumps(job).encode() + b"\n")
         stdin.flush()
 
-    def answer(self, seconds: float) -> int | None:
-        """The exit of the step, if it has come; GONE when the process is."""
+    def answer(self, seconds: float) -> Answer | None:
+        """What became of the step, if it has come; GONE when the process is."""
         stdout = self._process.stdout
         if stdout is None:
-            return GONE
+            return Answer(exit=GONE)
         ready, _, _ = select.select([stdout], [], [], seconds)
         if not ready:
             return None
         line = stdout.readline()
-        return int(json.loads(line)["exit"]) if line else GONE
+        if not line:
+            return Answer(exit=GONE)
+        answer = msgspec.json.decode(line, type=Answer)
+        self._held = (self._held[0] or answer.held, answer.held)
+        self._peak = max(self._peak, answer.peak)
+        return answer
 
-    def end(self) -> None:
-        """End the process and everything it started."""
+    def fits(self, memory: int | None) -> bool:
+        """Whether a step that may hold so much can be run in it: not when the steps before it left most of that."""
+        first, last = self._held
+        return memory is None or last <= memory * 3 // 4 or last <= first * 5 // 4
+
+    def stop(self) -> None:
+        """End the process and everything in its group."""
         end_group(self._process)
+
+    def reap(self) -> int:
+        """Let go of it once it has ended; the most memory it held at once, if that is known."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        most = reap(self._process)
+        return most if most > self._peak else 0  # what a step before this one held is not this one's
 
 
 class WarmPool:
@@ -96,33 +128,40 @@ class WarmPool:
     ) -> tuple[int, str | None]:
         """Run a callable to its end; its exit, and why it was stopped."""
         process = self._take(request)
-        watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
-        kept = False
+        refusal: StigmergyError | None = None
+        answer: Answer | None = None
+        watch, kept, peak = self._warden.watch(process.pid, request.limits, process.mark, warm=True), False, 0
         try:
-            process.begin(request, folder, self._modules_of(request))
-            while True:
-                code = process.answer(LOOK_SECONDS)
-                error = look(request, folder, told, stop, self._clock, watch)
-                if error is not None or code == GONE:
-                    return (STOPPED, error) if error is not None else (GONE, "the process died")
-                if code is not None:
-                    kept = True
-                    return code, f"exit {code}" if code else None
-        except BrokenPipeError:
-            return GONE, "the process was gone"
+            with suppress(BrokenPipeError):  # then it is gone, and does not answer
+                process.begin(request, folder, self._modules_of(request))
+            while answer is None and refusal is None and not stop.is_set():
+                answer = process.answer(LOOK_SECONDS)
+                refusal = look(request, folder, told, self._clock, watch)
+            kept = refusal is None and answer is not None and answer.exit != GONE
         finally:
             if not kept:
-                self._drop(process)
+                process.stop()
             watch.end(keep=kept)
             if kept:
                 self._give_back(request, process)
+            else:
+                peak = self._drop(process)
+        if kept and answer is not None:
+            peak = answer.peak
+        refusal = conclude(request, folder, told, watch, refusal, peak)
+        if refusal is not None or answer is None:
+            return STOPPED, "stopped" if refusal is None else refusal.code
+        if answer.exit == GONE:
+            return GONE, "the process died"
+        return answer.exit, f"exit {answer.exit}" if answer.exit else None
 
     def close(self) -> None:
         """End every process."""
         with self._lock:
             processes, self._all, self._idle = list(self._all), set(), {}
         for process in processes:
-            process.end()
+            process.stop()
+            process.reap()
 
     def _modules_of(self, request: StepRequest) -> list[str]:
         own = getattr(request.yool.run, "__module__", None)
@@ -130,9 +169,13 @@ class WarmPool:
 
     def _take(self, request: StepRequest) -> WarmProcess:
         with self._lock:
-            idle = self._idle.get(_seen(request), [])
-            if idle:
-                return idle.pop()
+            idle = self._idle.get(_seen(request))
+            process = idle.pop() if idle else None
+        if process is not None:
+            if process.fits(request.limits.memory):
+                return process
+            process.stop()
+            self._drop(process)
         process = WarmProcess(request.env, str(request.root))
         with self._lock:
             self._all.add(process)
@@ -143,10 +186,10 @@ class WarmPool:
             if process in self._all:
                 self._idle.setdefault(_seen(request), []).append(process)
 
-    def _drop(self, process: WarmProcess) -> None:
+    def _drop(self, process: WarmProcess) -> int:
         with self._lock:
             self._all.discard(process)
-        process.end()
+        return process.reap()
 
 
 def _seen(request: StepRequest) -> tuple[tuple[str, str], ...]:

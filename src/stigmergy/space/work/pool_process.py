@@ -20,6 +20,7 @@ from typing import Any
 
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.work import here
+from stigmergy.space.work.guard.memory import OwnPeak
 
 
 def main() -> None:
@@ -30,8 +31,9 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     for line in questions:
-        job = json.loads(line)
-        answers.write(json.dumps({"exit": _run(job)}) + "\n")
+        job, memory = json.loads(line), OwnPeak()
+        answer = {"exit": _run(job), "peak": memory.read(), "held": memory.held()}
+        answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 

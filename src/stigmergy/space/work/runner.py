@@ -14,6 +14,7 @@ from stigmergy.space.work.folder import StepFolder, sweep
 from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
+from stigmergy.space.work.refused import told_of
 
 NOT_STARTED = 127
 
@@ -50,12 +51,15 @@ class ProcessRunner:
     def _command(
         self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
     ) -> tuple[int, str | None]:
-        self._warden.expect(mark_of_step(folder))
+        mark = mark_of_step(folder)
+        self._warden.expect(mark)
         try:
             process = start_command(request, folder)
-        except StigmergyError as refusal:
-            return NOT_STARTED, refusal.code
-        except OSError as problem:
-            folder.stderr.write_text(f"{problem.strerror}: {problem.filename}\n", "utf-8")
+        except (StigmergyError, OSError) as problem:
+            self._warden.expect_no_more(mark)
+            if isinstance(problem, StigmergyError):
+                folder.say(f"refused: {told_of(problem)}")
+                return NOT_STARTED, problem.code
+            folder.say(f"{problem.strerror}: {problem.filename}")
             return NOT_STARTED, "the command could not be started"
         return look_after(process, request, folder, told, stop, self._clock, self._warden)

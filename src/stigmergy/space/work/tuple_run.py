@@ -23,6 +23,7 @@ from stigmergy.space.tuples import (
     authority_of,
     check_affordable,
     dependencies,
+    lineage,
     projected,
     read_limits,
     whole,
@@ -31,6 +32,7 @@ from stigmergy.space.work.cache import damaged_body, step_key
 from stigmergy.space.work.flight import Flight, Flights
 from stigmergy.space.work.own import OWN
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
+from stigmergy.space.work.refused import told_of
 from stigmergy.space.work.terms import quotas_of
 
 SLOT_SECONDS = 1.0
@@ -175,12 +177,14 @@ class TupleRun:
         except StaleFence:
             raise
         except StigmergyError as refusal:
-            hint = f" {refusal.hint}" if refusal.hint else ""
-            self._tell("refused", at, step.yool, error=f"{refusal.code}: {refusal.detail}{hint}")
-            return refusal.code
+            return self._refused(at, told_of(refusal))
         except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
-            self._tell("refused", at, step.yool, error=f"{type(problem).__name__}: {problem}")
-            return type(problem).__name__
+            return self._refused(at, f"{type(problem).__name__}: {problem}")
+
+    def _refused(self, at: int, why: str) -> str:
+        """Tell why a step was not begun: there is no receipt of its own that could."""
+        self._tell("refused", at, self._tuple.payload[at].yool, error=why)
+        return why
 
     def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
         """Whether the step had been executed on the same input, and everything it left is whole."""
@@ -230,6 +234,15 @@ class TupleRun:
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
 
+    def _deadline(self) -> int | None:
+        """The moment at which a step is stopped: that of its tuple, or of one it is a part of, if that is earlier."""
+        if self._tuple.parent_id is None:
+            return self._limits.deadline
+        with self._shop.space.store.read() as view:
+            own = view.find(self.claim.id)
+            found = [each.deadline for each in (lineage(view, own) if own is not None else ()) if each.deadline]
+        return min(found, default=None)
+
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
         space, clock = self._shop.space, self._shop.clock
         if not self._take_slot():
@@ -248,7 +261,7 @@ class TupleRun:
                 root=self._shop.root,
                 env=env,
                 limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
-                deadline=self._limits.deadline,
+                deadline=self._deadline(),
             )
             outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
         finally:

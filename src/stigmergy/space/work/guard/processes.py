@@ -36,8 +36,8 @@ class Seen(NamedTuple):
 class Table(Protocol):
     """Where processes are looked up."""
 
-    def refresh(self) -> None:
-        """A new look begins."""
+    def refresh(self, *, anew: bool = False) -> None:
+        """A new look begins; who is there is told as of now, or, unless it must be, as of a moment ago."""
         ...
 
     def find(self, pid: int) -> Seen | None:
@@ -68,9 +68,16 @@ class ProcTable:
     def __init__(self) -> None:
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
+        self._newest = (b"", b"")
+        self._everyone: list[int] = []
 
-    def refresh(self) -> None:
-        """Nothing is kept between looks."""
+    def refresh(self, *, anew: bool = False) -> None:
+        """List who is there, unless nobody has been started since: the kernel tells the number it gave out last."""
+        newest = _read("/proc/loadavg").strip().rpartition(b" ")[2]
+        # It is given out a moment before its process is listed: what was listed once is listed once more.
+        if anew or newest in (b"", b"0") or self._newest != (newest, newest):
+            self._everyone = [int(name) for name in os.listdir(PROC) if name.isdigit()]
+        self._newest = (self._newest[1], newest)
 
     def find(self, pid: int) -> Seen | None:
         """The process of that number."""
@@ -103,7 +110,7 @@ class ProcTable:
 
     def everyone(self) -> Iterator[int]:
         """Every process there is."""
-        return (int(name) for name in os.listdir(PROC) if name.isdigit())
+        return iter(self._everyone)
 
     def bears(self, pid: int, mark: bytes) -> bool:
         """Whether a process was started with a mark in its environment."""
@@ -116,8 +123,8 @@ class PsTable:
     def __init__(self) -> None:
         self._rows: dict[int, Seen] = {}
 
-    def refresh(self) -> None:
-        """Ask anew."""
+    def refresh(self, *, anew: bool = False) -> None:
+        """Ask."""
         asked = ["ps", "-axo", "pid=,ppid=,pgid=,rss=,time="]
         told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
         rows = (line.split() for line in told.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -24,16 +25,17 @@ class Usage(NamedTuple):
 class Tree:
     """Follows a process and everything it starts, also what leaves its group or loses its parent.
 
-    Children of known processes are found at every look. Those that got away between two looks are found at a wide one,
-    by their group, their session, or the mark that every process of the step bears in its environment.
+    At every look the children of known processes are found, and, among all that were started since the last one, those
+    that got away: by their group, their session, or the mark that every process of the step bears in its environment.
     """
 
-    def __init__(self, root: int, mark: bytes, table: Table) -> None:
+    def __init__(self, root: int, mark: bytes, table: Table, strangers: Iterable[int] = ()) -> None:
+        """Strangers were there before the step was; without them everyone is looked at."""
         self.root = root
         self._mark = mark
         self._table = table
         self._members: dict[int, Seen] = {}
-        self._strangers: dict[int, int] = {}
+        self._strangers: dict[int, int | None] = dict.fromkeys(strangers)
         self._lost_cpu = 0.0
         self._lost_written = 0
         self._before = Usage(0.0, 0, 0)
@@ -43,10 +45,10 @@ class Tree:
         """Its processes, as they were at the last look."""
         return list(self._members)
 
-    def begin(self) -> None:
-        """Count from now on: what the first process did before does not count."""
+    def begin(self, *, warm: bool) -> None:
+        """Count from now on: what a warm process did before does not count. All a command has written does."""
         self._look(wide=False)
-        self._before = self._sum()
+        self._before = self._sum() if warm else self._sum()._replace(written=0)
 
     def measure(self, *, wide: bool) -> Usage:
         """Look again; what the processes have taken so far."""
@@ -63,9 +65,7 @@ class Tree:
 
     def _look(self, *, wide: bool) -> None:
         before, found = self._members, dict[int, Seen]()
-        asked = list(dict.fromkeys((self.root, *before)))
-        if wide:
-            asked += self._astray()
+        asked = [*dict.fromkeys((self.root, *before)), *self._astray(wide=wide)]
         for pid in asked:  # grows while it is walked
             if pid in found:
                 continue
@@ -78,19 +78,24 @@ class Tree:
         self._members = found
         self._count_gone(before)
 
-    def _astray(self) -> list[int]:
-        """Processes that are the step's though no known one is their parent."""
+    def _astray(self, *, wide: bool) -> list[int]:
+        """Processes that are the step's though no known one is their parent; at a wide look also those are looked at
+        that bear the number of a stranger: it may be another's by now."""
         members = self._members
         groups = {seen.group for seen in members.values() if seen.group in members} | {self.root}
         found = []
-        strangers: dict[int, int] = {}
+        strangers: dict[int, int | None] = {}
         for pid in self._table.everyone():
-            if pid in members:
+            if pid in members or pid == self.root:
+                continue
+            is_known, started = pid in self._strangers, self._strangers.get(pid)
+            if is_known and not wide:
+                strangers[pid] = started
                 continue
             seen = self._table.find(pid)
             if seen is None:
                 continue
-            if self._strangers.get(pid) == seen.started:
+            if is_known and started in (None, seen.started):
                 strangers[pid] = seen.started
             elif seen.group in groups or seen.session in groups or self._table.bears(pid, self._mark):
                 found.append(pid)

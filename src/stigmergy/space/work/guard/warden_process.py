@@ -21,19 +21,24 @@ from stigmergy.policy.guardrails import StepLimits, niceness
 from stigmergy.space.work.guard.cgroups import Cgroup, Cgroups, CgroupsRefused
 from stigmergy.space.work.guard.governor import LONGEST, Governor
 from stigmergy.space.work.guard.processes import Table, table
-from stigmergy.space.work.guard.tree import Tree
+from stigmergy.space.work.guard.tree import Tree, Usage
 
 WIDE_SECONDS = 0.5
-"""How often every process of the machine is looked at, for those that got away."""
+"""How often every process of the machine is looked at, not only those that are new."""
+MAX_ROUNDS = 8
+"""How often what a step has left is ended, should there be more of it each time."""
+
+Past = tuple[str, int, int]
+"""A quota that was passed: its code, what was taken, and what may be."""
 
 
 class Watched:
     """One step under guard."""
 
-    def __init__(self, pid: int, limits: StepLimits, mark: bytes, processes: Table, group: Cgroup | None) -> None:
+    def __init__(self, tree: Tree, limits: StepLimits, processes: Table, group: Cgroup | None) -> None:
         self._limits = limits
-        self._tree = Tree(pid, mark, processes)
-        self._tree.begin()
+        self._processes = processes
+        self._tree = tree
         self._tree.send(signal.SIGCONT)  # a warden before this one may have had it standing still
         self._group = group
         now = time.monotonic()
@@ -43,11 +48,11 @@ class Watched:
         if self._governor is not None:
             self.due = now + self._governor.look_again()
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, pid, niceness(limits.cores))
+            os.setpriority(os.PRIO_PROCESS, tree.root, niceness(limits.cores))
         if group is not None:
             group.take(self._tree.pids)
 
-    def look(self, now: float) -> tuple[str, int, int] | None:
+    def look(self, now: float) -> Past | None:
         """Let the processes run or stand still; tells the quota they are past, what they took and may take."""
         wide = now >= self._wide_at
         if wide:
@@ -64,22 +69,34 @@ class Watched:
             elif not before:
                 self._tree.send(signal.SIGCONT)
             self.due = now + self._governor.look_again()
+        return self._past(used)
+
+    def end(self, *, keep: bool) -> Past | None:
+        """End what the step has started, and its first process too unless it is kept for the next step; tells the quota
+        it was past at the very last."""
+        past = self._past(self._tree.measure(wide=False))
+        ended: set[int] = set()
+        for _ in range(MAX_ROUNDS):
+            self._tree.send(signal.SIGKILL, root=not keep)
+            if ended.issuperset(self._tree.pids):
+                break
+            ended.update(self._tree.pids)
+            self._processes.refresh(anew=True)  # what was being started while the others ended
+            self._tree.measure(wide=False)
+        self._tree.send(signal.SIGCONT)
+        if self._group is not None:
+            if keep:
+                self._group.give_back(self._tree.root)
+            self._group.end()
+        return past
+
+    def _past(self, used: Usage) -> Past | None:
         memory, disk = self._limits.memory, self._limits.disk
         if memory is not None and (used.memory > memory or (self._group is not None and self._group.out_of_memory())):
             return "MEMORY_QUOTA", used.memory, memory
         if disk is not None and used.written > disk:
             return "DISK_QUOTA", used.written, disk
         return None
-
-    def end(self, *, keep: bool) -> None:
-        """End what the step has started, and its first process too unless it is kept for the next step."""
-        self._tree.measure(wide=True)
-        self._tree.send(signal.SIGKILL, root=not keep)
-        self._tree.send(signal.SIGCONT)
-        if self._group is not None:
-            if keep:
-                self._group.give_back(self._tree.root)
-            self._group.end()
 
 
 class WardenProcess:
@@ -89,7 +106,7 @@ class WardenProcess:
         self._orders, self._answers = orders, answers
         self._processes = table()
         self._watched: dict[int, Watched] = {}
-        self._expected: set[bytes] = set()
+        self._expected: dict[bytes, list[int]] = {}
         self._rest = b""
         self._cgroups: Cgroups | None = None
         try:
@@ -108,6 +125,7 @@ class WardenProcess:
             if ready and not self._read():
                 break
             self._look()
+        self._processes.refresh(anew=True)
         for each in self._watched.values():
             each.end(keep=False)
         if self._expected:
@@ -115,7 +133,6 @@ class WardenProcess:
 
     def _end_expected(self) -> None:
         """End what the worker had just started when it went."""
-        self._processes.refresh()
         for pid in self._processes.everyone():
             if any(self._processes.bears(pid, mark) for mark in self._expected):
                 with suppress(ProcessLookupError, PermissionError):
@@ -129,19 +146,29 @@ class WardenProcess:
         return bool(told)
 
     def _order(self, order: dict[str, Any]) -> None:
-        mark = order["mark"].encode()
-        if order["do"] == "expect":
-            self._expected.add(mark)
-            return
-        self._expected.discard(mark)
-        pid = order["pid"]
-        before = self._watched.pop(pid, None)
-        if before is not None:
-            before.end(keep=order.get("keep", True))
-        if order["do"] == "watch":
-            limits = msgspec.convert(order["limits"], StepLimits)
-            self._processes.refresh()
-            self._watched[pid] = Watched(pid, limits, mark, self._processes, self._group(limits))
+        """Do as told, then say that it is done."""
+        mark, past = order["mark"].encode(), None
+        self._processes.refresh(anew=True)
+        match order["do"]:
+            case "expect":
+                self._expected[mark] = list(self._processes.everyone())
+            case "watch":
+                self._watch(order, mark)
+            case "forget":
+                self._expected.pop(mark, None)
+                watched = self._watched.pop(order["pid"], None)
+                past = None if watched is None else watched.end(keep=order["keep"])
+        self._say(done=order["number"], past=past)
+
+    def _watch(self, order: dict[str, Any], mark: bytes) -> None:
+        pid, limits = order["pid"], msgspec.convert(order["limits"], StepLimits)
+        strangers = self._expected.pop(mark, None)
+        if strangers is None:
+            # A warm process that waits for its step has nothing astray; one that another warden had watched may.
+            strangers = [] if order["again"] else list(self._processes.everyone())
+        tree = Tree(pid, mark, self._processes, strangers)
+        tree.begin(warm=order["warm"])
+        self._watched[pid] = Watched(tree, limits, self._processes, self._group(limits))
 
     def _group(self, limits: StepLimits) -> Cgroup | None:
         if self._cgroups is None:
@@ -161,8 +188,7 @@ class WardenProcess:
         for pid, each in due:
             past = each.look(now)
             if past is not None:
-                code, used, limit = past
-                self._say(pid=pid, past=code, used=used, limit=limit)
+                self._say(pid=pid, past=past)
 
     def _say(self, **what: Any) -> None:
         with suppress(BrokenPipeError):
