@@ -45,6 +45,7 @@ def agent(*lines: str) -> str:
 
 
 YOOL, BY, LANE = "- yool_id: agent.dev.python", "- authority: [user]", "- lane: build"
+TERMS = ("- agent_terms:", "    cpu_quota_pct: 30")
 
 
 def test_the_printed_form_is_read_for_every_stack() -> None:  # YT-03
@@ -86,6 +87,65 @@ def test_odd_but_clear_files_are_read() -> None:  # YT-03
     assert declared.entry.full_name == "agent.dev.python.v1"
     assert declared.entry.terms == Terms(budget_micros=1_000_000, max_retries=2)
     assert declared.entry.about == "one"
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        ["    # a comment"],
+        ["  # a comment"],
+        ["            # a comment"],
+        ["    <!-- a comment", "    of two lines -->"],
+        ["    # a comment", ""],
+        [""],
+        [],
+    ],
+)
+@pytest.mark.parametrize(
+    "second",
+    [
+        "    memory_mb: 64",
+        "    `memory_mb`: 64",
+        "    **memory_mb:** 64",
+        "    memory_mb:64",
+        "  - memory_mb: 64 <!-- ! -->",
+    ],
+)
+def test_no_term_is_lost_behind_a_comment_or_its_dress(between: list[str], second: str) -> None:  # YT-03
+    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, *between, second, "- Role: dear"), ()).declared
+    assert declared.entry.terms == Terms(cpu_quota_pct=30, memory_mb=64)
+    assert declared.entry.about == "dear"
+
+
+def test_what_follows_a_blank_line_unindented_is_no_term() -> None:  # YT-03
+    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, "", "Note: be careful.", "memory_mb: a lot"), ()).declared
+    assert declared.entry.terms == Terms(cpu_quota_pct=30)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ["```make lint``` is run first."],
+        ["1. ```bash", "   make lint", "   ```"],
+        ["- see:", "  ~~~", "  # Agents", "  ~~~"],
+        ["Text <!-- one --> and <!-- another,", "longer --> one."],
+        ["It begins with `<!--`."],
+        ["    ```", "", "not a fence"],
+        ["> ```", "", "a quote ends with its line"],
+    ],
+)
+def test_what_markdown_ends_hides_no_later_agent(before: list[str]) -> None:  # YT-03
+    text = agent(*before, "", " ### next ##", YOOL, BY, LANE)
+    [declared] = read_agents(text, ()).declared
+    assert (declared.entry.agent, declared.line) == ("next", 6 + len(before))
+
+
+def test_names_of_fields_may_be_set_off_and_headings_underlined() -> None:  # YT-03
+    fields = "- **yool_id**: fs.read.a\n- **authority:** user\n- `lane`: `build` <!-- ! -->\n"
+    text = f"Agents\n======\n\nlinter\n------\n{fields}"
+    [declared] = read_agents(text, ()).declared
+    assert (declared.entry.full_name, declared.entry.lane, declared.line) == ("fs.read.a.v1", "build", 6)
+    assert declared.entry.agent == "linter"
 
 
 def test_a_file_called_agents_may_have_a_part_called_agents() -> None:  # YT-03
@@ -148,6 +208,23 @@ REFUSED = {
     agent(YOOL, BY, LANE, "- agent_terms: 7"): ("TERMS_INVALID", "agent_terms", 7),
     agent(YOOL, BY, LANE, "- agent_terms: {cpu_quota_pct: 200}"): ("TERMS_INVALID", "agent_terms.cpu_quota_pct", 7),
     agent(YOOL, BY, LANE, "### again", YOOL + ".v1", BY, LANE): ("YOOL_TWICE", "yool_id", 8),
+    agent(YOOL, BY, LANE, *TERMS, "    budget-usd: 0.05"): ("TERMS_INVALID", "agent_terms.budget-usd", 9),
+    agent(YOOL, BY, LANE, *TERMS, "    budget_usd = 0.05"): ("AGENTS_FILE", "agent_terms", 9),
+    agent(YOOL, BY, LANE, *TERMS, "    and little money"): ("AGENTS_FILE", "agent_terms", 9),
+    agent(YOOL, BY, LANE, *TERMS, "", "    and little money"): ("AGENTS_FILE", "agent_terms", 10),
+    agent(YOOL, BY, LANE, *TERMS, "  ```yaml", "  budget_usd: 1", "  ```"): ("AGENTS_FILE", "agent_terms", 9),
+    agent(YOOL, BY, LANE, *TERMS, "", "        budget_usd: 1"): ("AGENTS_FILE", "agent_terms", 10),
+    agent(YOOL, BY, LANE, *TERMS, "# cheap", "budget_usd: 1"): ("AGENTS_FILE", "agent_terms.budget_usd", 9),
+    agent(YOOL, BY, LANE, "- agent_terms:"): ("AGENTS_FILE", "agent_terms", 7),
+    agent(YOOL, BY, LANE, "- agent_terms:", "```yaml", "budget_usd: 1", "```"): ("AGENTS_FILE", "agent_terms", 7),
+    agent(YOOL, BY, LANE, "- agent_terms:", "- budget_usd: 1"): ("AGENTS_FILE", "budget_usd", 8),
+    agent(YOOL, BY, LANE, "- budget_usd: 1"): ("AGENTS_FILE", "budget_usd", 7),
+    agent(YOOL, BY, LANE, "- agent_terms: {budget_usd: 1}", "    memory_mb: 9"): ("AGENTS_FILE", "agent_terms", 8),
+    agent(YOOL, BY, LANE, "```", "x", "### more", YOOL): ("AGENTS_FILE", None, 7),
+    agent(YOOL, BY, LANE, "1. ```bash", "make", "```", "### more", YOOL): ("AGENTS_FILE", None, 9),
+    agent(YOOL, BY, LANE, "<!-- old", "### more", YOOL): ("AGENTS_FILE", None, 7),
+    agent(YOOL, BY, "- lane: build <!-- old", "- agent_terms: {}", "-->"): ("AGENTS_FILE", None, 6),
+    agent(YOOL, BY, LANE, "", "Text <!-- old", "- Role: none", "-->"): ("AGENTS_FILE", None, 8),
     f"# Agents\n{YOOL}\n": ("AGENTS_FILE", "yool_id", 2),
     f"# Rules\n{YOOL}\n": ("AGENTS_FILE", "yool_id", 2),
     "x" * (1 << 20) + "y": ("AGENTS_FILE", None, None),

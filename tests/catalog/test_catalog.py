@@ -89,6 +89,22 @@ def test_an_unknown_name_is_an_error_that_offers_the_nearest() -> None:  # YT-03
         catalog.remove("agent.lint.ruf")
 
 
+@pytest.mark.parametrize("slip", ["opp.jira.fetch_sprint", "p.jira.fetch_sprint", "zop.jira.fetch_sprint"])
+def test_a_slip_at_the_beginning_is_found_among_many_names(slip: str) -> None:  # YT-03
+    others = (f"op.{tool}.fetch{number}" for tool in ("crm", "zendesk") for number in range(2_500))
+    catalog = Catalog(map(entry, ["op.jira.fetch_sprint", *others]))
+    with pytest.raises(YoolNotFound) as refused:
+        catalog.lookup(slip)
+    assert refused.value.nearest[0] == "op.jira.fetch_sprint"
+
+
+def test_a_version_that_is_not_there_is_told_with_those_that_are() -> None:  # YT-01
+    with pytest.raises(YoolNotFound) as refused:
+        Catalog([entry("net.fetch.v1"), entry("net.fetch.v2")]).lookup("net.fetch.v3")
+    assert refused.value.nearest == ("net.fetch.v2", "net.fetch.v1")
+    assert refused.value.hint == "There is net.fetch.v2, net.fetch.v1."
+
+
 def test_what_is_offered_is_bounded_and_always_the_same() -> None:  # YT-03
     def offered(names: list[str]) -> tuple[str, ...]:
         with pytest.raises(YoolNotFound) as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,6 +71,112 @@ def test_a_build_takes_the_yools_of_code_the_operator_names(declared: Desk, tmp_
     assert not (declared.path / ".catalog/capabilities.json").exists()
     unknown = declared.run("catalog", "build", "--import", "no_such_module")
     assert (unknown.code, "no_such_module" in unknown.err) == (2, True)
+
+
+BROKEN = {
+    "raises": ("1 / 0\n", "line 1): ZeroDivisionError"),
+    "misspelt": ("x = 1\ndef (:\n", "line 2): SyntaxError"),
+    "ends": ("import sys\n\nsys.exit(3)\n", "line 3): SystemExit: 3"),
+    "needs": ("import no_such_module\n", "line 1): No module named 'no_such_module'"),
+}
+
+
+@pytest.mark.parametrize(
+    "command", [("catalog", "build"), ("worker", "--lane", "build", "--until-empty")], ids=" ".join
+)
+@pytest.mark.parametrize("how", BROKEN)
+def test_what_goes_wrong_in_a_named_module_is_told_with_its_line(  # YT-03 # YT-06
+    declared: Desk, command: tuple[str, ...], how: str
+) -> None:
+    name = f"broken_{how}_{command[0]}"
+    text, told = BROKEN[how]
+    (declared.path / f"{name}.py").write_text(text)
+    said = declared.run(*command, "--import", name)
+    assert said.code == 2
+    shown = "".join(said.err.split("\n"))
+    assert f"'{name}' cannot be imported" in shown
+    assert told in shown
+
+
+@pytest.mark.parametrize(
+    "command", [("catalog", "build"), ("worker", "--lane", "build", "--until-empty")], ids=" ".join
+)
+def test_a_yool_that_cannot_be_one_is_told_with_its_module(declared: Desk, command: tuple[str, ...]) -> None:  # YT-03
+    name = f"unlike_any_{command[0]}"
+    (declared.path / f"{name}.py").write_text("from stigmergy import yool\n\nyool('net.x', lane='net', inputs='a')\n")
+    problem = declared.run(*command, "--import", name, "--json").problem
+    assert (problem["code"], problem["field"]) == ("YOOL_CONTRACT", "inputs")
+    assert f"'{name}'" in problem["hint"]
+    assert f"{name}.py, line 3" in problem["hint"]
+
+
+@pytest.mark.parametrize("name", ["", ".yools"])
+def test_only_full_names_name_a_module(declared: Desk, name: str) -> None:  # YT-03
+    for command in (("catalog", "build"), ("worker", "--lane", "build", "--until-empty")):
+        said = declared.run(*command, "--import", name)
+        assert (said.code, f"'{name}' is not the full name of a module" in said.err) == (2, True)
+
+
+def test_a_build_is_the_way_out_of_a_damaged_file(declared: Desk) -> None:  # YT-03
+    file = declared.path / ".catalog/capabilities.json"
+    declared.ok("catalog", "build")
+    whole = file.read_bytes()
+    file.write_bytes(b"<<<<<<< ours\n" + whole)
+    broken = declared.run("catalog", "list", "--json").problem
+    assert (broken["code"], "stig catalog build" in broken["hint"]) == ("CATALOG_FILE", True)
+    said = declared.ok("catalog", "build")
+    assert "warning: The last build could not be read" in said.err
+    assert "line 1" in said.err
+    assert file.read_bytes() == whole
+
+
+def test_a_catalog_has_one_root(declared: Desk) -> None:  # YT-02
+    built = declared.ok("catalog", "build", "--json").json["root"]
+    assert declared.ok("catalog", "list", "--json").json["root"] == built
+    assert read_catalog(declared.path / ".catalog/capabilities.json").root == built
+
+
+def test_the_agents_of_the_worktree_one_stands_in_are_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+    linked = tmp_path / "linked"
+    subprocess.run(["git", "worktree", "add", "-q", str(linked)], cwd=declared.path, check=True, capture_output=True)
+    (linked / "AGENTS.md").write_text(PRINTED.replace("${stack}", "here"))
+    (linked / "deep").mkdir()
+    said = declared.ok("catalog", "build", at=linked / "deep")
+    assert said.out.startswith(f"[build] parsed 2 agents from {linked / 'AGENTS.md'}\n")
+    held = read_catalog(declared.path / ".catalog/capabilities.json")
+    assert held.names() == ["agent.dev.here", "agent.lint.here"]
+
+
+def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> None:  # YT-03
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    for words in (("init", "-q"), ("submodule", "add", "-q", str(declared.path), "inner")):
+        command = ["git", "-c", "protocol.file.allow=always", *words]
+        subprocess.run(command, cwd=outer, check=True, capture_output=True)
+    inner = outer / "inner"
+    (inner / "AGENTS.md").write_text(PRINTED)
+    (inner / "Cargo.toml").touch()
+    declared.ok("init", at=inner)
+    said = declared.ok("catalog", "build", at=inner)
+    assert said.out.startswith("[build] parsed 2 agents from AGENTS.md\n")
+    assert "agent.dev.rust.v1" in declared.ok("catalog", "list", at=inner).out
+    (inner / "yools_of_a_submodule.py").write_text(
+        "from stigmergy import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
+    )
+    declared.ok("catalog", "build", "--import", "yools_of_a_submodule", at=inner)
+    declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", at=inner)
+    told = declared.ok("worker", "--lane", "own", "--until-empty", at=inner)
+    assert "catalog.lookup.v1" in told.out
+    assert "MISS exec" in told.out, "the catalog is found where a submodule keeps it"
+    declared.ok("out", "--lane", "build", "--yool", "fs.where.here", at=inner)
+    worker = ("worker", "--lane", "build", "--until-empty", "--import", "yools_of_a_submodule")
+    declared.ok(*worker, at=inner)
+    done = declared.ok("rd", "--lane", "build", "--state", "done", "--json", at=inner).json
+    [step, *_] = done["tuple"]["receipts"]
+    body = declared.ok("receipt", "get", step, "--json", at=inner).json["receipt"]["stdout_sha"]
+    digits = body.removeprefix("sha256:")
+    kept = outer / ".git/modules/inner/.catalog/cas" / digits[:2] / digits[2:]
+    assert kept.read_text() == f"{inner}\n"
 
 
 def test_looking_up_and_listing_from_the_command_line(declared: Desk) -> None:  # YT-01

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from stigmergy.errors import StigmergyError
-from stigmergy.space.catalog import Catalog, CatalogReader, Contract, Terms, parse_catalog, print_catalog, write_catalog
+from stigmergy.space.catalog import (
+    Catalog,
+    CatalogReader,
+    Contract,
+    Terms,
+    parse_catalog,
+    print_catalog,
+    read_catalog,
+    write_catalog,
+)
 from tests.catalog.test_names import entry
 
 CATALOG = Catalog(
@@ -53,6 +62,34 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:  # YT-0
     with pytest.raises(OSError, match=r"capabilities\.json"):
         write_catalog(file, Catalog())
     assert file.read_bytes() == before
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:  # YT-03
+    file = tmp_path / "capabilities.json"
+    write_catalog(file, CATALOG)
+    before = file.read_bytes()
+    with pytest.raises(StigmergyError) as refused:
+        write_catalog(file, Catalog([entry("net.fetch", contract=Contract(cost_tokens=1.5))]))  # type: ignore[arg-type]
+    assert refused.value.code == "YOOL_CONTRACT"
+    assert file.read_bytes() == before
+
+
+def test_a_link_is_followed_and_what_is_no_file_is_left(tmp_path: Path) -> None:  # YT-03
+    link, file = tmp_path / "link.json", tmp_path / "elsewhere" / "capabilities.json"
+    link.symlink_to(file)
+    write_catalog(link, CATALOG)
+    assert (link.is_symlink(), parse_catalog(file.read_text()).root) == (True, CATALOG.root)
+    write_catalog(link, Catalog())
+    assert (link.is_symlink(), parse_catalog(file.read_text()).root) == (True, Catalog().root)
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for each in (pipe, folder):
+        for attempt in (lambda path: write_catalog(path, CATALOG), read_catalog):
+            with pytest.raises(StigmergyError, match="not a regular file") as refused:
+                attempt(each)
+            assert refused.value.code == "CATALOG_FILE"
+    assert pipe.is_fifo()
 
 
 def test_the_file_is_read_again_when_it_has_changed_and_only_then(tmp_path: Path) -> None:  # YT-03

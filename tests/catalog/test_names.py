@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stigmergy.errors import LaneName, StigmergyError, YoolName, YoolReserved
 from stigmergy.space.catalog import Catalog, CatalogEntry, Contract, check_lane, lint_change, lint_name, parse_name
-from stigmergy.space.catalog.names import MAX_NAME, check_not_reserved
+from stigmergy.space.catalog.names import MAX_BASE, MAX_NAME, check_not_reserved
 
 PUBLISHED = [
     "agent.dev.python",
@@ -130,6 +133,33 @@ def test_the_published_anti_patterns_are_found(name: str, rule: str) -> None:  #
     assert all(flaw.line == 3 and flaw.yool == f"{name}.v1" for flaw in found)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "op.github.fetch_commit",
+        "op.github.create_release",
+        "op.ci.fetch_build",
+        "agent.pr.post_review",
+        "op.k8s.get_process",
+        "op.file.get_handle",
+        "agent.fix_lint.python",
+        "agent.write_test.python",
+    ],
+)
+def test_a_verb_that_is_what_another_takes_is_no_second_one(name: str) -> None:  # YT-01
+    assert lint_name(name) == []
+
+
+@pytest.mark.parametrize("name", ["agent.fetch_get.python", "agent.build_test.python", "agent.create_deploy.python"])
+def test_two_verbs_are_two(name: str) -> None:  # YT-01
+    assert [flaw.rule for flaw in lint_name(name)] == ["several-verbs"]
+
+
+@pytest.mark.parametrize("name", ["agent.process.files", "agent.handle_input.web", "agent.fetch_stuff.web"])
+def test_what_says_nothing_is_still_told(name: str) -> None:  # YT-01
+    assert [flaw.rule for flaw in lint_name(name)] == ["opaque"]
+
+
 def test_a_rename_is_breaking_and_a_new_version_is_not() -> None:  # YT-01
     old = Catalog([entry("agent.dev.python.v1", agent="dev"), entry("agent.lint.ruff.v1")])
     bumped = old.add(entry("agent.dev.python.v2", agent="dev"))
@@ -140,7 +170,10 @@ def test_a_rename_is_breaking_and_a_new_version_is_not() -> None:  # YT-01
     assert "renamed to 'agent.develop.python.v1'" in flaw.says
     assert "agent.dev.python.v2" in flaw.says
     [gone] = lint_change(bumped, old)
-    assert "is gone" in gone.says
+    assert "'agent.dev.python.v2' is gone" in gone.says
+    [raised] = lint_change(old, bumped.remove("agent.dev.python.v1"))
+    assert "'agent.dev.python.v1' is gone" in raised.says
+    assert "keep it beside 'agent.dev.python.v2'" in raised.says
 
 
 def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
@@ -149,6 +182,40 @@ def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
     assert [flaw.rule for flaw in lint_change(pure, writes)] == ["effect"]
     assert lint_change(pure, pure) == []
     assert lint_change(writes, pure) == [], "to promise more breaks nothing"
+    said = Catalog([entry("agent.lint.ruff.v1", contract=Contract(effect="pure", inputs=("a",), env=("E",)))])
+    assert lint_change(writes, said) == [], "nothing was said of what it depends on"
+    assert [flaw.rule for flaw in lint_change(said, writes)] == ["effect", "inputs"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("authority", {"authority": ("user",)}),
+        ("inputs", {"contract": Contract(effect="pure", inputs=("b",), env=("E",))}),
+        ("inputs", {"contract": Contract(effect="pure", inputs=("a",))}),
+        ("cached", {"contract": Contract(effect="pure", inputs=("a",), env=("E",), cached=False)}),
+    ],
+)
+def test_a_change_that_takes_a_new_version_is_told(rule: str, change: dict[str, Any]) -> None:  # YT-01
+    before = {"authority": ("user", "ci"), "contract": Contract(effect="pure", inputs=("a",), env=("E",))}
+    one = msgspec.structs.replace(entry("agent.lint.ruff"), **before)
+    was, now = Catalog([one]), Catalog([msgspec.structs.replace(one, **change)])
+    [flaw] = lint_change(was, now)
+    assert (flaw.rule, flaw.yool) == (rule, "agent.lint.ruff.v1")
+    assert flaw.says.endswith("that takes a new version.")
+    if rule != "inputs":
+        assert lint_change(now, was) == []
+
+
+def test_a_name_leaves_room_for_its_version() -> None:  # YT-01
+    longest = ".".join(["a" * 40, "b" * 40, "c" * 30])
+    assert len(longest) == MAX_BASE
+    assert parse_name(f"{longest}.v999999") == (longest, 999_999)
+    for text in (f"{longest}c", f"{longest}c.v1", longest + "c" * 8):
+        with pytest.raises(StigmergyError) as refused:
+            parse_name(text)
+        base = text.removesuffix(".v1")
+        assert (refused.value.limit, refused.value.used) == (MAX_BASE, len(base))
 
 
 def test_a_name_without_a_version_is_the_newest_and_a_version_is_itself() -> None:  # YT-01

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from stigmergy.core import new_ulid
 from stigmergy.errors import StigmergyError, YoolArguments, YoolNotFound, YoolTwice
+from stigmergy.policy import create_project
 from stigmergy.space.catalog import (
     INTROSPECTION,
     REGISTRY,
@@ -98,7 +100,16 @@ def test_a_version_is_somebodys_once() -> None:  # YT-03
     with pytest.raises(YoolTwice, match=r"net\.fetch\.v1") as refused:
         registry.yool("net.fetch", lane="net")(["curl"])
     assert "net.fetch.v2" in (refused.value.hint or "")
+    with pytest.raises(YoolTwice, match="not in the same way"):
+        registry.yool("net.fetch", lane="net", authority=["ci"])(run)
     assert registry.lookup("net.fetch").run is run
+    assert registry.lookup("net.fetch").entry.authority == ("user", "ci")
+
+
+def test_one_authority_needs_no_list() -> None:  # YT-03
+    registry = Registry()
+    registry.yool("net.fetch", lane="net", authority="user")(["curl"])
+    assert registry.lookup("net.fetch").entry.authority == ("user",)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +118,26 @@ def test_a_version_is_somebodys_once() -> None:  # YT-03
         ("YOOL_NAME", lambda registry: registry.yool("fetch", lane="net")),
         ("YOOL_RESERVED", lambda registry: registry.yool("catalog.mine", lane="net")),
         ("LANE_NAME", lambda registry: registry.yool("net.fetch", lane="")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane=5)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool(5, lane="net")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", about=5)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", inputs="data.txt")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", inputs=5)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", env="PATH")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", env=[5])),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", authority=5)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cost_tokens=1.5)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cost_tokens=True)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cost_tokens="x")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cost_tokens=1 << 60)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cached=0)),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", cached="no")),
+        ("YOOL_CONTRACT", lambda registry: registry.yool("net.fetch", lane="net", effect=["pure"])),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", cost_usd=float("inf"))),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", cost_usd=float("nan"))),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", cost_usd="1")),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", cost_usd=True)),
+        ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", terms=0)),
         ("AUTHORITY_INVALID", lambda registry: registry.yool("net.fetch", lane="net", authority=["me"])),
         ("AUTHORITY_INVALID", lambda registry: registry.yool("net.fetch", lane="net", authority=[])),
         ("TERMS_INVALID", lambda registry: registry.yool("net.fetch", lane="net", terms={"speed": 1})),
@@ -159,6 +190,7 @@ def test_arguments_a_command_does_not_take_are_refused(args: dict[str, Any]) -> 
 
 def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # YT-01
     monkeypatch.chdir(tmp_path)
+    create_project(tmp_path, new_ulid(0))
     old = Catalog([entry("agent.lint.ruff"), entry("net.fetch")])
     write_catalog(tmp_path / "old.json", old)
     write_catalog(tmp_path / ".catalog" / "capabilities.json", old.remove("net.fetch").add(entry("agent.lint.ruff.v2")))
@@ -178,6 +210,12 @@ def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.Monk
     }
     with pytest.raises(StigmergyError, match="outside"):
         ask("catalog.diff", old="../old.json")
+    with pytest.raises(StigmergyError, match="no such file") as missing:
+        ask("catalog.diff", old="older.json")
+    assert (missing.value.code, missing.value.field) == ("CATALOG_FILE", "old")
+    with pytest.raises(StigmergyError) as nowhere:
+        ask("catalog.list_by_lane", lane="No Lane")
+    assert nowhere.value.code == "LANE_NAME"
     for own in INTROSPECTION:
-        assert own.entry.contract.effect == "reads"
+        assert (own.entry.contract.effect, own.entry.contract.cached) == ("reads", False)
         assert own.entry.admits("agent")

@@ -20,13 +20,21 @@ def _checks(desk: Desk, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
 def test_a_fresh_project_is_well(desk: Desk) -> None:
     code, checks = _checks(desk)
     assert code == 0
-    well = {"project", "journal", "index", "clock", "token", "keys", "git", "disk"}
+    well = {"project", "journal", "index", "catalog", "clock", "token", "keys", "git", "disk"}
     assert {name for name, each in checks.items() if each["state"] == "ok"} - {"hook"} == well
     for client in CLIENTS:
         assert (checks[client]["state"], checks[client]["next"]) == ("note", f"stig install {client}")
     assert "answers in" in checks["hook"]["found"]
     shown = desk.ok("doctor").out
     assert "stig up shows the page." in shown
+
+
+def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
+    (desk.path / ".catalog/capabilities.json").write_text("<<<<<<< ours\n")
+    code, checks = _checks(desk)
+    assert (code, checks["catalog"]["state"]) == (1, "broken")
+    assert "cannot be read at line 1" in checks["catalog"]["found"]
+    assert checks["catalog"]["next"] == "stig catalog build writes it anew."
 
 
 @pytest.mark.parametrize("client", CLIENTS)

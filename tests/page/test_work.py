@@ -22,7 +22,7 @@ from stigmergy.testing.work import PERSON
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
-from tests.space.shop import MODULE, OWN, step
+from tests.space.shop import DECLARED, MODULE, OWN, step
 
 
 class Board:
@@ -34,8 +34,8 @@ class Board:
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
         shop = open_workshop(self.gateway, settings)
         runner = ProcessRunner(shop.bodies, self.gateway.workplace.kept("scratch"), shop.clock, [MODULE])
-        self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, runner=runner)
-        # The catalog of the project declares none of the tests' yools: what is put here is put past it.
+        self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
+        # The project's file declares none of the tests' yools: what is put here is put past it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
         self.run = self.gateway.who(LOCAL_ADMIN).run.run_id
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stigmergy.core import new_ulid
@@ -84,7 +85,8 @@ def test_worktrees_of_a_bare_repository_share_it(repo: Path, tmp_path: Path) -> 
     git(bare, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
     project = create_project(tmp_path / "tree", new_ulid(0))
     assert project.catalog == bare / ".catalog"
-    assert find_project(bare) == project
+    assert project.root == tmp_path / "tree"
+    assert find_project(bare) == msgspec.structs.replace(project, root=bare)
 
 
 def test_a_submodule_is_a_project_of_its_own(repo: Path, tmp_path: Path) -> None:
@@ -93,6 +95,7 @@ def test_a_submodule_is_a_project_of_its_own(repo: Path, tmp_path: Path) -> None
     git(outer, "submodule", "add", "-q", str(repo), "inner")
     inside = create_project(outer / "inner", new_ulid(0))
     assert inside.catalog == outer / ".git" / "modules" / "inner" / ".catalog"
+    assert inside.root == outer / "inner"
     around = create_project(outer, new_ulid(1))
     assert around.catalog == outer / ".catalog"
     assert find_project(outer / "inner" / "deep") == inside

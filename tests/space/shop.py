@@ -33,6 +33,7 @@ def own_registry(module: str) -> Registry:
 
 
 OWN = own_registry(MODULE)
+DECLARED = Catalog(each.entry for each in OWN)
 SETTINGS = SpaceSettings(max_retries=0, backoff=1000)
 
 
@@ -87,7 +88,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     shop = Workshop(
         space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
         registry=OWN,
-        catalog=Catalog,
+        catalog=lambda: DECLARED,
         runner=ProcessRunner(bodies, catalog / "scratch", clock, [MODULE]),
         bodies=bodies,
         receipts=ReceiptFolder(catalog / "receipts"),

@@ -62,7 +62,7 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     yools: list[YoolRow]
     """By name and version, a hundred at a time."""
     root: str
-    """The digest of the whole catalog."""
+    """The digest of what the project declares, as `stig catalog build` says it."""
     cursor: str | None = None
     """Where to go on, when there is more."""
 
@@ -75,14 +75,16 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """The yools of a lane, or all."""
-    from stigmergy.space.catalog import check_lane
+    from stigmergy.space.catalog import check_lane, without_introspection
 
     catalog = context.workplace.catalog()
     lane = None if request.lane is None else check_lane(request.lane)
     entries = catalog.by_lane(lane, request.cursor)
     shown, more = entries[:PAGE], len(entries) > PAGE
     return CatalogAnswer(
-        yools=[_row(entry) for entry in shown], root=catalog.root, cursor=shown[-1].full_name if more else None
+        yools=[_row(entry) for entry in shown],
+        root=without_introspection(catalog).root,
+        cursor=shown[-1].full_name if more else None,
     )
 
 

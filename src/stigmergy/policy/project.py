@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -60,16 +60,15 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 def find_project(start: Path) -> Project:
     """The project that a folder belongs to."""
     home = _home(start)
-    if home is not None:
-        catalog, git_folder = home
-        if _is_project(catalog):
-            return _read(catalog, git_folder)
+    if home is not None and _is_project(home.catalog):
+        return _read(home)
     raise ProjectNotFound(f"No Stigmergy project at {start} or above.", hint="Make one: stig init.")
 
 
 def create_project(start: Path, project_id: str) -> Project:
     """Make a project where a folder's repository stands, or in the folder itself without git."""
-    catalog, git_folder = _home(start) or (start / CATALOG, None)
+    home = _home(start) or _Home(start / CATALOG, None, start)
+    catalog = home.catalog
     if _is_project(catalog):
         raise ProjectExists(f"{catalog} is a project already.")
     catalog.mkdir(parents=True, exist_ok=True)
@@ -79,23 +78,32 @@ def create_project(start: Path, project_id: str) -> Project:
     draft = catalog / f"{PROJECT_FILE}.{os.getpid()}.new"
     draft.write_text(f"project: {project_id}\n", "utf-8")
     draft.rename(catalog / PROJECT_FILE)
-    return _read(catalog, git_folder)
+    return _read(home)
 
 
-def _home(start: Path) -> tuple[Path, Path | None] | None:
+class _Home(NamedTuple):
+    """Where what a folder belongs to lies."""
+
+    catalog: Path
+    git_folder: Path | None
+    root: Path
+
+
+def _home(start: Path) -> _Home | None:
     """The catalog folder for a place, and the git folder beside it. Without git, the nearest catalog above."""
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / ".git").is_dir() and not (folder / ".git" / "commondir").exists():
-            return folder / CATALOG, folder / ".git"  # the common case, without asking git
+            return _Home(folder / CATALOG, folder / ".git", folder)  # the common case, without asking git
         if (folder / ".git").exists() or (folder / "HEAD").is_file():
             found = find_repository(folder)
             if found is not None:
                 common, worktree = found
-                return (worktree or common) / CATALOG, common
+                # A submodule keeps its catalog in the git folder, and people work where they stand.
+                return _Home((worktree or common) / CATALOG, common, worktree or folder)
     for folder in (start, *start.parents):
         if _is_project(folder / CATALOG):
-            return folder / CATALOG, None
+            return _Home(folder / CATALOG, None, folder)
     return None
 
 
@@ -117,10 +125,10 @@ def _is_project(catalog: Path) -> bool:
     return (catalog / PROJECT_FILE).is_file() or (catalog / JOURNAL).is_file()
 
 
-def _read(catalog: Path, git_folder: Path | None) -> Project:
+def _read(home: _Home) -> Project:
+    catalog, git_folder, root = home
     file, journal = catalog / PROJECT_FILE, catalog / JOURNAL
     said = _read_file(file) if file.is_file() else {}
-    root = catalog.parent
     return Project(
         project_id=read_header(journal).project if journal.is_file() else str(said["project"]),
         root=root,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from stigmergy.edges.cli.command import Argument, Command
+from stigmergy.edges.cli.imports import import_modules
+from stigmergy.edges.cli.places import find_worktree
 from stigmergy.edges.cli.screen import counted, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
-from stigmergy.errors import AgentsFile, InputNotAFile
+from stigmergy.errors import AgentsFile, CatalogRefusal, InputNotAFile
 from stigmergy.policy import Project, find_project
 
 if TYPE_CHECKING:
@@ -59,10 +59,12 @@ class _Made:
 
         self.project: Project = find_project(session.folder)
         self.file = self.project.catalog / CAPABILITIES
-        self.source = Path(given["source"]) if given.get("source") else self.project.root / AGENTS
-        self.stacks = tuple(dict.fromkeys(given["stacks"])) or find_stacks(self.project.root)
+        # In a linked worktree, what it says is meant, not what the main one says.
+        here = find_worktree(session.folder) or self.project.root
+        self.source = Path(given["source"]) if given.get("source") else here / AGENTS
+        self.stacks = tuple(dict.fromkeys(given["stacks"])) or find_stacks(here)
         self.read: AgentsRead = read_agents(_text(self.source), self.stacks)
-        self.code: list[Yool] = _imported(given["modules"], self.project.root)
+        self.code: list[Yool] = _imported(given["modules"], here)
         self.catalog: Catalog = build_catalog(self.read.declared, self.code)
         self.lines = {each.entry.full_name: each.line for each in self.read.declared}
 
@@ -72,19 +74,25 @@ class _Made:
 
         return read_catalog(self.file) if self.file.exists() else Catalog()
 
-    def flaws(self) -> list[Flaw]:
-        """What the linter says of it, names first."""
+    def flaws(self, held: Catalog) -> list[Flaw]:
+        """What the linter says of it, names first, then what it breaks for those who know the one that was held."""
         from stigmergy.space.catalog import lint_change, lint_name
 
         named = [flaw for entry in self.catalog for flaw in lint_name(entry.full_name, self.lines.get(entry.full_name))]
-        return named + lint_change(self.held(), self.catalog)
+        return named + lint_change(held, self.catalog)
 
 
 def _build(session: Session, given: dict[str, Any]) -> None:
-    from stigmergy.space.catalog import write_catalog
+    from stigmergy.space.catalog import Catalog, write_catalog
 
     made = _Made(session, given)
-    flaws = made.flaws()
+    try:
+        held = made.held()
+    except CatalogRefusal as damage:  # a build is the way out of it
+        held = Catalog()
+        where = f", line {damage.line}" if damage.line else ""
+        session.warn(f"The last build could not be read, so nothing is compared with it: {damage.detail}{where}")
+    flaws = made.flaws(held)
     entries = list(made.catalog)
     root = made.catalog.root
     output = Path(given["output"]) if given["output"] else made.file
@@ -93,8 +101,9 @@ def _build(session: Session, given: dict[str, Any]) -> None:
         session.warn(_flaw(flaw))
     if made.read.skipped:
         session.say(f"Without a yool_id, and so not in the catalog: {safe(', '.join(made.read.skipped))}")
-    shown = _from(made.project.root, output)
+    shown, source = _from(made.project.root, output), _from(made.project.root, made.source)
     answer = {
+        "source": source,
         "agents": made.read.agents,
         "yools": len(entries),
         "stacks": list(made.stacks),
@@ -106,7 +115,7 @@ def _build(session: Session, given: dict[str, Any]) -> None:
     }
 
     def show(_: Any) -> Iterator[str]:
-        yield f"[build] parsed {counted(made.read.agents, 'agent')} from {safe(made.source.name)}"
+        yield f"[build] parsed {counted(made.read.agents, 'agent')} from {safe(source)}"
         if made.code:
             yield f"[build] took {counted(len(made.code), 'yool')} from {safe(', '.join(given['modules']))}"
         yield f"[build] hashing yools ... {len(entries)}/{len(entries)}"
@@ -118,7 +127,8 @@ def _build(session: Session, given: dict[str, Any]) -> None:
 
 
 def _lint(session: Session, given: dict[str, Any]) -> None:
-    flaws = _Made(session, given).flaws()
+    made = _Made(session, given)
+    flaws = made.flaws(made.held())
     session.answer({"flaws": flaws}, lambda _: map(_flaw, flaws) if flaws else ["Nothing to say against any name."])
     if flaws:
         click.get_current_context().exit(1)
@@ -168,13 +178,7 @@ def _imported(modules: tuple[str, ...], root: Path) -> list[Yool]:
     """The yools that modules the operator names register; they are found from the project's folder too."""
     from stigmergy.space.catalog import INTROSPECTION, REGISTRY
 
-    if modules:
-        sys.path.insert(0, str(root))
-    for name in modules:
-        try:
-            import_module(name)
-        except ImportError as problem:
-            raise click.BadParameter(f"'{name}' cannot be imported: {problem}", param_hint="'--import'") from None
+    import_modules(modules, root)
     own = {yool.entry.full_name for yool in INTROSPECTION}
     return [yool for yool in REGISTRY if yool.entry.full_name not in own] if modules else []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import click
 
 from stigmergy.core import MICROS, print_dollars
 from stigmergy.edges.cli.command import Command
+from stigmergy.edges.cli.imports import import_modules
 from stigmergy.edges.cli.screen import json_line, safe
 from stigmergy.edges.cli.session import Session
 from stigmergy.edges.cli.table import Entry
@@ -162,13 +162,8 @@ def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gatewa
         raise click.UsageError("Workers run where the project's files are; STIGMERGY_URL is set.")
     session.credential()
     with closing(open_project(session.folder, session.settings, progress=Bytes("Building the index"))) as gateway:
-        root = str(gateway.workplace.root)
-        if root not in sys.path:
-            sys.path.insert(0, root)
-        try:
-            shop = open_workshop(gateway, session.settings, modules=modules)
-        except ImportError as problem:
-            raise click.UsageError(f"A module cannot be imported: {problem}") from None
+        import_modules(modules, gateway.workplace.root)
+        shop = open_workshop(gateway, session.settings, modules=modules)
         with closing(shop.runner):
             yield gateway, shop
 

@@ -87,6 +87,7 @@ def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Find
             yield Finding(check="index", state="broken", found="; ".join(differing)[:200], next=removing)
         else:
             yield Finding(check="index", state="ok", found="agrees with the journal")
+        yield _declared(gateway)
         yield _clock(gateway)
         yield _token(gateway, settings)
     yield from _keys(settings.key_folder(project.project_id))
@@ -106,6 +107,16 @@ def _gateway(settings: Settings) -> Finding:
     except StigmergyError as problem:
         return _broken("gateway", problem)
     return Finding(check="gateway", state="ok", found=f"{settings.url} serves {stats.project}")
+
+
+def _declared(gateway: Gateway) -> Finding:
+    try:
+        yools = len(list(gateway.workplace.catalog()))
+    except StigmergyError as problem:
+        where = f" at line {problem.line}" if problem.line else ""
+        found = f"capabilities.json cannot be read{where}: {problem.detail}"
+        return Finding(check="catalog", state="broken", found=found, next="stig catalog build writes it anew.")
+    return Finding(check="catalog", state="ok", found=f"{yools} yools can be asked for")
 
 
 def _clock(gateway: Gateway) -> Finding:

@@ -1,11 +1,11 @@
 """The catalog: what can be done, by name, who may have it done, and on which terms."""
 
 from stigmergy.space.catalog.agents import AGENTS, AgentsRead, Declared, read_agents
-from stigmergy.space.catalog.build import build_catalog
+from stigmergy.space.catalog.build import build_catalog, in_both
 from stigmergy.space.catalog.catalog import Catalog, CatalogDiff
 from stigmergy.space.catalog.commands import fill_argv
 from stigmergy.space.catalog.file import CAPABILITIES, parse_catalog, print_catalog, read_catalog, write_catalog
-from stigmergy.space.catalog.introspection import INTROSPECTION, with_introspection
+from stigmergy.space.catalog.introspection import INTROSPECTION, with_introspection, without_introspection
 from stigmergy.space.catalog.lint import Flaw, lint_change, lint_name
 from stigmergy.space.catalog.names import Name, check_lane, parse_name
 from stigmergy.space.catalog.reader import CatalogReader
@@ -55,6 +55,7 @@ __all__ = [
     "check_lane",
     "fill_argv",
     "find_stacks",
+    "in_both",
     "lint_change",
     "lint_name",
     "parse_catalog",
@@ -65,6 +66,7 @@ __all__ = [
     "read_terms",
     "slots",
     "with_introspection",
+    "without_introspection",
     "write_catalog",
     "yool",
     "yool_hash",

@@ -14,7 +14,8 @@
 ```
 
 An agent without a `yool_id` declares nothing. Names and terms are declared here, never commands: how a yool is carried
-out is said by code that an operator names. Examples in fences and comments are not read.
+out is said by code that an operator names. Examples in fences and comments are not read. What reads as if it were meant
+for an agent, and could not be taken so, is refused with its line: a lost term would be a limit that does not hold.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from stigmergy.errors import (
     YoolTwice,
 )
 from stigmergy.space.catalog.file import COMMANDS
+from stigmergy.space.catalog.markdown import Aside, Heading, Text, read_blocks
 from stigmergy.space.catalog.names import check_lane, check_not_reserved, is_segment, parse_name
-from stigmergy.space.catalog.values import CatalogEntry, Terms, one_line, read_authority, read_terms
+from stigmergy.space.catalog.values import TERMS, CatalogEntry, Terms, one_line, read_authority, read_terms
 
 AGENTS = "AGENTS.md"
 STACK = "${stack}"
@@ -45,10 +47,9 @@ MAX_BYTES = 1 << 20
 MAX_AGENTS = 10_000
 MAX_TITLE = 80
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
-_FIELD = re.compile(r"([ \t]*)[-*+][ \t]+([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?")
-_TERM = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([A-Za-z_]\w*)[ \t]*:(?:[ \t]+(.*))?")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_NAME = re.compile(r"[A-Za-z_][\w-]{0,79}")
+_MARKS = "*_`"
+_CODE = re.compile(r"`[^`\n]*`")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,31 +81,67 @@ class _Agent:
         self.title = title[:MAX_TITLE]
         self.fields: dict[str, _Said] = {}
         self.terms: dict[str, _Said] = {}
-        self.twice: AgentsFile | None = None
+        self.wrong: AgentsFile | None = None
         """What to refuse it with, if it declares a yool."""
-        self._terms_indent: int | None = None
+        self.in_terms = False
+        """Whether what was read last stands among its terms."""
+        self._terms_item = 0
 
-    def read(self, text: str, line: int) -> None:
-        """Take in one more line."""
-        found = _FIELD.fullmatch(text)
-        if found is not None and not (self._terms_indent is not None and len(found[1]) > self._terms_indent):
-            name, said = found[2].lower(), _Said((found[3] or "").strip(), line)
-            self._keep(self.fields, name, said)
-            self._terms_indent = len(found[1]) if name == "agent_terms" and not said.text else None
-        elif self._terms_indent is not None and text.strip():
-            term = _TERM.fullmatch(text)
+    def read(self, block: Text | Aside) -> None:
+        """Take in one more block."""
+        self.in_terms = self._terms_item in block.items
+        if isinstance(block, Aside):
+            if self.in_terms:
+                self._refuse("Terms are not read from fences, code or quotes.", "agent_terms", block.line)
+            return
+        lines = self._uncommented(block)
+        if self.in_terms:
+            self._read_terms(lines)
+        elif block.begins and (found := _field(lines[0].text)) is not None:
+            name = found[0].lower()
+            self._keep(self.fields, name, _Said(found[1], block.line))
+            if name == "agent_terms":
+                self._terms_item, self.in_terms = block.items[-1], True
+                self._read_terms(lines[1:])
+
+    def _read_terms(self, lines: list[_Said]) -> None:
+        for said in lines:
+            if not said.text or said.text.startswith("#"):
+                continue
+            term = _field(said.text)
             if term is None:
-                self._terms_indent = None  # prose has begun
+                self._refuse(f"'{said.text[:40]}' is not a term and its value.", "agent_terms", said.line)
             else:
-                self._keep(self.terms, term[1], _Said((term[2] or "").strip(), line))
+                self._keep(self.terms, term[0], _Said(term[1], said.line))
+
+    def _uncommented(self, block: Text) -> list[_Said]:
+        """The lines without comments; one that nothing ends would hide or show what its writer did not mean."""
+        text, at = "\n".join(block.lines), 0
+        while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+            text = text[:start] + "\n" * text.count("\n", start, end) + text[end + 3 :]
+            at = start
+        if start >= 0 and (start := _CODE.sub(lambda code: " " * len(code[0]), text).find("<!--")) >= 0:
+            line = block.line + text.count("\n", 0, start)
+            self._refuse("A comment that does not end where it begins must begin its line.", None, line)
+        return [_Said(line.strip(), block.line + number) for number, line in enumerate(text.split("\n"))]
 
     def _keep(self, held: dict[str, _Said], name: str, said: _Said) -> None:
         if held.setdefault(name, said) is not said and (held is self.terms or name in _READ):
-            self.twice = self.twice or AgentsFile(
-                f"'{name}' of '{self.title}' stands twice: in line {held[name].line} and in line {said.line}.",
-                field=name,
-                line=said.line,
-            )
+            both = f"in line {held[name].line} and in line {said.line}"
+            self._refuse(f"'{name}' of '{self.title}' stands twice: {both}.", name, said.line)
+
+    def _refuse(self, detail: str, field: str | None, line: int) -> None:
+        hint = "Terms stand below agent_terms, one a line: budget_usd: 0.05" if field == "agent_terms" else None
+        self.wrong = self.wrong or AgentsFile(detail, field=field, line=line, hint=hint)
+
+
+def _field(line: str) -> tuple[str, str] | None:
+    """The name and the value a line says; the name may be set in bold or in backticks."""
+    head, colon, value = line.partition(":")
+    name = head.strip().strip(_MARKS)
+    if not colon or not _NAME.fullmatch(name):
+        return None
+    return name, (value.lstrip("*_") if head[:1] in "*_" else value).strip()
 
 
 _READ = frozenset({"yool_id", "authority", "lane", "agent_terms"}) | COMMANDS
@@ -143,12 +180,13 @@ def read_agents(text: str, stacks: Sequence[str]) -> AgentsRead:
 def _agents(text: str) -> Iterator[_Agent]:
     section: int | None = None
     agent: _Agent | None = None
-    for number, line in _lines(text):
-        heading = _HEADING.fullmatch(line)
-        if heading is not None:
-            level, title = len(heading[1]), heading[2].strip().rstrip("#").rstrip()
+    cut: Heading | None = None
+    for block in read_blocks(text):
+        if isinstance(block, Heading):
+            level, title = block.level, block.title
             if section is not None and level > section + 1:
                 continue  # a part of what is said of the agent
+            cut = block if agent is not None and agent.in_terms else None
             if agent is not None:
                 yield agent
             agent = None
@@ -158,50 +196,38 @@ def _agents(text: str) -> Iterator[_Agent]:
                 section = None
             elif section is not None:
                 agent = _Agent(title)
-        elif agent is not None:
-            agent.read(line, number)
-        else:
-            _check_no_stray(line, number)
+            continue
+        if isinstance(block, Text):
+            _check_no_stray(block, agent, cut)
+        if agent is not None:
+            agent.read(block)
+        cut = None
     if agent is not None:
         yield agent
 
 
-def _check_no_stray(line: str, number: int) -> None:
-    found = _FIELD.fullmatch(line)
-    if found is not None and found[2].lower() == "yool_id":
+def _check_no_stray(block: Text, agent: _Agent | None, cut: Heading | None) -> None:
+    """Refuse what was meant for an agent and would be lost: a yool outside any, terms a heading parts from the rest."""
+    found = _field(block.lines[0].strip())
+    if agent is None and block.begins and found is not None and found[0].lower() == "yool_id":
         raise AgentsFile(
             "A yool_id stands outside any agent.",
             field="yool_id",
-            line=number,
+            line=block.line,
             hint="Agents are headings one level below the heading 'Agents'.",
+        )
+    if cut is not None and cut.line == block.line - 1 and found is not None and found[0] in TERMS:
+        raise AgentsFile(
+            f"A heading, '{cut.title[:40]}', parts '{found[0]}' from the terms above it.",
+            field=f"agent_terms.{found[0]}",
+            line=cut.line,
+            hint="Indent a comment among terms.",
         )
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines outside fences and comments, with their numbers."""
-    fence = ""
-    comment = False
-    for number, raw in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
-        line = raw.rstrip("\r")
-        if comment:
-            comment = "-->" not in line
-            continue
-        mark = _FENCE.fullmatch(line)
-        if fence:
-            if mark is not None and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-            continue
-        if mark is not None:
-            fence = mark[1]
-        elif line.lstrip().startswith("<!--"):
-            comment = "-->" not in line
-        else:
-            yield number, line
-
-
 def _declared(agent: _Agent, stacks: Sequence[str]) -> Iterator[Declared]:
-    if agent.twice is not None:
-        raise agent.twice
+    if agent.wrong is not None:
+        raise agent.wrong
     for name in COMMANDS & agent.fields.keys():
         raise CommandDeclared(
             f"'{agent.title}' declares a '{name}'; {AGENTS} declares names and terms, never commands.",
@@ -235,9 +261,20 @@ def _declared(agent: _Agent, stacks: Sequence[str]) -> Iterator[Declared]:
 
 def _terms(agent: _Agent) -> Terms:
     inline = agent.fields.get("agent_terms")
+    for name in TERMS:
+        if name in agent.fields:
+            raise AgentsFile(
+                f"'{name}' stands beside agent_terms, not below.", field=name, line=agent.fields[name].line
+            )
     if inline is None:
         return Terms()
+    if not inline.text and not agent.terms:
+        raise AgentsFile("There is no term below agent_terms.", field="agent_terms", line=inline.line)
     if inline.text:
+        for said in agent.terms.values():
+            raise AgentsFile(
+                "Terms stand behind agent_terms or below it, not both.", field="agent_terms", line=said.line
+            )
         value = _value(inline, "agent_terms")
         where = dict.fromkeys(value, inline.line) if isinstance(value, dict) else {}
         return read_terms(value, lines={"": inline.line, **where})

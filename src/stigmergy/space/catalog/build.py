@@ -24,23 +24,26 @@ def build_catalog(declared: Iterable[Declared], code: Iterable[Yool] = ()) -> Ca
 
 
 def _both(declared: Declared, code: CatalogEntry) -> CatalogEntry:
-    """A file can take authority away from what its code admits; it cannot add any."""
-    entry = declared.entry
-    authority = tuple(each for each in entry.authority if each in code.authority)
-    if not authority:
-        declared_for, admitted = ", ".join(entry.authority), ", ".join(code.authority)
+    entry = in_both(declared.entry, code)
+    if not entry.authority:
+        declared_for, admitted = ", ".join(declared.entry.authority), ", ".join(code.authority)
         raise AuthorityInvalid(
             f"'{entry.full_name}' is declared for {declared_for}; its code admits {admitted}.",
             field="authority",
             limit=admitted,
             line=declared.line,
         )
+    return entry
+
+
+def in_both(declared: CatalogEntry, code: CatalogEntry) -> CatalogEntry:
+    """A yool as it is declared and as its code has it: a file can take authority away from it, and cannot add any."""
     return msgspec.structs.replace(
-        entry,
-        authority=authority,
-        terms=_terms(entry.terms, code.terms),
+        declared,
+        authority=tuple(each for each in declared.authority if each in code.authority),
+        terms=_terms(declared.terms, code.terms),
         contract=code.contract,
-        about=entry.about or code.about,
+        about=declared.about or code.about,
     )
 
 

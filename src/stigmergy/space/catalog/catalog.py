@@ -159,11 +159,13 @@ class Catalog:
         base, version = parse_name(name)
         known = self._trie.get(base)
         if known is not None:
+            there = [entry.full_name for entry in reversed(known[-5:])]
             return YoolNotFound(
                 f"'{base}' has no version {version}.",
                 field="name",
                 used=name,
-                nearest=[entry.full_name for entry in reversed(known[-5:])],
+                nearest=there,
+                hint=f"There is {', '.join(there)}.",
             )
         near = nearest_names(base, self.names())
         return YoolNotFound(

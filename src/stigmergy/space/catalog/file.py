@@ -150,6 +150,8 @@ def _contract(said: Any) -> Contract:
 
 def read_catalog(path: Path) -> Catalog:
     """The catalog a file holds."""
+    if not path.is_file():
+        raise CatalogFile(f"'{path}' is not a regular file.", field="file")
     try:
         return parse_catalog(path.read_bytes().decode())
     except UnicodeDecodeError as problem:
@@ -157,11 +159,19 @@ def read_catalog(path: Path) -> Catalog:
 
 
 def write_catalog(path: Path, catalog: Catalog) -> int:
-    """Write the file whole or not at all, and only if it changes; the size it has then."""
-    text = print_catalog(catalog).encode()
+    """Write the file whole or not at all, and only if it changes; the size it has then.
+
+    Nothing is written that could not be read again; a link stays one, and what it leads to is written.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise CatalogFile(f"'{path}' is not a regular file.", field="output")
+    printed = print_catalog(catalog)
+    text = printed.encode()
     with suppress(FileNotFoundError):
         if path.read_bytes() == text:
             return len(text)
+    parse_catalog(printed)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:

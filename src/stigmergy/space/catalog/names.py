@@ -10,6 +10,8 @@ from stigmergy.errors import LaneName, YoolName, YoolReserved
 MAX_NAME = 120
 MAX_LANE = 64
 MAX_VERSION_DIGITS = 6
+MAX_BASE = MAX_NAME - len(".v") - MAX_VERSION_DIGITS
+"""A name without its version leaves room for any it may come to have."""
 RESERVED = "catalog"
 """The domain of the yools that tell about the catalog itself."""
 
@@ -42,6 +44,10 @@ def parse_name(text: str, field: str = "name", line: int | None = None) -> Name:
     base, version = found["base"], found["version"]
     if any(_VERSION.fullmatch(segment) for segment in base.split(".")):
         raise YoolName(_wrong(text), field=field, used=text, line=line, hint=_HINT)
+    if len(base) > MAX_BASE:
+        raise YoolName(
+            "The name is too long without its version.", field=field, limit=MAX_BASE, used=len(base), line=line
+        )
     return Name(base, int(version) if version else None)
 
 

@@ -1,34 +1,27 @@
-"""The names most like one that is not there: few, quickly, and always the same ones."""
+"""The names most like one that is not there: few, and always the same ones."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
+from heapq import nsmallest
 
 OFFERED = 3
-POOL = 2_000
-"""How many names are looked at: all of a small catalog, those around the place it would stand in a large one."""
 _CLOSELY = 12
 _LIKE = 0.6
 
 
 def nearest_names(wanted: str, names: Sequence[str]) -> list[str]:
-    """Up to three of some sorted names, the likest first."""
+    """Up to three of some names, the likest first. All are looked at: a slip may be anywhere in a name."""
     from difflib import SequenceMatcher
 
-    at = bisect_left(names, wanted)
-    start = max(0, min(at - POOL // 2, len(names) - POOL))
-    grams = _grams(wanted)
-    pool = sorted(names[start : start + POOL], key=lambda name: (-_overlap(grams, _grams(name)), name))
-    rated = [(SequenceMatcher(None, wanted, name, autojunk=False).ratio(), name) for name in pool[:_CLOSELY]]
+    padded = f" {wanted} "
+    grams = {padded[at : at + 3] for at in range(len(padded) - 2)}
+
+    def unlikeness(name: str) -> tuple[float, str]:
+        padded = f" {name} "
+        return -sum([gram in padded for gram in grams]) / (len(grams) + len(name)), name
+
+    pool = nsmallest(_CLOSELY, names, key=unlikeness)
+    rated = [(SequenceMatcher(None, wanted, name, autojunk=False).ratio(), name) for name in pool]
     rated.sort(key=lambda each: (-each[0], each[1]))
     return [name for likeness, name in rated if likeness >= _LIKE][:OFFERED]
-
-
-def _grams(name: str) -> set[str]:
-    padded = f" {name} "
-    return {padded[at : at + 3] for at in range(len(padded) - 2)}
-
-
-def _overlap(one: set[str], other: set[str]) -> float:
-    return 2 * len(one & other) / (len(one) + len(other))

@@ -55,9 +55,10 @@ class Registry:
         """Take a yool in; each version is somebody's once."""
         versions = self._versions.setdefault(yool.entry.name, {})
         known = versions.setdefault(yool.entry.version, yool)
-        if known.run is not yool.run:
+        if known.run is not yool.run or known.entry != yool.entry:
+            how = "" if known.run is not yool.run else ", not in the same way"
             raise YoolTwice(
-                f"'{yool.entry.full_name}' is registered twice: by {_where(known.run)} and by {_where(yool.run)}.",
+                f"'{yool.entry.full_name}' is registered twice{how}: by {_where(known.run)} and by {_where(yool.run)}.",
                 field="name",
                 used=yool.entry.full_name,
                 hint=f"Give one of them the next version: {yool.entry.name}.v{max(versions) + 1}.",
@@ -73,8 +74,9 @@ class Registry:
         """The yool of that name, or a refusal that tells what to do."""
         found = self.get(name)
         if found is None:
+            known = ", ".join(f"v{version}" for version in sorted(self._versions.get(parse_name(name).base, ())))
             raise YoolNotFound(
-                f"No code here carries out '{name}'.",
+                f"No code here carries out '{name}'{known and f', only {known}'}.",
                 field="name",
                 used=name,
                 hint="Name the module that registers it: stig worker --import MODULE.",
@@ -117,12 +119,15 @@ class Registry:
             cached: Whether a result may stand for the next run on the same input
             about: What it is for; the first line of the docstring unless said
         """
+        for field, text in (("name", name), ("lane", lane), ("about", "" if about is None else about)):
+            if not isinstance(text, str):
+                raise YoolContract(f"'{field}' is not a text.", field=field, used=str(text)[:40])
         base, version = parse_name(name)
         check_not_reserved(base)
         contract = Contract(
             effect=effect,
-            inputs=tuple(inputs),
-            env=tuple(sorted(set(env))),
+            inputs=_texts(inputs, "inputs"),
+            env=tuple(sorted(set(_texts(env, "env")))),
             cost_micros=None if cost_usd is None else read_micros(cost_usd, "cost_usd"),
             cost_tokens=cost_tokens,
             cached=cached,
@@ -130,9 +135,9 @@ class Registry:
         entry = CatalogEntry(
             name=base,
             version=version or 1,
-            authority=read_authority(tuple(authority)),
+            authority=read_authority(authority if isinstance(authority, str) else _texts(authority, "authority")),
             lane=check_lane(lane),
-            terms=read_terms(terms or {}, "terms"),
+            terms=read_terms({} if terms is None else terms, "terms"),
             contract=check_contract(contract),
             about=one_line(about),
         )
@@ -152,20 +157,30 @@ class Registry:
         return register
 
 
+def _texts(listed: Iterable[str], field: str) -> tuple[str, ...]:
+    """The texts of a list; one text is not a list of its letters."""
+    if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+        raise YoolContract(f"'{field}' is a list of texts.", field=field, used=str(listed)[:40])
+    texts = tuple(listed)
+    if not all(isinstance(each, str) for each in texts):
+        raise YoolContract(f"'{field}' is a list of texts.", field=field)
+    return texts
+
+
 def _where(run: Callable[..., Any] | tuple[str, ...]) -> str:
     if isinstance(run, tuple):
         return f"the command '{run[0]}'"
     return f"{getattr(run, '__module__', '?')}.{getattr(run, '__qualname__', repr(run))}"
 
 
-def catalog_yool(name: str, run: Callable[..., Any], *, inputs: tuple[str, ...]) -> Yool:
-    """A yool of the catalog's own: it reads, and anyone may have it run."""
+def catalog_yool(name: str, run: Callable[..., Any]) -> Yool:
+    """A yool of the catalog's own: it reads what there is now, and anyone may have it run."""
     entry = CatalogEntry(
         name=name,
         version=1,
         authority=AUTHORITIES,
         lane="catalog",
-        contract=Contract(effect="reads", inputs=inputs),
+        contract=Contract(effect="reads", cached=False),
         about=one_line(run.__doc__),
     )
     return Yool(entry=entry, run=run)

@@ -26,6 +26,8 @@ _MOST = {
     "disk_quota_mb": 1_000_000_000,
     "memory_mb": 1_000_000_000,
 }
+TERMS = tuple(_MOST)
+"""What terms are called where they are written."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,6 +156,11 @@ def read_micros(dollars: int | float, field: str, line: int | None = None) -> in
     """Dollars in whole micro-dollars; anything finer is refused, since it could not be counted."""
     from decimal import Decimal
 
+    if isinstance(dollars, bool) or not isinstance(dollars, int | float):
+        raise TermsInvalid("Money is a number of dollars.", field=field, used=str(dollars)[:40], line=line)
+    if not 0 <= dollars <= _MOST["budget_usd"]:
+        most = f"0..{_MOST['budget_usd']}"
+        raise TermsInvalid("The money is out of range.", field=field, limit=most, used=str(dollars)[:40], line=line)
     micros = Decimal(repr(dollars)) * MICROS
     if micros != micros.to_integral_value():
         raise TermsInvalid("Money is counted in micro-dollars, no finer.", field=field, used=dollars, line=line)
@@ -176,9 +183,22 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
             raise YoolContract(
                 "An input lies beneath the project.", field=f"{field}.inputs", used=pattern[:200], line=line
             )
-    for name, cost in (("cost_micros", contract.cost_micros), ("cost_tokens", contract.cost_tokens)):
-        if cost is not None and cost < 0:
-            raise YoolContract("A cost is not negative.", field=f"{field}.{name}", used=cost, line=line)
+    for name, cost, most in (
+        ("cost_micros", contract.cost_micros, _MOST["budget_usd"] * MICROS),
+        ("cost_tokens", contract.cost_tokens, _MOST["budget_tokens"]),
+    ):
+        if cost is not None and (type(cost) is not int or not 0 <= cost <= most):
+            raise YoolContract(
+                "A cost is a whole number, and not negative.",
+                field=f"{field}.{name}",
+                limit=f"0..{most}",
+                used=str(cost)[:40],
+                line=line,
+            )
+    if not isinstance(contract.cached, bool):
+        raise YoolContract(
+            "Either a result may be used again or not.", field=f"{field}.cached", limit="true, false", line=line
+        )
     return contract
 
 

@@ -14,7 +14,7 @@ from stigmergy.core import MICROS, Clock, print_time
 from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
 from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
-from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool
+from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
 from stigmergy.space.tuples import (
     Claim,
     Price,
@@ -48,7 +48,7 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry
     """The code that carries yools out."""
     catalog: Callable[[], Catalog]
-    """What the project declares now; its terms and authority come before the code's."""
+    """What the project declares now: what is not in it is not carried out."""
     runner: StepRunner
     bodies: BodyStore
     receipts: ReceiptFolder
@@ -63,16 +63,19 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Callable[[], tuple[Quotas, ...]] = tuple
     """The most any step may take, whatever its tuple and its yool say: what the environment and the project say now."""
 
-    def yool(self, name: str) -> Yool:
-        """The code that carries a yool out: what the operator named, or what is the product's own."""
-        return self.registry.get(name) or OWN.get(name) or self.registry.lookup(name)
+    def resolve(self, name: str) -> tuple[Yool, CatalogEntry]:
+        """The code that carries a yool out, and what it may: the catalog says which is meant, as it does at the door.
 
-    def entry(self, yool: Yool) -> CatalogEntry:
-        """What the project says of a yool, or else its code."""
-        declared = self.catalog().get(yool.entry.full_name)
-        if declared is None:
-            return yool.entry
-        return msgspec.structs.replace(declared, contract=yool.entry.contract)
+        The product's own yools are in nobody's catalog; everything else that is not there is refused.
+        """
+        catalog = self.catalog()
+        own = OWN.get(name)
+        if own is not None and catalog.get(name) is None:
+            return own, own.entry
+        declared = catalog.lookup(name)
+        meant = declared.full_name
+        yool = self.registry.get(meant) or OWN.get(meant) or self.registry.lookup(meant)
+        return yool, in_both(declared, yool.entry)
 
 
 class TupleRun:
@@ -164,11 +167,16 @@ class TupleRun:
             return None
         step = self._tuple.payload[at]
         try:
-            yool = self._shop.yool(step.yool)
-            entry = self._shop.entry(yool)
+            yool, entry = self._shop.resolve(step.yool)
             held = authority_of(self._tuple.authority)
             if not entry.admits(held):
-                raise YoolForbidden(field=f"payload[{at}].yool", limit=", ".join(entry.authority), used=held)
+                raise YoolForbidden(
+                    f"'{entry.full_name}' does not run on the authority of '{held}': "
+                    "its catalog and its code must both admit it.",
+                    field=f"payload[{at}].yool",
+                    limit=", ".join(entry.authority) or "none",
+                    used=held,
+                )
             env = self._environment(entry)
             key = self._key(at, entry, env)
             if key is None or self._tuple.no_cache:
