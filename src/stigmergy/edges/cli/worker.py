@@ -147,7 +147,7 @@ def _carried_out(shop: Workshop, name: str) -> bool:
     from stigmergy.errors import YoolNotFound
 
     try:
-        shop.yool(name)
+        shop.resolve(name)
     except YoolNotFound:
         return False
     return True
