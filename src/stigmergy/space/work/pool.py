@@ -51,11 +51,11 @@ class WarmProcess:
         """Whether it has run a step to its end."""
         self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "stigmergy.space.work.pool_process"],
+            [sys.executable, "-P", "-m", "stigmergy.space.work.pool_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # It finds what we find.
-            env={**env, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each), _MARK: name},
+            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path.
+            env={**env, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path), _MARK: name},
             cwd=root,
             start_new_session=True,
         )
