@@ -60,8 +60,9 @@ def _import_option() -> click.Option:
 
 
 def _worker(session: Session, given: dict[str, Any]) -> None:
-    from stigmergy.space.tuples import read_pattern
+    from stigmergy.space.tuples import check_lane, read_pattern
 
+    check_lane(given["lane"])
     once = given["until_empty"]
     with _opened(session, given["modules"]) as (gateway, shop), _cared_for(gateway, shop, once=once):
         _work(session, shop, read_pattern({"lane": given["lane"]}), given["concurrency"], until_empty=once)
@@ -236,9 +237,9 @@ class Shown:
             if self._session.json:
                 import msgspec
 
-                click.echo(json_line(msgspec.json.encode(progress)))
+                self._standing.print(json_line(msgspec.json.encode(progress)))
             elif (line := self._line(progress)) is not None:
-                click.echo(line)
+                self._standing.print(line)
             self._done += progress.what == "done"
             self._dead += progress.what == "dead"
             self._stand()

@@ -45,7 +45,7 @@ from stigmergy.space.tuples.ports import (
     WorkStore,
     WorkView,
 )
-from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, dependencies, read_limits, read_tuple
+from stigmergy.space.tuples.rules import MAX_TUPLE, Checked, check_lane, dependencies, read_limits, read_tuple
 from stigmergy.space.tuples.settings import SpaceSettings
 from stigmergy.space.tuples.space import TupleSpace, authority_of
 from stigmergy.space.tuples.values import (
@@ -118,6 +118,7 @@ __all__ = [
     "authority_of",
     "check_affordable",
     "check_held",
+    "check_lane",
     "decode_tuple",
     "dependencies",
     "fields_of",

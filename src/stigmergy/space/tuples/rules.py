@@ -190,7 +190,7 @@ def _refusal(message: str) -> FieldRefusal:
 
 
 def _check(one: Tuple, now: int) -> Limits:
-    _check_lane(one.lane)
+    check_lane(one.lane)
     if one.receipts:
         raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=len(one.receipts))
     if one.parent_id is not None and not is_digest(one.parent_id):
@@ -212,7 +212,8 @@ def _check(one: Tuple, now: int) -> Limits:
     return limits
 
 
-def _check_lane(lane: str) -> None:
+def check_lane(lane: str) -> None:
+    """Refuse what no tuple's lane can be."""
     if (
         not 0 < len(lane) <= MAX_LANE
         or (not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane))

@@ -63,7 +63,8 @@ class LaneWorkerPool:
         self.worker = worker_name()
         self._shop = shop
         self._pattern = pattern
-        self._told = told
+        self._hear = told
+        self._unheard: Exception | None = None
         self._under_pressure = under_pressure
         self._slots = threading.Semaphore(self.concurrency)
         self._held: dict[str, TupleRun] = {}
@@ -99,6 +100,8 @@ class LaneWorkerPool:
                 self._beat.join()
         self._shop.space.write_receipts(self._shop.receipts)
         _going_on(under_way)
+        if self._unheard is not None:
+            raise self._unheard
 
     def stop(self, *, at_once: bool = False) -> None:
         """Claim no more; what is begun is finished, or, at once, given back. What is not begun is given back anyway."""
@@ -109,6 +112,18 @@ class LaneWorkerPool:
                 run.stop.set()
         if back:
             self._shop.space.release([(run.claim.id, run.claim.fence) for run in back])
+
+    def _told(self, progress: Progress) -> None:
+        """Tell whoever listens. When that goes wrong no step is the worse for it: what is begun is finished, nothing
+        more is begun, and `run` raises what went wrong."""
+        if self._unheard is not None:
+            return
+        try:
+            self._hear(progress)
+        except Exception as problem:
+            self._unheard = problem
+            with suppress(StigmergyError, OSError):  # then what is not begun is another's when its lease has ended
+                self.stop()
 
     def _most(self) -> int:
         """How many tuples are held at once.
