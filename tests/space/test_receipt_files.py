@@ -17,14 +17,12 @@ def receipts(count: int) -> list[tuple[int, Receipt]]:
     """Some receipts with their numbers."""
     at = "2026-05-19T17:30:00Z"
     return [
-        (number, seal(yool="agent.sum.numbers.v1", tuple_id=f"sha256:{number:064x}", started_at=at, ended_at=at, exit=0))
+        (number, seal(yool="agent.sum.numbers", tuple_id=f"sha256:{number:064x}", started_at=at, ended_at=at, exit=0))
         for number in range(1, count + 1)
     ]
 
 
-def test_those_who_write_the_same_receipts_at_once_do_not_meet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_who_write_the_same_receipts_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits before it renames until the other has come as far: as two threads of a worker can meet."""
     some = receipts(20)
     meeting = threading.Barrier(2)

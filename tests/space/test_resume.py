@@ -1,4 +1,4 @@
-"""`stig resume` goes on with work, and with nothing else; what it says of a tuple is what becomes of it. # YT-05 # YT-10"""
+"""`stig resume` goes on with work and nothing else; what it says of a tuple becomes of it. # YT-05 # YT-10"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warm processes: each step finds its process as the first one did, and none pays for one that is gone. # YT-06 # YT-09"""
+"""Warm processes: each step finds its own as the first one did, and pays for none that is gone. # YT-06 # YT-09"""
 
 from __future__ import annotations
 

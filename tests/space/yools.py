@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import io
 import os
 import shutil
 import stat
@@ -138,7 +139,7 @@ def mess_up(folder: str) -> int:
     del os.environ["PATH"]
     os.umask(0o777)
     sys.path.insert(0, folder)
-    sys.stdout = sys.stderr = open(os.devnull, "w")
+    sys.stdout = sys.stderr = io.StringIO()
     return os.getpid()
 
 

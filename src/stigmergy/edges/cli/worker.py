@@ -169,9 +169,7 @@ def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gatewa
             yield gateway, shop
 
 
-def _work(
-    session: Session, shop: Workshop, wanted: Pattern, concurrency: int | None, *, until_empty: bool
-) -> None:
+def _work(session: Session, shop: Workshop, wanted: Pattern, concurrency: int | None, *, until_empty: bool) -> None:
     from stigmergy.space.work import LaneWorkerPool
 
     if not until_empty:

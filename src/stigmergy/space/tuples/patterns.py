@@ -108,7 +108,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "exists": lambda found, value: (found is not ABSENT) == value,
 }
 """What a pattern can say."""
-_HOLDS = {**OPERATORS, "none of": lambda found, value: found not in value}
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {**OPERATORS, "none of": lambda found, value: found not in value}
 
 
 def read_pattern(said: Mapping[str, Any]) -> Pattern:
