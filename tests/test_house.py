@@ -33,6 +33,7 @@ NO_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "
 ENVIRONMENT = {
     "settings.py": "the one reader",
     "evidence/pointers/process.py": "what git's own process is given",
+    "space/work/pool_process.py": "what a step did to its process is undone",
 }
 
 

@@ -40,6 +40,10 @@ def test_breaks(broken):
 @pytest.mark.skip(reason="later")
 def test_later():
     pass
+
+@pytest.mark.parametrize("n", [1, 2], ids=["a::b", "c::a::b"])
+def test_named(n):
+    assert n == 1, "two is not one"
 """
 
 
@@ -70,6 +74,8 @@ def test_what_pytest_writes_is_read(report: bytes) -> None:
         ("tests/test_box.py::TestBox::test_holds[2]", "failed"),
         ("tests/test_box.py::test_breaks", "error"),
         ("tests/test_box.py::test_later", "skipped"),
+        ("tests/test_box.py::test_named[a::b]", "passed"),
+        ("tests/test_box.py::test_named[c::a::b]", "failed"),
     ]
     assert all(read.find(case.node) == case for case in read.cases)
 
@@ -78,14 +84,16 @@ def test_what_pytest_writes_is_read(report: bytes) -> None:
 def test_a_pointer_leads_to_the_lines_that_failed(project: Gateway, report: bytes) -> None:
     bus = Bus(project, LOCAL_ADMIN)
     recorded = bus.record_tests(report.decode())
-    assert (recorded.passed, recorded.failed, recorded.errors, recorded.skipped) == (2, 1, 1, 1)
-    (first, _) = recorded.first_failed
+    assert (recorded.passed, recorded.failed, recorded.errors, recorded.skipped) == (3, 2, 1, 1)
+    (first, _, named) = recorded.first_failed
     assert first.ref == f"test:tests/test_box.py::TestBox::test_holds[2]@{recorded.receipt_id}"
     assert "the box is too small" in first.message
     read = bus.deref_pointer(Pointer(type="test", ref=first.ref), max_tokens=600)
     assert read.excerpt.startswith("tests/test_box.py::TestBox::test_holds[2] failed in ")
     assert '>       assert n in box, "the box is too small"' in read.excerpt
     assert "test_box.py:11: AssertionError" in read.excerpt
+    assert named.ref == f"test:tests/test_box.py::test_named[c::a::b]@{recorded.receipt_id}"
+    assert "two is not one" in bus.deref_pointer(Pointer(type="test", ref=named.ref), max_tokens=600).excerpt
 
 
 # EB-04: put stamps the digest of what the pointer leads to.

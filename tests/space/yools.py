@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import io
 import os
 import shutil
+import stat
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -124,3 +128,43 @@ yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
 yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "seq -f 'line %.0f' 40000; exit 2"]
 )
+yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
+    ["sh", "-c", 'cat "$0"/*', "${path}"]
+)
+yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
+
+
+@yool("agent.mess.up", lane="build", authority=EVERYONE, cached=False)
+def mess_up(folder: str) -> int:
+    """Change everything about this process that one can."""
+    os.chdir(folder)
+    os.environ["LEAKED"] = "yes"
+    del os.environ["PATH"]
+    os.umask(0o777)
+    sys.path.insert(0, folder)
+    sys.stdout = sys.stderr = io.StringIO()
+    return os.getpid()
+
+
+@yool("agent.tell.place", lane="build", effect="pure", env=["COLOUR"], authority=EVERYONE)
+def tell_place() -> list[object]:
+    """Say where this is, and in which process."""
+    mask = os.umask(0)
+    os.umask(mask)
+    print("here")
+    return [os.getpid(), os.getcwd(), sorted(set(os.environ)), mask, sys.path]
+
+
+@yool("agent.go.deaf", lane="build", authority=EVERYONE, cached=False)
+def go_deaf() -> int:
+    """Close what this process is told steps by, and do not end with it."""
+    theirs = [fd for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}") and _is_read_pipe(fd)]
+    for each in theirs:
+        os.close(each)
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return os.getpid()
+
+
+def _is_read_pipe(descriptor: int) -> bool:
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    return stat.S_ISFIFO(os.fstat(descriptor).st_mode) and flags & os.O_ACCMODE == os.O_RDONLY

@@ -19,7 +19,7 @@ _OURS = str(Path(stigmergy.__file__).parent)
 def import_modules(modules: Sequence[str], root: Path) -> None:
     """Import modules, those in the project's folder too; what goes wrong in one is told with its name and line."""
     if modules and str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+        sys.path.append(str(root))  # behind everything else: a project may have a queue.py of its own
     for name in modules:
         if not name or name.startswith("."):
             raise _cannot(f"'{name}' is not the full name of a module.")

@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.status import Status
@@ -66,9 +68,16 @@ class Standing:
         if self._shown is None:
             from rich.console import Console
 
-            self._shown = Console(stderr=True, markup=False, highlight=False).status(text)
+            self._shown = Console(stderr=True, markup=False, highlight=False, emoji=False).status(text)
             self._shown.start()
         self._shown.update(text)
+
+    def print(self, line: str) -> None:
+        """A line of the work's own: above the one that stands there, where both are on a terminal."""
+        if self._shown is not None and sys.stdout.isatty():
+            self._shown.console.print(line, soft_wrap=True)
+        else:
+            click.echo(line)
 
     def close(self) -> None:
         """Take the line away."""

@@ -20,7 +20,7 @@ from stigmergy.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from stigmergy.operations import Gateway
-    from stigmergy.space.tuples import Kept
+    from stigmergy.space.tuples import Kept, Pattern
     from stigmergy.space.work import LaneWorkerPool, Progress, Workshop
 
 _MODULES = ["--import", "modules"]
@@ -61,17 +61,20 @@ def _import_option() -> click.Option:
 
 def _worker(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.app import open_caretaker
+    from stigmergy.space.tuples import check_lane, read_pattern
 
+    check_lane(given["lane"])
     once = given["until_empty"]
     with (
         _opened(session, given["modules"]) as (gateway, shop),
         nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
-        _work(session, shop, {"lane": given["lane"]}, given["concurrency"], until_empty=once)
+        _work(session, shop, read_pattern({"lane": given["lane"]}), given["concurrency"], until_empty=once)
 
 
 def _resume(session: Session, given: dict[str, Any]) -> None:
     from stigmergy.errors import RunNotFound
+    from stigmergy.space.tuples import read_pattern
     from stigmergy.space.work import is_dead
 
     with _opened(session, given["modules"]) as (_, shop):
@@ -82,42 +85,59 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
         if run is None or run not in runs:
             said = "No run has any work" if run is None else f"The run '{run[:40]}' has no work"
             raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
-        left = _unfinished(shop, run)
-        space.let_go(
-            [one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)],
-            reason="its worker is gone",
-        )
-        for one in left:
-            _tell_resumed(session, shop, one)
-        # Alarms wait for somebody to take them; they are not carried out.
-        pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}}
-        _work(session, shop, pattern, given["concurrency"], until_empty=True)
+        pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
+        left = _unfinished(shop, pattern)
+        gone = {one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)}
+        space.let_go(gone, reason="its worker is gone")
+        alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
+        _work(session, shop, read_pattern(pattern).but(alone), given["concurrency"], until_empty=True)
 
 
-def _unfinished(shop: Workshop, run: str) -> list[Kept]:
+def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> list[Kept]:
+    """What has steps and no end. What only says something waits for a reader, and alarms for somebody to take them."""
     found: list[Kept] = []
     for state in ("waiting", "claimed"):
         after = 0
-        pattern = {"run": run, "state": state, "lane": {"ne": shop.space.settings.alarm_lane}}
-        while page := shop.space.rd_all(pattern, limit=500, after=after):
+        while page := shop.space.rd_all({**pattern, "state": state}, limit=500, after=after):
             found += page
             after = page[-1].ordinal
     return sorted(found, key=lambda one: one.ordinal)
 
 
-def _tell_resumed(session: Session, shop: Workshop, one: Kept) -> None:
-    steps = one.tuple.payload
+def _resumed(session: Session, shop: Workshop, one: Kept, *, held: bool) -> bool:
+    """Say how a tuple goes on; whether it does here. Without the code for all that is missing, it is left as it is."""
+    from stigmergy.space.tuples import why_over
+
     with shop.space.store.read() as view:
-        done = view.finished(one.id)
-    missing = [at for at in range(len(steps)) if at not in done]
-    if not missing or session.json:
-        return
-    short = one.id[:19]
-    if done:
-        names = ", ".join(safe(steps[at].yool) for at in sorted(done))
-        session.say(f"[resume] {short}… has receipts for [{names}]")
-    first = missing[0]
-    session.say(f"[resume] {short}… goes on from step {first + 1} ({safe(steps[first].yool)})")
+        done, now = view.finished(one.id), view.as_of
+    names = [step.yool for step in one.tuple.payload]
+    missing = [at for at in range(len(names)) if at not in done]
+    short = f"[resume] {one.id[:19]}…"
+    unknown = sorted({safe(names[at]) for at in missing if not _carried_out(shop, names[at])})
+    if one.state == "claimed" and held:
+        said = f"{short} is being worked on by {safe(one.worker or '')}"
+    elif why_over(one, now, shop.space.settings) is not None:
+        return True  # whoever asks for it next, below, is told its end
+    elif unknown:
+        said = f"{short} is left alone: no code here carries out {', '.join(unknown)} (--import MODULE)"
+    else:
+        if done and not session.json:
+            session.say(f"{short} has receipts for [{', '.join(safe(names[at]) for at in sorted(done))}]")
+        said = f"{short} goes on from step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else ""
+    if said and not session.json:
+        session.say(said)
+    return not unknown
+
+
+def _carried_out(shop: Workshop, name: str) -> bool:
+    """Whether code here carries a yool out."""
+    from stigmergy.errors import YoolNotFound
+
+    try:
+        shop.resolve(name)
+    except YoolNotFound:
+        return False
+    return True
 
 
 @contextmanager
@@ -135,20 +155,15 @@ def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gatewa
             yield gateway, shop
 
 
-def _work(
-    session: Session, shop: Workshop, pattern: dict[str, Any], concurrency: int | None, *, until_empty: bool
-) -> None:
-    from stigmergy.space.tuples import read_pattern
+def _work(session: Session, shop: Workshop, wanted: Pattern, concurrency: int | None, *, until_empty: bool) -> None:
     from stigmergy.space.work import LaneWorkerPool
 
     if not until_empty:
         session.say(f"Quotas are held by {shop.runner.note()}.")
 
-    wanted = read_pattern(pattern)
-
     def waiting() -> int:
         with shop.space.store.read() as view:
-            return sum(each.waiting for each in view.lanes() if wanted.without("run").matches({"lane": each.lane}))
+            return sum(each.waiting for each in view.lanes() if wanted.only("lane").matches({"lane": each.lane}))
 
     shown = Shown(session, waiting)
     pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)
@@ -206,9 +221,9 @@ class Shown:
             if self._session.json:
                 import msgspec
 
-                click.echo(json_line(msgspec.json.encode(progress)))
+                self._standing.print(json_line(msgspec.json.encode(progress)))
             elif (line := self._line(progress)) is not None:
-                click.echo(line)
+                self._standing.print(line)
             self._done += progress.what == "done"
             self._dead += progress.what == "dead"
             self._stand()

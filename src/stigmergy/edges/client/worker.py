@@ -48,9 +48,10 @@ class Worker:
         `told` hears of every step. Close it when its work is done.
         """
         from stigmergy.app import open_project, open_workshop
-        from stigmergy.space.tuples import read_pattern
+        from stigmergy.space.tuples import check_lane, read_pattern
         from stigmergy.space.work import LaneWorkerPool
 
+        check_lane(lane)
         given = settings or Settings.from_environment()
         gateway = open_project(Path(path), given)
         try:

@@ -7,7 +7,6 @@ written again. Nothing is read back from here.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -49,9 +48,7 @@ class ReceiptFolder:
         if path.exists():
             return
         path.parent.mkdir(exist_ok=True)
-        draft = path.with_name(f".{_own()}.{path.name}")
-        draft.write_bytes(msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
-        draft.rename(path)
+        _put(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
 
     def _read_mark(self) -> int:
         try:
@@ -61,11 +58,15 @@ class ReceiptFolder:
         return int(text) if text.isdigit() else 0
 
     def _write_mark(self, mark: int) -> None:
-        draft = self._folder / f"{MARK}.{_own()}"
-        draft.write_text(str(mark), "ascii")
-        draft.rename(self._folder / MARK)
+        _put(self._folder / MARK, str(mark).encode("ascii"))
 
 
-def _own() -> str:
-    """What no other thread of this or another process names its drafts by."""
-    return f"{os.getpid()}.{threading.get_ident()}"
+def _put(path: Path, content: bytes) -> None:
+    """Have a file lie there whole, though others write the same one at once, in this process too."""
+    draft = path.with_name(f".{os.urandom(8).hex()}.new")
+    try:
+        draft.write_bytes(content)
+        draft.rename(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

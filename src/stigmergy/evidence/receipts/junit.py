@@ -50,10 +50,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def called(self, node: str) -> bool:
         """Whether a node id means this case: as pytest writes it, or class and name as the report does."""
-        head, separator, name = node.rpartition("::")
-        if not separator:
-            return node in (self.name, f"{self.classname}.{self.name}")
-        if name != self.name:
+        if node in (self.name, f"{self.classname}.{self.name}"):
+            return True
+        # By the name as the report has it: what stands in its brackets may hold colons, too.
+        head, separator, rest = node.rpartition(f"::{self.name}")
+        if rest or not separator:
             return False
         if head in (self.classname, self.file):
             return True

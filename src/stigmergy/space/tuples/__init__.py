@@ -19,7 +19,7 @@ from stigmergy.space.tuples.facts import (
     TupleReleased,
     TupleTaken,
 )
-from stigmergy.space.tuples.holding import Settled, check_held
+from stigmergy.space.tuples.holding import Settled, check_held, why_over
 from stigmergy.space.tuples.keep import (
     STAMPED,
     after_claim,
@@ -139,4 +139,5 @@ __all__ = [
     "spent_since",
     "tuple_id",
     "whole",
+    "why_over",
 ]

@@ -39,6 +39,8 @@ _NEVER_AGAIN = frozenset(
 """Refusals that another attempt would only meet again."""
 MOST_ENDED = 256
 """How many tuples that may not be given out any more are passed by in one commit, and ended in it."""
+GONE = "the worker was lost"
+"""Why a tuple is a dead letter whose last attempt nobody ended."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +73,9 @@ def claim(
     until = now + settings.lease
     claims: list[Claim] = []
     for one in _due(view, pattern, epoch, limit, settings) if limit > 0 else ():
-        why = _judged(one, now, settings)
-        if why is not None:
-            facts.append(end(view, one, "dead", exit=why[0], error=why[1]))
+        over = why_over(one, now, settings)
+        if over is not None:
+            facts.append(end(view, one, "dead", exit=LOST if over == GONE else REFUSED, error=over))
             continue
         if len(claims) == limit:
             break
@@ -98,18 +100,16 @@ def claim(
 def _due(view: WorkView, pattern: Pattern, epoch: int, limit: int, settings: SpaceSettings) -> list[Kept]:
     """What is due, and more of it when some of that may not be given out: what may stands behind it."""
     first = view.claimable(pattern, epoch=epoch, limit=limit)
-    if len(first) < limit or all(_judged(one, view.as_of, settings) is None for one in first):
+    if len(first) < limit or all(why_over(one, view.as_of, settings) is None for one in first):
         return first
     return view.claimable(pattern, epoch=epoch, limit=limit + MOST_ENDED)
 
 
-def _judged(one: Kept, now: int, settings: SpaceSettings) -> tuple[int, str] | None:
-    """With which code, and why, a tuple ends that may not be given out any more."""
+def why_over(one: Kept, now: int, settings: SpaceSettings) -> str | None:
+    """Why a tuple that waits may not be given out any more; it is a dead letter as soon as somebody asks for it."""
     if one.deadline is not None and one.deadline <= now:
-        return REFUSED, DeadlinePast.code
-    if one.attempts > _retries(one, settings):
-        return LOST, "the worker was lost"
-    return None
+        return DeadlinePast.code
+    return GONE if one.attempts > _retries(one, settings) else None
 
 
 def _retries(one: Kept, settings: SpaceSettings) -> int:

@@ -9,7 +9,7 @@ field that is not there is not equal (`ne`) to anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Whether it is."""
-        return OPERATORS[self.operator](look_up(fields, self.path), self.value)
+        return _HOLDS[self.operator](look_up(fields, self.path), self.value)
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +60,14 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     def narrowed(self, other: Pattern) -> Pattern:
         """What both patterns mean."""
         return Pattern(conditions=(*other.conditions, *self.conditions))
+
+    def only(self, path: str) -> Pattern:
+        """What the pattern asks of one field."""
+        return Pattern(conditions=tuple(each for each in self.conditions if each.path == path))
+
+    def but(self, ids: Iterable[str]) -> Pattern:
+        """The pattern without some of the tuples it means."""
+        return Pattern(conditions=(*self.conditions, Condition("id", "none of", frozenset(ids))))
 
 
 def look_up(fields: Any, path: str) -> Any:
@@ -106,6 +114,8 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "ge": _compared(lambda found, value: found >= value),
     "exists": lambda found, value: (found is not ABSENT) == value,
 }
+"""What a pattern can say."""
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {**OPERATORS, "none of": lambda found, value: found not in value}
 
 
 def read_pattern(said: Mapping[str, Any]) -> Pattern:

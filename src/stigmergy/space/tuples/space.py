@@ -140,27 +140,33 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
+        ended: Callable[[Receipt], None] = lambda last: None,
     ) -> list[Claim]:
-        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long."""
+        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long.
+
+        `ended` is told the last receipt of each that was not given out: its attempts were used up, or it was late.
+        """
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
             while self._may_match(wanted):
-                claims, ended = self._claim(wanted, worker, limit)
-                if claims or not ended:
+                claims, last = self._claim(wanted, worker, limit)
+                for each in last:
+                    ended(each)
+                if claims or not last:
                     return claims or None
             return None
 
         return self._wait(take, wanted, "work", timeout) or []
 
-    def _claim(self, wanted: Pattern, worker: str, limit: int) -> tuple[list[Claim], bool]:
-        """What was claimed, and whether tuples were ended that stood before what could be."""
+    def _claim(self, wanted: Pattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
+        """What was claimed, and the last receipts of tuples that were ended since they stood before it."""
 
-        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], bool]]:
+        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[Receipt]]]:
             facts, claims = holding.claim(
                 view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             )
-            return facts, (claims, any(isinstance(fact, TupleDone) for fact in facts))
+            return facts, (claims, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
 
         return self.store.commit(decide, synced=False)
 

@@ -17,6 +17,8 @@ from stigmergy.space.catalog import CatalogEntry
 
 _PLACE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _CHUNK = 1 << 20
+KEPT_ASIDE = frozenset({".git", ".catalog"})
+"""What is nobody's input: the history, and what the product keeps."""
 
 
 def step_key(
@@ -32,17 +34,33 @@ def step_key(
 
 
 def file_shas(pattern: str, args: Mapping[str, Any], root: Path) -> list[str]:
-    """A digest for each file a pattern names, over where it lies and what it holds: files that swap places differ."""
-    real = os.path.realpath(root)
-    found = []
-    for name in sorted(glob.glob(_filled(pattern, args), root_dir=real, recursive=True, include_hidden=True)):
-        path = os.path.join(real, name)
-        if not os.path.isfile(path):
-            continue
-        if os.path.commonpath([real, os.path.realpath(path)]) != real:
-            raise LinkRefused("A file a step reads lies outside the project.", field="inputs", used=name[:200])
-        found.append(digest_of([name, _content(path)]))
-    return found
+    """A digest for each file a pattern names, over where it lies and what it holds: files that swap places differ.
+
+    A folder means every file in it. What git and the product keep is left out, unless the pattern itself names it: it
+    changes with every step.
+    """
+    real, wanted = os.path.realpath(root), _filled(pattern, args)
+    left_out = KEPT_ASIDE - set(wanted.split("/"))
+    names: set[str] = set()
+    for name in glob.glob(wanted, root_dir=real, recursive=True, include_hidden=True):
+        if left_out.isdisjoint(name.split("/")):
+            names |= _files(real, os.path.normpath(name), frozenset())
+    return [digest_of([name, _content(os.path.join(real, name))]) for name in sorted(names)]
+
+
+def _files(root: str, name: str, above: frozenset[str]) -> set[str]:
+    """The files a name means: itself, or those of a folder, however deep; a folder that leads back up is left there."""
+    path = os.path.join(root, name)
+    target = os.path.realpath(path)
+    if os.path.commonpath([root, target]) != root:
+        raise LinkRefused("A file a step reads lies outside the project.", field="inputs", used=name[:200])
+    if not os.path.isdir(path):
+        return {name} if os.path.isfile(path) else set()
+    if target in above:
+        return set()
+    inside = (each for each in os.listdir(path) if each not in KEPT_ASIDE)
+    found = (_files(root, os.path.normpath(os.path.join(name, each)), above | {target}) for each in inside)
+    return set().union(*found)
 
 
 def _filled(pattern: str, args: Mapping[str, Any]) -> str:

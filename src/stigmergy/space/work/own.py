@@ -18,4 +18,4 @@ OWN.yool(
     env=("PYTHONPATH", "XDG_STATE_HOME", "XDG_DATA_HOME"),
     cached=False,
     about="Make room: take away what receipts no longer have to keep.",
-)([sys.executable, "-c", STIG, "gc"])
+)([sys.executable, "-P", "-c", STIG, "gc"])

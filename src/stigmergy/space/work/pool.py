@@ -17,13 +17,17 @@ import msgspec
 from stigmergy.core import Clock
 from stigmergy.errors import StigmergyError
 from stigmergy.policy.guardrails import niceness
-from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, conclude, end_group, look, mark_of
+from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, conclude, end_group, has_ended, look, mark_of
 from stigmergy.space.work.folder import StepFolder
-from stigmergy.space.work.guard import Warden, reap
+from stigmergy.space.work.guard import Warden, Watch, reap
 from stigmergy.space.work.ports import StepRequest, Told
 
 GONE = 137
+FEW = 8
+"""So many processes are kept in any case; more only if as many were in use at once."""
 _MARK = "STIGMERGY_PROCESS"
+Seen = tuple[tuple[str, str], ...]
+"""What a process sees of the world; only steps that see the same share it."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,13 +47,15 @@ class WarmProcess:
         name = secrets.token_hex(16)
         self._held: tuple[int, int] = (0, 0)
         self._peak = 0
+        self.answered = False
+        """Whether it has run a step to its end."""
         self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "stigmergy.space.work.pool_process"],
+            [sys.executable, "-P", "-m", "stigmergy.space.work.pool_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # It finds what we find.
-            env={**env, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each), _MARK: name},
+            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path.
+            env={**env, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path), _MARK: name},
             cwd=root,
             start_new_session=True,
         )
@@ -89,9 +95,15 @@ class WarmProcess:
         if not line:
             return Answer(exit=GONE)
         answer = msgspec.json.decode(line, type=Answer)
+        self.answered = True
         self._held = (self._held[0] or answer.held, answer.held)
         self._peak = max(self._peak, answer.peak)
         return answer
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return not has_ended(self._process, 0.0)
 
     def fits(self, memory: int | None) -> bool:
         """Whether a step that may hold so much can be run in it: not when the steps before it left most of that."""
@@ -119,21 +131,21 @@ class WarmPool:
         self._modules = tuple(modules)
         self._warden = warden
         self._clock = clock
-        self._idle: dict[tuple[tuple[str, str], ...], list[WarmProcess]] = {}
+        self._idle: dict[Seen, list[WarmProcess]] = {}
         self._all: set[WarmProcess] = set()
+        self._most = 0
+        """How many were in use at once."""
         self._lock = threading.Lock()
 
     def run(
         self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
     ) -> tuple[int, str | None]:
         """Run a callable to its end; its exit, and why it was stopped."""
-        process = self._take(request)
+        process, watch = self._begin(request, folder)
         refusal: StigmergyError | None = None
         answer: Answer | None = None
-        watch, kept, peak = self._warden.watch(process.pid, request.limits, process.mark, warm=True), False, 0
+        kept, peak = False, 0
         try:
-            with suppress(BrokenPipeError):  # then it is gone, and does not answer
-                process.begin(request, folder, self._modules_of(request))
             while answer is None and refusal is None and not stop.is_set():
                 answer = process.answer(LOOK_SECONDS)
                 refusal = look(request, folder, told, self._clock, watch)
@@ -167,19 +179,45 @@ class WarmPool:
         own = getattr(request.yool.run, "__module__", None)
         return [*self._modules, *([own] if own and own not in self._modules else [])]
 
+    def _begin(self, request: StepRequest, folder: StepFolder) -> tuple[WarmProcess, Watch]:
+        """A process that has the step, and is under guard; one that died while it waited costs the step nothing."""
+        while True:
+            process = self._take(request)
+            watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
+            with suppress(BrokenPipeError):
+                process.begin(request, folder, self._modules_of(request))
+                return process, watch
+            if not process.answered:
+                return process, watch  # none can be had; it does not answer
+            process.stop()
+            watch.end()
+            self._drop(process)
+
     def _take(self, request: StepRequest) -> WarmProcess:
-        with self._lock:
-            idle = self._idle.get(_seen(request))
-            process = idle.pop() if idle else None
-        if process is not None:
-            if process.fits(request.limits.memory):
+        """A process for the step: one that waits, or a new one in the place of the one that waited longest."""
+        seen = _seen(request)
+        while (process := self._waiting(seen)) is not None:
+            if process.is_alive and process.fits(request.limits.memory):
                 return process
             process.stop()
             self._drop(process)
         process = WarmProcess(request.env, str(request.root))
         with self._lock:
             self._all.add(process)
+            waiting = sum(map(len, self._idle.values()))
+            self._most = max(self._most, len(self._all) - waiting)
+            many = len(self._all) > max(self._most, FEW)
+            longest = next((each.pop(0) for each in self._idle.values() if each), None) if many else None
+        if longest is not None:
+            longest.stop()
+            self._drop(longest)
         return process
+
+    def _waiting(self, seen: Seen) -> WarmProcess | None:
+        with self._lock:
+            idle = self._idle.pop(seen, [])
+            self._idle[seen] = idle  # used just now: others have waited longer
+            return idle.pop() if idle else None
 
     def _give_back(self, request: StepRequest, process: WarmProcess) -> None:
         with self._lock:
@@ -192,6 +230,6 @@ class WarmPool:
         return process.reap()
 
 
-def _seen(request: StepRequest) -> tuple[tuple[str, str], ...]:
+def _seen(request: StepRequest) -> Seen:
     # A process that stood back for others stands back for good: only steps that stand back as far share it.
     return (*sorted(request.env.items()), ("", str(request.root)), (" nice", str(niceness(request.limits.cores))))

@@ -14,6 +14,8 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stigmergy.space.catalog import REGISTRY
@@ -45,9 +47,10 @@ def _run(job: dict[str, Any]) -> int:
             value = REGISTRY.lookup(job["yool"]).run
             if isinstance(value, tuple):
                 raise TypeError(f"{job['yool']} is a command")
-            answer = value(**job["args"])
-            if inspect.isawaitable(answer):
-                answer = asyncio.run(_awaited(answer))
+            with _put_back():
+                answer = value(**job["args"])
+                if inspect.isawaitable(answer):
+                    answer = asyncio.run(_awaited(answer))
             if answer is not None:
                 print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
             code = 0
@@ -71,6 +74,30 @@ def _exit_of(said: Any) -> int:
 
 async def _awaited(answer: Any) -> Any:
     return await answer
+
+
+@contextmanager
+def _put_back() -> Iterator[None]:
+    """The next step finds the process as this one did: its folder, environment, umask, and where it prints.
+
+    What the code itself keeps in memory stays: that is what a warm process is for.
+    """
+    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    environment, path = dict(os.environ), list(sys.path)
+    streams = sys.stdin, sys.stdout, sys.stderr
+    mask = os.umask(0)
+    os.umask(mask)
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        sys.path[:] = path
+        os.umask(mask)
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        os.fchdir(folder)
+        os.close(folder)
 
 
 class _redirected:

@@ -220,16 +220,20 @@ class TupleRun:
     def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
         """Execute a step, unless an equal one that is under way leaves its result first."""
         flight = self._shop.flights.begin(key, self._is_late, self.stop)
+        held = False
         try:
             if flight.waited and not self.stop.is_set() and self._hit(at, entry, key):
                 return None
-            return self._execute(at, yool, entry, env, key)
-        finally:
+            failed = self._execute(at, yool, entry, env, key)
             with self._lock:
-                settled = not self._unsettled
-                if not settled:  # the last receipt is found by others once it is in the journal
+                # The last receipt is found by others once it is in the journal. A failure is found by nobody: those
+                # who wait go ahead at once, for one of them may be a step this very tuple waits for.
+                held = failed is None and bool(self._unsettled)
+                if held:
                     self._flights.append(flight)
-            if settled:
+            return failed
+        finally:
+            if not held:
                 flight.end()
 
     def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:

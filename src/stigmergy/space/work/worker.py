@@ -11,6 +11,7 @@ from typing import Any
 
 from stigmergy.core import SECOND
 from stigmergy.errors import DiskPressure, StigmergyError
+from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import Claim, Pattern, read_pattern
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress
@@ -62,7 +63,8 @@ class LaneWorkerPool:
         self.worker = worker_name()
         self._shop = shop
         self._pattern = pattern
-        self._told = told
+        self._hear = told
+        self._unheard: Exception | None = None
         self._under_pressure = under_pressure
         self._slots = threading.Semaphore(self.concurrency)
         self._held: dict[str, TupleRun] = {}
@@ -95,8 +97,11 @@ class LaneWorkerPool:
                 self._stopping.set()
                 wait(under_way)
                 self._over.set()
+                self._beat.join()
         self._shop.space.write_receipts(self._shop.receipts)
         _going_on(under_way)
+        if self._unheard is not None:
+            raise self._unheard
 
     def stop(self, *, at_once: bool = False) -> None:
         """Claim no more; what is begun is finished, or, at once, given back. What is not begun is given back anyway."""
@@ -107,6 +112,18 @@ class LaneWorkerPool:
                 run.stop.set()
         if back:
             self._shop.space.release([(run.claim.id, run.claim.fence) for run in back])
+
+    def _told(self, progress: Progress) -> None:
+        """Tell whoever listens. When that goes wrong no step is the worse for it: what is begun is finished, nothing
+        more is begun, and `run` raises what went wrong."""
+        if self._unheard is not None:
+            return
+        try:
+            self._hear(progress)
+        except Exception as problem:
+            self._unheard = problem
+            with suppress(StigmergyError, OSError):  # then what is not begun is another's when its lease has ended
+                self.stop()
 
     def _most(self) -> int:
         """How many tuples are held at once.
@@ -126,7 +143,13 @@ class LaneWorkerPool:
                 self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
                 self._stopping.wait(PRESSED_SECONDS)
                 return []
-        return self._shop.space.claim(self._pattern, worker=self.worker, limit=limit, timeout=patience)
+        return self._shop.space.claim(
+            self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
+        )
+
+    def _tell_ended(self, last: Receipt) -> None:
+        """A tuple was not given out any more: this is all that is ever heard of it."""
+        self._told(Progress(what="dead", tuple_id=last.tuple_id, receipt=last.id, error=last.error))
 
     def _something_comes(self) -> bool:
         """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""

@@ -130,7 +130,7 @@ class Warden:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "stigmergy.space.work.guard.warden_process"],
+                [sys.executable, "-P", "-m", "stigmergy.space.work.guard.warden_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={"PYTHONPATH": os.pathsep.join(each for each in sys.path if each), "PATH": os.defpath},

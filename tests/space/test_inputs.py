@@ -1,0 +1,106 @@
+"""What a step reads is a part of what its result is found by: files, and folders with all that is in them. # YT-09"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stigmergy.errors import LinkRefused
+from stigmergy.space.work.cache import file_shas
+from tests.space.shop import Shop, open_shop, step
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """A shop of the test's own."""
+    with open_shop(tmp_path / "project") as shop:
+        yield shop
+
+
+def shas(root: Path, pattern: str, **args: str) -> list[str]:
+    """The digests of what a pattern names."""
+    return file_shas(pattern, args, root)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with files, a folder in it, and what git and the product keep."""
+    for name in ("src/a.py", "src/deep/b.py", ".git/index", ".catalog/tuples.jsonl", "vendor/.git/index"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_a_step_that_reads_a_folder_runs_again_when_a_file_in_it_changed(shop: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "project/src"
+    folder.mkdir()
+    (folder / "a").write_text("old")
+    said = step("agent.show.folder", path="src")
+    shop.put(said)
+    assert shop.work() == ["miss", "done"]
+    shop.put(said)
+    assert shop.work() == ["hit", "done"]
+    (folder / "a").write_text("new")
+    one = shop.put(said)
+    assert shop.work() == ["miss", "done"]
+    assert shop.printed(one) == "new"
+
+
+def test_a_step_that_reads_everything_is_a_hit_though_the_product_wrote(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "project/a").write_text("a")
+    shop.put(step("agent.read.everything"))
+    assert shop.work() == ["miss", "done"]
+    shop.put(step("agent.read.everything"))
+    assert shop.work() == ["hit", "done"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "src/deep/b.py").write_text("other"),
+        lambda root: (root / "src/deep/new.py").write_text("new"),
+        lambda root: (root / "src/.hidden").write_text("new"),
+        lambda root: (root / "src/a.py").unlink(),
+        lambda root: (root / "src/a.py").rename(root / "src/c.py"),
+    ],
+    ids=["content", "new", "hidden", "gone", "renamed"],
+)
+@pytest.mark.parametrize("pattern", ["src", "src/", "${path}", "s*", "**/*", "**", "."])
+def test_whatever_changes_in_a_folder_counts(tree: Path, pattern: str, change: Callable[[Path], object]) -> None:
+    before = shas(tree, pattern, path="src")
+    assert len(before) == 2
+    change(tree)
+    assert shas(tree, pattern, path="src") != before
+
+
+@pytest.mark.parametrize("pattern", ["**/*", "**", ".", "*", ".*"])
+def test_what_git_and_the_product_keep_is_nobodys_input(tree: Path, pattern: str) -> None:
+    before = shas(tree, pattern)
+    for name in (".git/index", ".catalog/tuples.jsonl", "vendor/.git/index"):
+        (tree / name).write_text("other")
+    (tree / ".catalog/more").touch()
+    assert shas(tree, pattern) == before
+
+
+def test_what_a_pattern_names_itself_counts(tree: Path) -> None:
+    before = shas(tree, ".catalog/tuples.jsonl")
+    assert len(before) == 1
+    (tree / ".catalog/tuples.jsonl").write_text("other")
+    assert shas(tree, ".catalog/tuples.jsonl") != before
+
+
+def test_a_folder_that_leads_back_to_itself_has_an_end(tree: Path) -> None:
+    (tree / "src/deep/up").symlink_to("..")
+    before = shas(tree, "src")
+    (tree / "src/a.py").write_text("other")
+    assert shas(tree, "src") != before
+
+
+def test_a_folder_that_leads_out_is_refused(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (tree / "src/out").symlink_to(outside)
+    for pattern in ("src", "src/out", "**/*"):
+        with pytest.raises(LinkRefused, match="outside"):
+            shas(tree, pattern)

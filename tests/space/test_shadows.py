@@ -1,0 +1,54 @@
+"""A project's own modules stand in nobody's way, whatever they are called. # YT-06"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stigmergy.app import open_project
+from stigmergy.settings import Settings
+from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
+from tests.projects import Repository, make_gateway
+from tests.space.test_cli import AGENTS, Terminal
+
+YOOLS = """
+from stigmergy.space.catalog import yool
+
+@yool("agent.say.hello", lane="build", authority=("user", "agent", "ci"))
+def hello():
+    return "hello"
+
+yool("agent.say.more", lane="build", authority=("user", "agent", "ci"))(["echo", "more"])
+"""
+
+
+@pytest.fixture
+def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
+    """A project whose modules have the names of the standard library's."""
+    make_gateway(repository.path, settings).close()
+    (repository.path / "AGENTS.md").write_text(AGENTS)
+    for name in ("queue", "select", "signal", "json", "tempfile", "msgspec"):
+        (repository.path / f"{name}.py").write_text("raise RuntimeError('this is not the one that was meant')")
+    (repository.path / "our_yools.py").write_text(YOOLS)
+    terminal = Terminal(repository, tmp_path / "home")
+    terminal.environment["PYTHONSAFEPATH"] = "1"  # as the installed command, which does not begin with our folder
+    terminal.run("catalog", "build", "--import", "our_yools")
+    return terminal
+
+
+def test_modules_called_as_the_standard_librarys_are_not_taken_for_them(terminal: Terminal) -> None:
+    for name in ("agent.say.hello", "agent.say.more"):
+        terminal.run("out", "--lane", "build", "--yool", name)
+    said = terminal.run("worker", "--lane", "build", "--until-empty", "--import", "our_yools")
+    assert said.count("MISS exec") == 2, said
+    assert "FAIL" not in said
+
+
+def test_room_is_made_beside_them(terminal: Terminal) -> None:
+    run = terminal.json("run", "list")["runs"][0]["run_id"]
+    with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
+        (put,) = gateway.workbench.space.out(gc_draft(), authority=OWN_AUTHORITY, run=run, trusted=True)
+    terminal.run("worker", "--lane", "gc.urgent", "--until-empty")
+    assert terminal.json("observe", put.id)["state"] == "done"

@@ -1,0 +1,107 @@
+"""Whoever listens to a worker cannot harm its work, and reads it line by line. # YT-06 # YT-08"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stigmergy import Worker
+from stigmergy.errors import FieldValue
+from stigmergy.settings import Settings
+from stigmergy.space.tuples import read_pattern
+from stigmergy.space.work import LaneWorkerPool, Progress
+from tests.projects import Repository, make_gateway
+from tests.space.shop import Shop, open_shop, step
+from tests.space.test_cli import AGENTS, STIG, WORK, Terminal
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """A shop of the test's own."""
+    with open_shop(tmp_path / "project") as shop:
+        yield shop
+
+
+@pytest.fixture
+def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
+    """A project with a catalog of the tests' yools."""
+    make_gateway(repository.path, settings).close()
+    (repository.path / "AGENTS.md").write_text(AGENTS)
+    terminal = Terminal(repository, tmp_path / "home")
+    terminal.run("catalog", "build", "--import", "tests.space.yools")
+    return terminal
+
+
+@pytest.mark.parametrize("what", ["miss", "done"])
+def test_a_listener_that_fails_undoes_no_step(shop: Shop, tmp_path: Path, what: str) -> None:
+    calls = tmp_path / "calls"
+    ids = [shop.put(step("agent.count.calls", path=str(calls))) for _ in range(8)]
+
+    def listen(progress: Progress) -> None:
+        if progress.what == what:
+            raise BrokenPipeError("nobody reads this")
+
+    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=1, told=listen)
+    with pytest.raises(BrokenPipeError):
+        pool.run()
+    states = [shop.space.get(each).state for each in ids]
+    assert states.count("done") == len(calls.read_text().splitlines()) > 0
+    assert set(states) == {"done", "waiting"}
+
+
+def test_a_closed_pipe_ends_a_worker_that_leaves_nothing_in_its_hands(terminal: Terminal, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    for _ in range(4):
+        terminal.run("out", "--lane", "build", "--yool", "agent.count.calls", "--arg", f"path={calls}")
+    worker = terminal.start(*WORK, "--concurrency", "1")
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    assert "MISS exec" in worker.stdout.readline()
+    worker.stdout.close()
+    assert worker.wait(60) in (0, 141), worker.stderr.read()
+    worker.stderr.close()
+    (run,) = terminal.json("runs")["runs"]
+    assert run["states"].get("claimed", 0) == 0
+    assert run["states"]["done"] == run["executed"] == len(calls.read_text().splitlines())
+
+
+def test_on_a_terminal_every_line_stands_alone(terminal: Terminal) -> None:
+    for each in range(3):
+        terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", f"b={each}")
+    master, slave = pty.openpty()
+    worker = subprocess.Popen(
+        [sys.executable, "-c", STIG, *WORK],
+        cwd=terminal.path,
+        env={**terminal.environment, "TERM": "xterm", "COLUMNS": "120"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    worker.wait()
+    os.close(master)
+    lines = re.findall(rb"[^\r\n]*MISS exec[^\r\n]*", shown)
+    assert len(lines) == 3
+    assert all(re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", each).startswith(b"[t=") for each in lines), lines
+
+
+def test_a_lane_no_tuple_can_be_in_is_refused(terminal: Terminal) -> None:
+    assert '"field":"lane"' in terminal.run("worker", "--lane", "", "--until-empty", "--json", code=1)
+    with pytest.raises(FieldValue, match="lane"):
+        Worker.open(terminal.path, lane="")
