@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import apsw
+import pytest
 
-from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
+from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
 from stigmergy.errors import StaleFence
 from stigmergy.space.tuples import Claim, Price, Settled
@@ -212,4 +214,76 @@ def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Pat
     assert again.attempt == 1
     harness.space.settle([Settled(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
     assert harness.space.shown(claim.id)["receipts"].count(first.id) == 1
+    harness.close()
+
+
+# BX-03, YT-10
+def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
+    one = SqliteWorkHarness(tmp_path / "catalog")
+    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
+    put(one, draft(), draft(), draft())
+    assert other.space.store.verify() == []
+    put(one)
+    for harness in (one, other):
+        with harness.space.store.read() as view:
+            assert view.waiting("build") == 4
+            assert [each.states for each in view.runs()] == [{"waiting": 4}]
+        assert harness.space.store.verify() == []
+    one.close()
+    other.close()
+
+
+# BX-03
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tuples SET rank = 7 WHERE ordinal = 1",
+        "DELETE FROM links WHERE number = 1",
+        "INSERT INTO lanes VALUES ('build', 1, 0)",
+        "INSERT INTO yools VALUES ('agent.lint.ruff.v1', 1, 0, 0)",
+        "UPDATE runs SET done = done + 1",
+        "UPDATE runs SET run = 'another'",
+        "UPDATE applied SET figures = x'7B7D'",
+        "UPDATE applied SET at = at + 1",
+        "UPDATE applied SET counter = counter + 1",
+    ],
+)
+def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, statement: str) -> None:
+    harness = busy(tmp_path / "catalog")
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        index.execute(statement)
+    assert harness.space.store.verify() != []
+    harness.space.store.rebuild()
+    assert harness.space.store.verify() == []
+    harness.close()
+
+
+# BX-03, YT-06
+def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
+    """A worker keeps its claim, and the journal goes on in a new file, while everything is read and built again."""
+    harness = busy(tmp_path / "catalog")
+    (held,) = put(harness, draft("held"))
+    (claim,) = harness.space.claim({"id": held}, worker="w")
+    done: list[object] = []
+
+    def meanwhile(at: int, size: int) -> None:
+        if done:
+            return
+        work = (
+            lambda: harness.space.renew([(claim.id, claim.fence)]),
+            lambda: store.rotate(least=1, before=1 << 62),
+            lambda: len(put(harness)),
+            lambda: store.rotate(least=1, before=1 << 62),
+        )
+        done.append("begun")
+        done.extend(pool.submit(each).result(timeout=30) for each in work)
+
+    with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+        store._progress = meanwhile
+        assert store.verify() == []
+        assert done == ["begun", [], True, 1, True]
+        assert store.verify() == []
+    assert harness.space.store.verify() == []
+    left = {each.name for each in (tmp_path / "catalog").iterdir()}
+    assert not {each for each in left if each.startswith(WORK_INDEX)} - {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
     harness.close()
