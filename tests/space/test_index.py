@@ -11,7 +11,7 @@ import pytest
 
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
-from stigmergy.errors import StaleFence
+from stigmergy.errors import JournalDamaged, StaleFence
 from stigmergy.space.tuples import Claim, Price, Settled
 from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
 
@@ -287,3 +287,25 @@ def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
     left = {each.name for each in (tmp_path / "catalog").iterdir()}
     assert not {each for each in left if each.startswith(WORK_INDEX)} - {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
     harness.close()
+
+
+# YT-10, BX-03
+def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_anew(tmp_path: Path) -> None:
+    """Only what was never synced may be gone then, as if it had never happened."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, draft(), draft())
+    harness.space.claim({}, worker="w")  # is not synced
+    harness.close()
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        index.execute("UPDATE applied SET machine = 'another start'")
+    journal = tmp_path / "catalog" / WORK_JOURNAL
+    *kept, acknowledged, claimed = journal.read_bytes().splitlines(keepends=True)
+    damaged = b"".join(kept) + acknowledged[:-20]
+    journal.write_bytes(damaged)
+    with pytest.raises(JournalDamaged), closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+        store.last_line()
+    assert journal.read_bytes() == damaged
+    journal.write_bytes(b"".join(kept) + acknowledged + claimed[:-20])
+    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert [each.state for each in again.space.rd_all({})] == ["waiting", "waiting"]
+    again.close()

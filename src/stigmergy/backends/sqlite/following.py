@@ -296,6 +296,8 @@ class Following(ABC, Generic[A, P]):
         return place
 
     def _known_synced(self) -> int:
+        """How much of the journal had been synced, as far as the index knows: it was told after the sync, so that holds
+        whatever a start of the machine has taken since."""
         try:
             connection = connect(self._index_path)
             try:
@@ -304,7 +306,7 @@ class Following(ABC, Generic[A, P]):
                 connection.close()
         except apsw.Error:
             return 0
-        return min(applied.synced, self._journal.size()) if applied and not _outlived(applied) else 0
+        return min(applied.synced, self._journal.size()) if applied else 0
 
     def _close_writer(self) -> None:
         self._known = None
