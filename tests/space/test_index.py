@@ -309,3 +309,27 @@ def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_a
     again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
     assert [each.state for each in again.space.rd_all({})] == ["waiting", "waiting"]
     again.close()
+
+
+# YT-10
+def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Path) -> None:
+    """Ctrl-C may come at any moment. What the journal has by then has happened, and writing goes on."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness)
+    store = harness.space.store
+    assert isinstance(store, SqliteWork)
+    assert store._writer is not None
+
+    def interrupted(cursor: object, statement: str, values: object) -> bool:
+        if statement == "COMMIT":
+            raise KeyboardInterrupt
+        return True
+
+    store._writer.exec_trace = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        put(harness)
+    store._writer.exec_trace = None
+    put(harness)
+    assert len(harness.space.rd_all({})) == 3
+    assert store.verify() == []
+    harness.close()

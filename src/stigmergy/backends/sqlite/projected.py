@@ -145,9 +145,11 @@ class Projected(Following[A, P], Generic[A, P, V]):
             raise
         try:
             writer.execute("COMMIT")
-        except apsw.Error:
+        except BaseException as problem:
             # The journal has it: it happened. The index is behind, and whoever comes next brings it up.
             roll_back(writer)
+            if not isinstance(problem, apsw.Error):
+                raise  # Ctrl-C: no more is answered than that
         else:
             self._known = applied
 
