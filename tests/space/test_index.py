@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -332,4 +335,30 @@ def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Pat
     put(harness)
     assert len(harness.space.rd_all({})) == 3
     assert store.verify() == []
+    harness.close()
+
+
+# YT-05
+def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> None:
+    """The folder of bells is gone, or no file can be opened: the tuple is there, and who waits looks by itself."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    store = harness.space.store
+    with store.bell("work"):
+        shutil.rmtree(tmp_path / "catalog" / "bells")
+        put(harness)
+    with store.bell("work"):  # there is another folder for who waits from now on
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = os.open(os.devnull, os.O_RDONLY)
+        os.close(highest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open(os.devnull, os.O_RDONLY)
+            put(harness)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with store.bell("work") as bell:
+        put(harness)
+        bell.wait(60)
+    assert len(harness.space.rd_all({})) == 3
     harness.close()
