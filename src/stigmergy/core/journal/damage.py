@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from stigmergy.core.clock import print_time
-from stigmergy.core.journal.file import Journal, sync_folder
+from stigmergy.core.journal.disk import sync_folder
+from stigmergy.core.journal.file import Journal
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from stigmergy.core.journal.disk import sync_folder
 from stigmergy.errors import JournalDamaged
 
 CHUNK = 1 << 20
@@ -85,6 +86,7 @@ class Segments:
                 os.fsync(target.fileno())
             freed += plain.stat().st_size - draft.stat().st_size
             draft.rename(packed)
+            sync_folder(packed.parent)  # or a power cut might leave neither
             plain.unlink()
         return freed
 
