@@ -15,6 +15,7 @@ import pytest
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
 from stigmergy.errors import JournalDamaged, StaleFence
+from stigmergy.evidence.receipts import ReceiptFolder
 from stigmergy.space.tuples import Claim, Price, Settled
 from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
 
@@ -24,7 +25,7 @@ def busy(folder: Path) -> SqliteWorkHarness:
     harness = SqliteWorkHarness(folder)
     put(harness, draft(), draft(priority=2), draft("other"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
-    harness.space.let_go([second.id], reason="gone")
+    harness.space.let_go([(second.id, second.fence)], reason="gone")
     (again,) = harness.space.claim({"lane": "build"}, worker="w")
     harness.space.settle([finished(harness, again), failed(harness, first)])
     harness.clock.turn(seconds=5)
@@ -361,4 +362,31 @@ def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> 
         put(harness)
         bell.wait(60)
     assert len(harness.space.rd_all({})) == 3
+    harness.close()
+
+
+# YT-08
+def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -> None:
+    """It was put back from a copy: other receipts have the numbers of those that were written before."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    folder = ReceiptFolder(tmp_path / "receipts")
+    put(harness, draft("build", 1, 2, 3, 4, 5))
+    (claim,) = harness.space.claim({}, worker="w")
+    made = [receipt(harness, claim, step) for step in range(5)]
+
+    def settle(*steps: int) -> None:
+        done = tuple(made[step] for step in steps)
+        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=done)])
+
+    copy = harness.journal_bytes()
+    settle(0, 1)
+    assert harness.space.write_receipts(folder) == 2
+    (tmp_path / "catalog" / WORK_JOURNAL).write_bytes(copy)
+    harness.reopen()
+    settle(2, 3)
+    assert harness.space.write_receipts(folder) == 2
+    settle(4)
+    assert harness.space.write_receipts(folder) == 1
+    assert harness.space.write_receipts(folder) == 0
+    assert all(folder.path(each.id).exists() for each in made)
     harness.close()
