@@ -352,7 +352,9 @@ def test_what_was_finished_is_not_done_again(shop: Shop, tmp_path: Path) -> None
     working = threading.Thread(target=pool.run)
     working.start()
     until(started.exists)
-    shop.space.let_go([one], reason="as if it were gone")
+    held = shop.space.get(one)
+    assert held.fence is not None
+    shop.space.let_go([(one, held.fence)], reason="as if it were gone")
     pool.stop(at_once=True)
     working.join(30)
     (claim,) = shop.space.claim({"lane": "build"}, worker="next")

@@ -97,7 +97,7 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
             raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
         left = _unfinished(shop, run)
         space.let_go(
-            [one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)],
+            [(one.id, one.fence) for one in left if one.fence and one.worker and is_dead(one.worker)],
             reason="its worker is gone",
         )
         for one in left:

@@ -92,6 +92,18 @@ class Holding:
         assert again.attempt == 1
         assert harness.space.release([(claim.id, claim.fence)]) == []
 
+    def test_what_a_dead_holder_has_lost_is_not_taken_from_the_next(self, harness: WorkHarness) -> None:
+        """Between looking who is dead and taking what they hold, somebody else may have claimed it."""
+        put(harness)
+        (lost,) = take(harness)
+        harness.clock.turn(seconds=30)
+        (held,) = take(harness, worker="w2")
+        assert harness.space.let_go([(lost.id, lost.fence)], reason="its worker is gone") == []
+        assert harness.space.get(held.id).worker == "w2"
+        assert harness.space.let_go([(held.id, held.fence)], reason="its worker is gone") == [held.id]
+        assert harness.space.get(held.id).state == "waiting"
+        assert harness.space.settle([finished(harness, held)])[0] == ["STALE_FENCE"]
+
     def test_a_failure_waits_longer_each_time_then_is_a_dead_letter(self, harness: WorkHarness) -> None:
         """Back-off, the configured number of retries, one last receipt."""
         (one,) = put(harness)
