@@ -12,11 +12,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork
+from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, view
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
 from stigmergy.errors import JournalDamaged, StaleFence
 from stigmergy.evidence.receipts import ReceiptFolder
-from stigmergy.space.tuples import Claim, Price, Settled
+from stigmergy.space.tuples import Claim, Kept, Price, Settled
 from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
@@ -389,4 +389,32 @@ def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -
     assert harness.space.write_receipts(folder) == 1
     assert harness.space.write_receipts(folder) == 0
     assert all(folder.path(each.id).exists() for each in made)
+    harness.close()
+
+
+# YT-06
+@pytest.mark.parametrize("late", ["failed", "lost", "outlived"])
+def test_a_claim_reads_what_it_takes_however_many_are_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, *(draft(map_pos={"n": n}) for n in range(200)))
+    claims = harness.space.claim({}, worker="w", limit=200)
+    if late == "failed":
+        harness.space.settle([failed(harness, claim) for claim in claims])
+    if late == "outlived":
+        harness.start_machine("second")
+    else:
+        harness.clock.turn(seconds=30)
+    read: list[Kept] = []
+    real = view.kept_from
+
+    def noted(row: object) -> Kept:
+        read.append(real(row))
+        return read[-1]
+
+    monkeypatch.setattr(view, "kept_from", noted)
+    for claim in claims[:3]:
+        assert [each.id for each in harness.space.claim({"lane": "build"}, worker="w")] == [claim.id]
+    assert len(read) <= 2 * 3  # once to see that there is something, and once to take it
     harness.close()

@@ -34,6 +34,26 @@ class Holding:
         claims = harness.space.claim({}, worker="w", limit=10)
         assert [claim.id for claim in claims] == [ids[at] for at in (1, 3, 0, 2, 4)]
 
+    def test_what_comes_late_keeps_its_place(self, harness: WorkHarness) -> None:
+        """Whether it failed before, or its worker was lost, and however many did: priority, then age."""
+        ids = put(harness, *(draft(priority=n % 3, map_pos={"n": n}) for n in range(210)))
+        first = take(harness, limit=140)
+        harness.space.settle([failed(harness, each) for each in first[:70]])
+        harness.clock.turn(seconds=29)
+        later = take(harness, limit=35)
+        assert {each.id for each in later} <= {each.id for each in first[:70]}
+        harness.space.settle([failed(harness, each) for each in later[:5]])
+        harness.clock.turn(seconds=1)
+        ready = set(ids) - {each.id for each in later}
+        order = sorted(ready, key=lambda one: (-(ids.index(one) % 3), ids.index(one)))
+        assert [each.id for _ in range(3) for each in take(harness, limit=1)] == order[:3]
+        odd = {"lane": "build", "map_pos.n": {"gt": 100}}
+        assert [each.id for each in harness.space.claim(odd, worker="w", limit=2)] == [
+            each for each in order[3:] if ids.index(each) > 100
+        ][:2]
+        left = [each for each in order[3:] if harness.space.get(each).worker != "w"]
+        assert [each.id for each in take(harness, limit=500)] == left
+
     def test_a_lease_that_ends_gives_the_tuple_back(self, harness: WorkHarness) -> None:
         """To anyone, at once, and the old holder may write nothing."""
         put(harness)

@@ -34,7 +34,7 @@ from stigmergy.space.tuples import (
     posted,
 )
 
-LAYOUT = 4
+LAYOUT = 5
 LIVE = frozenset({"waiting", "claimed"})
 MAX_GENERATIONS = 64
 MAX_RUNS_KNOWN = 1024
