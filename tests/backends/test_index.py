@@ -395,7 +395,7 @@ def test_nobody_waits_for_a_verify(harness: SqliteHarness) -> None:
     def meanwhile(at: int, size: int) -> None:
         if not done:
             done.append("begun")
-            putting = threading.Thread(target=lambda: done.append(Hand(harness).put("Somebody puts a matter meanwhile")))
+            putting = threading.Thread(target=lambda: done.append(Hand(harness).put("Put meanwhile").claim))
             putting.start()
             putting.join(timeout=30)
 

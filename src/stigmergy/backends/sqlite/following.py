@@ -19,7 +19,7 @@ import msgspec
 from stigmergy.backends.sqlite.index import Progress, connect, remove_index
 from stigmergy.backends.sqlite.lock import WriteLock
 from stigmergy.backends.sqlite.readers import Identity, identity
-from stigmergy.core import Clock, parse_time
+from stigmergy.core import Clock, ProjectClock, parse_time
 from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import Journal, Place, begin_segment
 from stigmergy.errors import DiskPressure, IndexDamaged
@@ -68,7 +68,7 @@ class Following(ABC, Generic[A, P]):
     def __init__(self, journal: Path, index: Path, lock: Path, clock: Clock, progress: Progress | None = None) -> None:
         self._index_path = index
         self._index_name = str(index)
-        self._clock = clock
+        self._clock = ProjectClock(clock)
         self._progress = progress
         self._journal = Journal(journal)
         self._lock = WriteLock(lock)
@@ -144,7 +144,7 @@ class Following(ABC, Generic[A, P]):
             if begun:
                 self._known = None
                 self._journal.sync()
-                applied.place = begin_segment(self._journal, applied.place, max(self._clock.now(), applied.place.at))
+                applied.place = begin_segment(self._journal, applied.place, self._clock.now(applied.place.at))
                 applied.synced = applied.place.offset
                 writer.execute("BEGIN IMMEDIATE")
                 self._save(writer, applied)

@@ -100,7 +100,7 @@ class SqliteStore(Projected[Applied, Projection, View]):
     def _sweep(self, writer: apsw.Connection, applied: Applied) -> None:
         """Take out everything past its time. The journal says until when: no clock turned back brings it to life."""
         place = applied.place
-        now = self._clock.now()
+        now = self._clock.now(place.at)
         if now > place.at:
             line, checksum = print_line(place.sum, at=now, facts=encode_facts([]), mark=place.offset, seq=place.seq + 1)
             self._journal.append([line])

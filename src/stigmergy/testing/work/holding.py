@@ -68,6 +68,25 @@ class Holding:
         assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
         assert harness.space.settle([finished(harness, again)])[0] == [None]
 
+    def test_leases_and_waits_end_though_the_wall_clock_was_set_back(self, harness: WorkHarness) -> None:
+        """It had been a year ahead when something was committed: time goes on from there, at half its pace."""
+        put(harness, draft(), draft())
+        harness.clock.turn(seconds=365 * 86_400)
+        put(harness)
+        harness.clock.turn(seconds=-365 * 86_400)
+        dead, again = take(harness, limit=2)
+        harness.space.settle([failed(harness, again)])
+        (third,) = take(harness)
+        harness.clock.turn(seconds=1)
+        assert take(harness) == []
+        harness.clock.turn(seconds=1)
+        assert [each.id for each in take(harness)] == [again.id]
+        harness.clock.turn(seconds=57)
+        assert harness.space.renew([(third.id, third.fence)]) == []
+        assert take(harness) == []
+        harness.clock.turn(seconds=1)
+        assert [each.id for each in take(harness, worker="w2")] == [dead.id]
+
     def test_a_heartbeat_keeps_it(self, harness: WorkHarness) -> None:
         """As long as it comes in time."""
         put(harness)

@@ -141,7 +141,7 @@ class SqliteWorkView:
         delayed, lost = self._one("late", lane, now, FEW + 1, lane, epoch, now, lane, epoch)
         if not delayed and not lost:
             return waiting
-        streams = [waiting]
+        streams: list[Iterator[Kept]] = [waiting]
         if delayed:
             # A few are sorted. Of many, those in front are claimed one after the other: they are passed through in
             # order, over those that are not due yet.
