@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -385,6 +386,24 @@ def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness) -
         assert harness.gateway.store.verify() != [], statement
         harness.gateway.store.rebuild()
         assert harness.gateway.store.verify() == []
+
+
+def test_nobody_waits_for_a_verify(harness: SqliteHarness) -> None:
+    """What is put while everything is read and built again is put, and is no difference."""
+    done: list[str] = []
+
+    def meanwhile(at: int, size: int) -> None:
+        if not done:
+            done.append("begun")
+            putting = threading.Thread(target=lambda: done.append(Hand(harness).put("Put meanwhile").claim))
+            putting.start()
+            putting.join(timeout=30)
+
+    with closing(SqliteStore(harness.folder, harness.clock)) as store:
+        store._progress = meanwhile
+        assert store.verify() == []
+        assert len(done) == 2
+    assert harness.gateway.store.verify() == []
 
 
 def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second: Gateway) -> None:

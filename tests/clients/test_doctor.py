@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stigmergy.backends.sqlite.work import SqliteWork
+from stigmergy.core import SECOND, SystemClock
 from stigmergy.edges.clients.wanted import CLIENTS
+from stigmergy.space.tuples import EpochBegun
+from stigmergy.testing import TurningClock
 from tests.cli.stig import Desk
 
 
@@ -95,6 +100,15 @@ def test_what_is_broken_is_named(desk: Desk) -> None:
     assert broken == {"keys", "token", "claude-code"}
     assert checks["keys"]["next"].startswith("chmod ")
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
+
+
+def test_a_journal_of_work_ahead_of_the_clock_is_told(desk: Desk) -> None:  # YT-06
+    desk.ok("out", "--lane", "notes")
+    with closing(SqliteWork(desk.path / ".catalog", TurningClock(SystemClock().now() + 7200 * SECOND))) as store:
+        store.commit(lambda view: ([EpochBegun(epoch=1, boot="ahead")], None))
+    code, checks = _checks(desk)
+    assert (code, checks["clock"]["state"]) == (0, "note")
+    assert "ahead" in checks["clock"]["found"]
 
 
 def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core.journal import GroupCommit, Ticket
+from stigmergy.core.journal import GroupCommit, Ticket, disk
 from stigmergy.core.journal import file as journal_file
 from stigmergy.core.journal.group import MAX_BATCH
 from stigmergy.errors import StigmergyError
@@ -224,7 +224,7 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every sync of a journal from here on, each as slow as a disk."""
     done: list[int] = []
-    real = journal_file.sync
+    real = disk.sync
 
     def slow(descriptor: int) -> None:
         threading.Event().wait(0.01)

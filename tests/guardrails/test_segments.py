@@ -113,8 +113,8 @@ def test_those_who_had_it_open_go_on_in_the_new_file(tmp_path: Path) -> None:
     other.close()
 
 
-# Killed between the second name and the new file, between the new file and the index, and before it was compressed.
-@pytest.mark.parametrize("fatal", ["os.link", "pathlib.Path.rename", "stigmergy.core.journal.rotate.sync_folder"])
+# Killed before the second name, between it and the new file, and between the new file and the index.
+@pytest.mark.parametrize("fatal", ["os.link", "pathlib.Path.rename", "stigmergy.core.journal.Journal.into_segment"])
 def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fatal: str) -> None:
     space = open_work(tmp_path)
     for number in range(3):
@@ -229,3 +229,54 @@ def test_what_is_sound_before_a_damaged_segment_goes_on(tmp_path: Path, harm: Ca
     assert store(space).verify() == []
     space.close()
     assert first.exists() or kept == 40
+
+
+def test_names_reach_the_disk_before_others_are_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut may keep any change of a folder that was not synced and lose the one before it. # YT-10"""
+    space = open_work(tmp_path)
+    put(space, 0)
+    happened: list[str] = []
+
+    def noted(of: Any, name: str) -> None:
+        real = getattr(of, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            happened.append(name)
+            return real(*args, **more)
+
+        monkeypatch.setattr(of, name, call)
+
+    for of, name in ((os, "link"), (Path, "rename"), (Path, "unlink"), (os, "fsync")):
+        noted(of, name)
+    store(space).rotate(least=1, before=LATER)
+    assert [name for name in happened if name != "unlink"] == [
+        *("link", "fsync", "rename", "fsync"),  # a second name, on the disk, before another file takes the first
+        *("fsync", "rename", "fsync"),  # the compressed file and its name
+    ]
+    assert happened[-1] == "unlink"  # of what was compressed
+    space.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_what_was_compressed_is_not_kept_open(tmp_path: Path) -> None:
+    """Its room is free again, though others have the project open. # YT-10"""
+    one, other = open_work(tmp_path), open_work(tmp_path)
+    for number in range(3):
+        put(one, number)
+        reading = store(one)._journal.read(store(one)._journal.start)
+        next(reading)
+        store(other).rotate(least=1, before=LATER)
+        assert numbers(one) == list(range(number + 1))
+        assert [line.seq for line, _ in reading] == list(range(2, number + 2))  # who was reading reads on
+        del reading
+    gone = [each for each in Path("/proc/self/fd").iterdir() if _leads_to(each).startswith(f"{tmp_path}/tuples")]
+    assert not [each for each in map(_leads_to, gone) if each.endswith("(deleted)")]
+    one.close()
+    other.close()
+
+
+def _leads_to(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""

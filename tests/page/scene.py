@@ -93,6 +93,10 @@ class SlowClock:
         """Microseconds since 1970-01-01T00:00:00Z."""
         return SystemClock().now() - self.late
 
+    def passed(self) -> int:
+        """Microseconds since some moment."""
+        return SystemClock().passed() - self.late
+
     def pass_by(self, seconds: float) -> None:
         """Let time pass."""
         self.late = max(0, self.late - int(seconds * SECOND))

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from stigmergy.app import open_project
@@ -64,6 +65,20 @@ def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Term
     terminal = Terminal(repository, tmp_path / "home")
     terminal.run("catalog", "build", "--import", "tests.space.yools")
     return terminal
+
+
+# BX-03
+def test_an_index_that_is_not_sound_is_named(terminal: Terminal) -> None:
+    """`stig verify` names the file to remove, and with it removed all is well."""
+    terminal.run("out", "--lane", "notes")
+    index = next(terminal.path.rglob("work.db"))
+    with closing(apsw.Connection(str(index))) as connection:
+        connection.execute("UPDATE tuples SET rank = 7")
+    told, _ = terminal.start("verify").communicate(timeout=120)
+    assert "work.db" in told
+    assert "index.db" not in told
+    index.unlink()
+    assert terminal.run("verify").startswith("sound")
 
 
 WORK = ("worker", "--lane", "build", "--until-empty", "--import", "tests.space.yools")

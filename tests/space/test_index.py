@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import apsw
+import pytest
 
-from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL
+from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, view
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
-from stigmergy.errors import StaleFence
-from stigmergy.space.tuples import Claim, Price, Settled
+from stigmergy.errors import JournalDamaged, StaleFence
+from stigmergy.evidence.receipts import ReceiptFolder
+from stigmergy.space.tuples import Claim, Kept, Price, Settled
 from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
@@ -19,7 +25,7 @@ def busy(folder: Path) -> SqliteWorkHarness:
     harness = SqliteWorkHarness(folder)
     put(harness, draft(), draft(priority=2), draft("other"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
-    harness.space.let_go([second.id], reason="gone")
+    harness.space.let_go([(second.id, second.fence)], reason="gone")
     (again,) = harness.space.claim({"lane": "build"}, worker="w")
     harness.space.settle([finished(harness, again), failed(harness, first)])
     harness.clock.turn(seconds=5)
@@ -212,4 +218,203 @@ def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Pat
     assert again.attempt == 1
     harness.space.settle([Settled(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
     assert harness.space.shown(claim.id)["receipts"].count(first.id) == 1
+    harness.close()
+
+
+# BX-03, YT-10
+def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
+    one = SqliteWorkHarness(tmp_path / "catalog")
+    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
+    put(one, draft(), draft(), draft())
+    assert other.space.store.verify() == []
+    put(one)
+    for harness in (one, other):
+        with harness.space.store.read() as view:
+            assert view.waiting("build") == 4
+            assert [each.states for each in view.runs()] == [{"waiting": 4}]
+        assert harness.space.store.verify() == []
+    one.close()
+    other.close()
+
+
+# BX-03
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tuples SET rank = 7 WHERE ordinal = 1",
+        "DELETE FROM links WHERE number = 1",
+        "INSERT INTO lanes VALUES ('build', 1, 0)",
+        "INSERT INTO yools VALUES ('agent.lint.ruff.v1', 1, 0, 0)",
+        "UPDATE runs SET done = done + 1",
+        "UPDATE runs SET run = 'another'",
+        "UPDATE applied SET figures = x'7B7D'",
+        "UPDATE applied SET at = at + 1",
+        "UPDATE applied SET counter = counter + 1",
+    ],
+)
+def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, statement: str) -> None:
+    harness = busy(tmp_path / "catalog")
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        index.execute(statement)
+    assert harness.space.store.verify() != []
+    harness.space.store.rebuild()
+    assert harness.space.store.verify() == []
+    harness.close()
+
+
+# BX-03, YT-06
+def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
+    """A worker keeps its claim, and the journal goes on in a new file, while everything is read and built again."""
+    harness = busy(tmp_path / "catalog")
+    (held,) = put(harness, draft("held"))
+    (claim,) = harness.space.claim({"id": held}, worker="w")
+    done: list[object] = []
+
+    def meanwhile(at: int, size: int) -> None:
+        if done:
+            return
+        work = (
+            lambda: harness.space.renew([(claim.id, claim.fence)]),
+            lambda: store.rotate(least=1, before=1 << 62),
+            lambda: len(put(harness)),
+            lambda: store.rotate(least=1, before=1 << 62),
+        )
+        done.append("begun")
+        done.extend(pool.submit(each).result(timeout=30) for each in work)
+
+    with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+        store._progress = meanwhile
+        assert store.verify() == []
+        assert done == ["begun", [], True, 1, True]
+        assert store.verify() == []
+    assert harness.space.store.verify() == []
+    left = {each.name for each in (tmp_path / "catalog").glob(f"{WORK_INDEX}*")}
+    assert left <= {f"{WORK_INDEX}{end}" for end in ("", "-wal", "-shm")}
+    harness.close()
+
+
+# YT-10, BX-03
+def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_anew(tmp_path: Path) -> None:
+    """Only what was never synced may be gone then, as if it had never happened."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, draft(), draft())
+    harness.space.claim({}, worker="w")  # is not synced
+    harness.close()
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        index.execute("UPDATE applied SET machine = 'another start'")
+    journal = tmp_path / "catalog" / WORK_JOURNAL
+    *kept, acknowledged, claimed = journal.read_bytes().splitlines(keepends=True)
+    damaged = b"".join(kept) + acknowledged[:-20]
+    journal.write_bytes(damaged)
+    with pytest.raises(JournalDamaged), closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
+        store.last_line()
+    assert journal.read_bytes() == damaged
+    journal.write_bytes(b"".join(kept) + acknowledged + claimed[:-20])
+    again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
+    assert [each.state for each in again.space.rd_all({})] == ["waiting", "waiting"]
+    again.close()
+
+
+# YT-10
+def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Path) -> None:
+    """Ctrl-C may come at any moment. What the journal has by then has happened, and writing goes on."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness)
+    store = harness.space.store
+    assert isinstance(store, SqliteWork)
+    assert store._writer is not None
+
+    def interrupted(cursor: object, statement: str, values: object) -> bool:
+        if statement == "COMMIT":
+            raise KeyboardInterrupt
+        return True
+
+    store._writer.exec_trace = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        put(harness)
+    store._writer.exec_trace = None
+    put(harness)
+    assert len(harness.space.rd_all({})) == 3
+    assert store.verify() == []
+    harness.close()
+
+
+# YT-05
+def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> None:
+    """The folder of bells is gone, or no file can be opened: the tuple is there, and who waits looks by itself."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    store = harness.space.store
+    with store.bell("work"):
+        shutil.rmtree(tmp_path / "catalog" / "bells")
+        put(harness)
+    with store.bell("work"):  # there is another folder for who waits from now on
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = os.open(os.devnull, os.O_RDONLY)
+        os.close(highest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.open(os.devnull, os.O_RDONLY)
+            put(harness)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with store.bell("work") as bell:
+        put(harness)
+        bell.wait(60)
+    assert len(harness.space.rd_all({})) == 3
+    harness.close()
+
+
+# YT-08
+def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -> None:
+    """It was put back from a copy: other receipts have the numbers of those that were written before."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    folder = ReceiptFolder(tmp_path / "receipts")
+    put(harness, draft("build", 1, 2, 3, 4, 5))
+    (claim,) = harness.space.claim({}, worker="w")
+    made = [receipt(harness, claim, step) for step in range(5)]
+
+    def settle(*steps: int) -> None:
+        done = tuple(made[step] for step in steps)
+        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=done)])
+
+    copy = harness.journal_bytes()
+    settle(0, 1)
+    assert harness.space.write_receipts(folder) == 2
+    (tmp_path / "catalog" / WORK_JOURNAL).write_bytes(copy)
+    harness.reopen()
+    settle(2, 3)
+    assert harness.space.write_receipts(folder) == 2
+    settle(4)
+    assert harness.space.write_receipts(folder) == 1
+    assert harness.space.write_receipts(folder) == 0
+    assert all(folder.path(each.id).exists() for each in made)
+    harness.close()
+
+
+# YT-06
+@pytest.mark.parametrize("late", ["failed", "lost", "outlived"])
+def test_a_claim_reads_what_it_takes_however_many_are_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, *(draft(map_pos={"n": n}) for n in range(200)))
+    claims = harness.space.claim({}, worker="w", limit=200)
+    if late == "failed":
+        harness.space.settle([failed(harness, claim) for claim in claims])
+    if late == "outlived":
+        harness.start_machine("second")
+    else:
+        harness.clock.turn(seconds=30)
+    read: list[Kept] = []
+    real = view.kept_from
+
+    def noted(row: object) -> Kept:
+        read.append(real(row))
+        return read[-1]
+
+    monkeypatch.setattr(view, "kept_from", noted)
+    for claim in claims[:3]:
+        assert [each.id for each in harness.space.claim({"lane": "build"}, worker="w")] == [claim.id]
+    assert len(read) <= 2 * 3  # once to see that there is something, and once to take it
     harness.close()

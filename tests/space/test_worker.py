@@ -369,7 +369,9 @@ def test_what_was_finished_is_not_done_again(shop: Shop, tmp_path: Path) -> None
     working = threading.Thread(target=pool.run)
     working.start()
     until(started.exists)
-    shop.space.let_go([one], reason="as if it were gone")
+    held = shop.space.get(one)
+    assert held.fence is not None
+    shop.space.let_go([(one, held.fence)], reason="as if it were gone")
     pool.stop(at_once=True)
     working.join(30)
     (claim,) = shop.space.claim({"lane": "build"}, worker="next")
@@ -404,7 +406,7 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
         shop.space.start_step(claim, 0, Price())
         shop.space.spend(claim, 0, Price(micros=1_500_000, tokens=7))
-        shop.space.let_go([one], reason="its worker is gone")
+        shop.space.let_go([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)
         assert (executed.cost.micros, last.cost.micros) == (40_000, 1_540_000)

@@ -1,7 +1,7 @@
 """Words everyone uses: canonical JSON, digests, ids, tokens, money, durations, the clock and the journal."""
 
 from stigmergy.core.canonical import canonical
-from stigmergy.core.clock import SECOND, Clock, SystemClock, age, parse_time, print_time
+from stigmergy.core.clock import SECOND, Clock, ProjectClock, SystemClock, age, parse_time, print_time
 from stigmergy.core.digest import digest, digest_of, is_digest, is_hex
 from stigmergy.core.durations import parse_duration
 from stigmergy.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
@@ -17,6 +17,7 @@ __all__ = [
     "SECOND",
     "Clock",
     "Memo",
+    "ProjectClock",
     "Randomness",
     "SystemClock",
     "age",

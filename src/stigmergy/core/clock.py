@@ -19,6 +19,10 @@ class Clock(Protocol):
         """Microseconds since 1970-01-01T00:00:00Z."""
         ...
 
+    def passed(self) -> int:
+        """Microseconds since some moment, whatever the clock was set to meanwhile."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
@@ -26,6 +30,39 @@ class SystemClock:
     def now(self) -> int:
         """Microseconds since 1970-01-01T00:00:00Z."""
         return time.time_ns() // 1000
+
+    def passed(self) -> int:
+        """Microseconds since some moment, whatever the clock was set to meanwhile."""
+        return time.monotonic_ns() // 1000
+
+
+class ProjectClock:
+    """The time of a project: the machine's, and never before the last time its journal tells.
+
+    When the machine's clock was set back, time does not stand still until it has caught up, or leases would not end: it
+    goes on from the journal's last time at half its pace, so that the two meet again.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._behind: tuple[int, int] | None = None
+        """The moment time went on from without the machine's clock, and what had passed then."""
+
+    def now(self, least: int) -> int:
+        """Microseconds since 1970-01-01T00:00:00Z, given the journal's last time."""
+        now, behind = self._clock.now(), self._behind
+        if behind is None and now >= least:
+            return now
+        passed = self._clock.passed()
+        if behind is not None:
+            moment = behind[0] + (passed - behind[1]) // 2
+            if now >= max(moment, least):
+                self._behind = None
+                return now
+            if moment >= least:
+                return moment
+        self._behind = least, passed
+        return least
 
 
 @lru_cache(maxsize=64)

@@ -109,7 +109,6 @@ class LawHolds(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = TurningClock()
-        self.latest = self.clock.now()
         self.harness = type(self).make_harness(self.clock)
         self.hand = Hand(self.harness)
         self.turns = {name: Turn() for name in PARENTS}
@@ -135,7 +134,8 @@ class LawHolds(RuleBasedStateMachine):
     @property
     def now(self) -> int:
         """The project's clock: it never runs backwards past a commit."""
-        return max(self.latest, self.clock.now())
+        with self.harness.gateway.store.read() as view:
+            return view.as_of
 
     def limit(self, who: str, name: str, said: str) -> int:
         """A limit of the policy as the parents lowered it."""
@@ -189,7 +189,6 @@ class LawHolds(RuleBasedStateMachine):
     def _read(self, who: str, turn: Turn, ref: str, max_tokens: int, **more: Any) -> int:
         cost = estimate_tokens(msgspec.json.encode(self.hand.deref(self.who[who], ref, max_tokens=max_tokens, **more)))
         assert cost <= max_tokens
-        self.latest = self.now
         self.turns[who] = turn
         turn.in_run, turn.last_at = turn.in_run + cost, self.now
         return cost
@@ -203,7 +202,6 @@ class LawHolds(RuleBasedStateMachine):
     def report(self, who: str) -> None:
         """An accepted message closes the turn."""
         answer = self.hand.report(self.who[who], role=ROLES[who])
-        self.latest = self.now
         turn = self.turns[who] = self.turns[who].at(self.now)
         turn.close(self.now)
         assert answer.turn == turn.number
@@ -213,7 +211,6 @@ class LawHolds(RuleBasedStateMachine):
         """A message sent back closes nothing."""
         with refused("BUDGET_EXCEEDED"):
             self.hand.report(self.who[who], TOO_LONG, role=ROLES[who])
-        self.latest = self.now
 
     @rule(
         who=st.sampled_from(("lead", "mia")),
@@ -222,7 +219,6 @@ class LawHolds(RuleBasedStateMachine):
     def broadcast(self, who: str, budgets: dict[str, int]) -> None:
         """A broadcast refills nothing and may lower what children get."""
         self.hand.tell(self.who[who], "Go on.", role=ROLES[who], budgets=budgets)
-        self.latest = self.now
         if budgets:
             self.budgets.update({child: budgets for child, parent in PARENTS.items() if parent == who})
 
@@ -237,7 +233,6 @@ class LawHolds(RuleBasedStateMachine):
             return multiple()
         assert child != by
         assert by in lineage(child)
-        self.latest = self.now
         block = Block(child, TARGETS[what], cap, uses, self.now + minutes * 60 * SECOND)
         self.grants.append(Token(answer.budget_token, answer.grant_id, by, (block,)))
         return self.grants[-1]
@@ -257,7 +252,6 @@ class LawHolds(RuleBasedStateMachine):
     def revoke(self, token: Token) -> None:
         """Who gave a grant takes it back, with all that was narrowed from it."""
         self.hand.call("revoke_grant", self.who[token.parent], id=token.grant_id)
-        self.latest = self.now
         token.blocks[0].revoked = True
 
     @rule(seconds=st.sampled_from((-3600, -700, 1, 299, 301, 601, 3600)))

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from stigmergy.backends.facts import Fact, decode_facts
 from stigmergy.backends.memory.state import MemoryView, State
-from stigmergy.core import Clock
+from stigmergy.core import Clock, ProjectClock
 from stigmergy.core.journal import Line, encode_facts, print_header, print_line
 from stigmergy.core.journal.format import checks, parse_header, parse_line
 from stigmergy.operations.ports import Decide, Finding, View
@@ -35,7 +35,7 @@ class MemoryLog(ABC, Generic[V]):
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
         self._journal = journal
-        self._clock = clock
+        self._clock = ProjectClock(clock)
         self._lock = threading.RLock()
         self._watchers: list[Callable[[], None]] = []
         self.rebuild()
@@ -49,11 +49,11 @@ class MemoryLog(ABC, Generic[V]):
     def read(self) -> Iterator[V]:
         """The store as of now."""
         with self._lock:
-            yield self._view(max(self._clock.now(), self._at))
+            yield self._view(self._clock.now(self._at))
 
     def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
         with self._lock:
-            at = max(self._clock.now(), self._at)
+            at = self._clock.now(self._at)
             facts, answer = decide(self._view(at))
             if facts:
                 self._append([*facts], at)

@@ -5,22 +5,25 @@ Everything here that writes is for whoever holds the lock. It is a file's, so a 
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import closing, contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import apsw
+import msgspec
 
 from stigmergy.backends.sqlite.index import Progress, connect, remove_index
 from stigmergy.backends.sqlite.lock import WriteLock
 from stigmergy.backends.sqlite.readers import Identity, identity
-from stigmergy.core import Clock, parse_time
+from stigmergy.core import Clock, ProjectClock, parse_time
 from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import Journal, Place, begin_segment
 from stigmergy.errors import DiskPressure, IndexDamaged
+from stigmergy.operations.ports import Finding
 
 REPLAY_BATCH = 2000
 CHECKPOINT_PAGES = 8192
@@ -65,7 +68,7 @@ class Following(ABC, Generic[A, P]):
     def __init__(self, journal: Path, index: Path, lock: Path, clock: Clock, progress: Progress | None = None) -> None:
         self._index_path = index
         self._index_name = str(index)
-        self._clock = clock
+        self._clock = ProjectClock(clock)
         self._progress = progress
         self._journal = Journal(journal)
         self._lock = WriteLock(lock)
@@ -99,6 +102,10 @@ class Following(ABC, Generic[A, P]):
     def _save(self, writer: apsw.Connection, applied: A) -> None:
         """Write down how far the index has come."""
 
+    @abstractmethod
+    def _differences(self, kept: apsw.Connection, built: apsw.Connection) -> list[Finding]:
+        """What an index says otherwise than one that was built from the journal just now."""
+
     # Using it
 
     @property
@@ -110,6 +117,22 @@ class Following(ABC, Generic[A, P]):
         """Make the index anew from the journal."""
         with self._locked():
             self._rebuild()
+
+    def verify(self) -> list[Finding]:
+        """Recompute every checksum and hold the index against a rebuild from the journal.
+
+        Others go on meanwhile: the index is held against the journal as both were when it began.
+        """
+        with self._locked():
+            self._caught_up()
+            kept = connect(self._index_path)
+            kept.execute("BEGIN")
+            applied = self._read_applied(kept)
+        with closing(kept):
+            if applied is None:
+                raise IndexDamaged
+            with self._built_anew(applied) as built:
+                return self._differences(kept, built)
 
     def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
         """Go on in a new segment if the present one has so many bytes and was begun before a moment; what was left
@@ -123,7 +146,7 @@ class Following(ABC, Generic[A, P]):
             if begun:
                 self._known = None
                 self._journal.sync()
-                applied.place = begin_segment(self._journal, applied.place, max(self._clock.now(), applied.place.at))
+                applied.place = begin_segment(self._journal, applied.place, self._clock.now(applied.place.at))
                 applied.synced = applied.place.offset
                 writer.execute("BEGIN IMMEDIATE")
                 self._save(writer, applied)
@@ -213,25 +236,42 @@ class Following(ABC, Generic[A, P]):
         """Build the index from the journal beside its place, then put it there."""
         draft = path.with_name(path.name + ".new")
         remove_index(draft)
-        connection = apsw.Connection(str(draft))
-        try:
-            connection.execute("PRAGMA journal_mode = OFF")
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute("PRAGMA cache_size = -64000")
-            applied = self._replay(connection, self._begin(connection, self._journal.start), self._progress)
-            applied.synced = applied.place.offset  # it was judged, and with that synced
-            self._save(connection, applied)
+        with closing(apsw.Connection(str(draft))) as connection:
+            self._fill(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = WAL")
-        finally:
-            connection.close()
         remove_index(path)
         draft.rename(path)
 
-    def _replay(self, connection: apsw.Connection, applied: A, progress: Progress | None) -> A:
-        """Apply the sound lines the index has not seen, in transactions of its own."""
+    @contextmanager
+    def _built_anew(self, reached: A) -> Iterator[apsw.Connection]:
+        """Another index, as far as one has come."""
+        draft = self._index_path.with_name(f"{self._index_path.name}.{os.getpid()}.{os.urandom(6).hex()}")
+        with closing(apsw.Connection(str(draft))) as connection:
+            draft.unlink()  # open as long as it is needed, and a process that dies leaves nothing behind
+            built = self._fill(connection, reached.place)
+            if built.place.offset < reached.place.offset:
+                self._journal.judge_tail(built.place, synced=reached.synced)
+            yield connection
+
+    def _fill(self, connection: apsw.Connection, until: Place | None = None) -> A:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = -64000")
+        applied = self._replay(connection, self._begin(connection, self._journal.start), self._progress, until)
+        applied.synced = applied.place.offset  # it was judged, and with that synced
+        self._save(connection, applied)
+        return applied
+
+    def _replay(
+        self, connection: apsw.Connection, applied: A, progress: Progress | None, until: Place | None = None
+    ) -> A:
+        """Apply the sound lines the index has not seen, as far as a place or all, in transactions of its own."""
         total = self._journal.size()
         lines = self._journal.read(applied.place)
+        if until is not None:
+            last = until.offset
+            lines = takewhile(lambda read: read[1].offset <= last, lines)
         while True:
             with transaction(connection):
                 projection = self._projection(connection, applied)
@@ -241,7 +281,7 @@ class Following(ABC, Generic[A, P]):
                         projection.apply(fact, line.at)
                     applied.place = behind
                     count += 1
-                applied.place = self._journal.into_segment(applied.place)
+                applied.place = self._at_end(applied.place, until)
                 projection.finish()
                 self._save(connection, applied)
             if progress is not None:
@@ -249,7 +289,17 @@ class Following(ABC, Generic[A, P]):
             if count < REPLAY_BATCH:
                 return applied
 
+    def _at_end(self, place: Place, until: Place | None) -> Place:
+        """The same place, behind the header of the segment that begins there if that is how far to go."""
+        if until is None:
+            return self._journal.into_segment(place)
+        if place.seq == until.seq and self._journal.holds(until):
+            return msgspec.structs.replace(until, at=place.at)
+        return place
+
     def _known_synced(self) -> int:
+        """How much of the journal had been synced, as far as the index knows: it was told after the sync, so that holds
+        whatever a start of the machine has taken since."""
         try:
             connection = connect(self._index_path)
             try:
@@ -258,7 +308,7 @@ class Following(ABC, Generic[A, P]):
                 connection.close()
         except apsw.Error:
             return 0
-        return min(applied.synced, self._journal.size()) if applied and not _outlived(applied) else 0
+        return min(applied.synced, self._journal.size()) if applied else 0
 
     def _close_writer(self) -> None:
         self._known = None

@@ -79,7 +79,7 @@ class Projected(Following[A, P], Generic[A, P, V]):
     def read(self) -> Iterator[V]:
         """The store as of now."""
         reading = self._begin_read()
-        as_of = max(self._clock.now(), reading.applied.place.at)
+        as_of = self._clock.now(reading.applied.place.at)
         view = self._view(reading.connection, reading.applied, as_of, reading.file)
         try:
             yield view
@@ -145,9 +145,11 @@ class Projected(Following[A, P], Generic[A, P, V]):
             raise
         try:
             writer.execute("COMMIT")
-        except apsw.Error:
+        except BaseException as problem:
             # The journal has it: it happened. The index is behind, and whoever comes next brings it up.
             roll_back(writer)
+            if not isinstance(problem, apsw.Error):
+                raise  # Ctrl-C: no more is answered than that
         else:
             self._known = applied
 
@@ -157,7 +159,7 @@ class Projected(Following[A, P], Generic[A, P, V]):
         projection = self._projection(writer, applied)
         lines: list[bytes] = []
         for ticket in batch:
-            at = max(self._clock.now(), place.at)
+            at = self._clock.now(place.at)
             projection.flush()
             ticket.error = None
             try:

@@ -15,7 +15,7 @@ from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.projection import LAYOUT, Applied, Projection, save_applied
 from stigmergy.backends.sqlite.queries import queries, schema
 from stigmergy.backends.sqlite.readers import Identity
-from stigmergy.backends.sqlite.verify import verify_store
+from stigmergy.backends.sqlite.verify import store_differences
 from stigmergy.backends.sqlite.view import Kept, SqliteView
 from stigmergy.core import SECOND, Clock
 from stigmergy.core.boot import boot_id
@@ -46,14 +46,6 @@ class SqliteStore(Projected[Applied, Projection, View]):
     def commit(self, decide: Decide[T]) -> T:
         """Change the store; returns once the change is on the disk."""
         return self._commit(decide, synced=True)
-
-    def verify(self) -> list[Finding]:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
-        with self._locked():
-            _, applied = self._caught_up()
-            self._judge(self._journal.start, synced=applied.place.offset)
-            fresh = self._index_path.with_name(self._index_path.name + ".verify")
-            return verify_store(self._index_path, fresh, self._build)
 
     def _begin(self, connection: apsw.Connection, start: Place) -> Applied:
         connection.execute(schema())
@@ -102,10 +94,13 @@ class SqliteStore(Projected[Applied, Projection, View]):
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:
         save_applied(writer, applied)
 
+    def _differences(self, kept: apsw.Connection, built: apsw.Connection) -> list[Finding]:
+        return store_differences(kept, built)
+
     def _sweep(self, writer: apsw.Connection, applied: Applied) -> None:
         """Take out everything past its time. The journal says until when: no clock turned back brings it to life."""
         place = applied.place
-        now = self._clock.now()
+        now = self._clock.now(place.at)
         if now > place.at:
             line, checksum = print_line(place.sum, at=now, facts=encode_facts([]), mark=place.offset, seq=place.seq + 1)
             self._journal.append([line])

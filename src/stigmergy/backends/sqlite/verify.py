@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import apsw
 
-from stigmergy.backends.sqlite.index import connect, remove_index
 from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
 from stigmergy.operations.ports import Finding
 
@@ -41,29 +38,19 @@ COMPARED = {
 }
 
 
-def verify_store(index: Path, fresh: Path, build: Callable[[Path], None]) -> list[Finding]:
-    """Everything wrong with an index. The caller holds the lock and has brought it up to the journal."""
-    build(fresh)
-    try:
-        kept, built = connect(index), connect(fresh)
-        try:
-            ((at,),) = built.execute("SELECT at FROM applied").fetchall()
-            findings = [
-                Finding(what="differs from a rebuild", where=f"index table {table}")
-                for table, query in COMPARED.items()
-                if not _same_rows(kept, built, query, {"at": at})
-            ]
-            findings += _live_findings(kept)
-            findings += _postings_findings(kept)
-            return findings
-        finally:
-            kept.close()
-            built.close()
-    finally:
-        remove_index(fresh)
+def store_differences(kept: apsw.Connection, built: apsw.Connection) -> list[Finding]:
+    """Everything wrong with an index, held against one that was built from the journal."""
+    ((at,),) = built.execute("SELECT at FROM applied").fetchall()
+    findings = [
+        Finding(what="differs from a rebuild", where=f"index table {table}")
+        for table, query in COMPARED.items()
+        if not same_rows(kept, built, query, {"at": at})
+    ]
+    return [*findings, *_live_findings(kept), *_postings_findings(kept)]
 
 
-def _same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
+def same_rows(one: apsw.Connection, other: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
+    """Whether two indexes answer a question alike."""
     bindings = values if ":at" in query else {}
     left, right = one.execute(query, bindings), other.execute(query, bindings)
     while True:

@@ -11,7 +11,8 @@ from typing import BinaryIO
 import msgspec
 
 from stigmergy.core.clock import print_time
-from stigmergy.core.journal.file import CHUNK, Journal, sync_folder
+from stigmergy.core.journal.disk import sync_folder
+from stigmergy.core.journal.file import CHUNK, Journal
 from stigmergy.errors import JournalDamaged
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
+from stigmergy.core.journal.disk import sync, sync_folder
 from stigmergy.core.journal.format import (
     END_LENGTH,
     TAIL_LENGTH,
@@ -45,24 +44,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """That line's time."""
 
 
-def sync(descriptor: int) -> None:
-    """Have the file's data on the disk, not only in its cache."""
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is not None:
-        fcntl.fcntl(descriptor, full)
-    else:
-        os.fdatasync(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's entries on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def create_journal(path: Path, *, kind: str, project: str, at: int) -> None:
     """Write a new journal that holds only its header; an existing one is left alone."""
     if path.exists():
@@ -87,13 +68,29 @@ def read_header(path: Path) -> Header:
         return parse_header(file.readline(MAX_HEADER))
 
 
-class _Open(NamedTuple):
-    """The segment that is appended to."""
+class _Open:
+    """The segment that is appended to. Its file is closed with the last who reads from it, whoever goes on in another:
+    so who uses it holds it as long."""
 
-    descriptor: int
-    file: tuple[int, int]
-    header: Header
-    start: Place
+    __slots__ = ("descriptor", "file", "header", "start")
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        first = next((line for line, _ in split_lines(_pieces(self, 0), 0)), b"")
+        self.header = parse_header(first)
+        status = os.fstat(self.descriptor)
+        self.file = status.st_dev, status.st_ino
+        self.start = Place(offset=self.header.base + len(first), seq=self.header.seq, sum=self.header.sum, at=0)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            self.close()
 
 
 class Journal:
@@ -108,21 +105,7 @@ class Journal:
         self._name = str(path)
         self.segments = Segments(path)
         self._read_only = False
-        self._opened: list[int] = []
-        try:
-            self._current = self._open()
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self) -> _Open:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        self._opened.append(descriptor)
-        first = next((line for line, _ in split_lines(_pieces(descriptor, 0), 0)), b"")
-        header = parse_header(first)
-        status = os.fstat(descriptor)
-        start = Place(offset=header.base + len(first), seq=header.seq, sum=header.sum, at=0)
-        return _Open(descriptor, (status.st_dev, status.st_ino), header, start)
+        self._current = _Open(path)
 
     @property
     def header(self) -> Header:
@@ -144,21 +127,19 @@ class Journal:
 
     def close(self) -> None:
         """Let go of every file."""
-        for descriptor in self._opened:
-            os.close(descriptor)
-        self._opened.clear()
+        self._current.close()
 
     def size(self) -> int:
         """Bytes in all segments now."""
+        current = self._current
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
-            status = os.fstat(self._current.descriptor)
-        if (status.st_dev, status.st_ino) != self._current.file:
-            # What was open before stays open: somebody may be reading from it, and its number is not used again.
-            self._current = self._open()
-            status = os.fstat(self._current.descriptor)
-        return self._current.header.base + status.st_size
+            status = os.fstat(current.descriptor)
+        if (status.st_dev, status.st_ino) != current.file:
+            current = self._current = _Open(self.path)
+            status = os.fstat(current.descriptor)
+        return current.header.base + status.st_size
 
     def read(self, place: Place) -> Iterator[tuple[Line, Place]]:
         """The sound lines after a place, each with the place behind it; ends at the first that does not check."""
@@ -234,7 +215,8 @@ class Journal:
 
     def cut(self, offset: int) -> None:
         """Drop what lies behind an offset of the last segment, durably."""
-        os.ftruncate(self._current.descriptor, offset - self._current.header.base)
+        current = self._current
+        os.ftruncate(current.descriptor, offset - current.header.base)
         self.sync()
 
     def append(self, lines: list[bytes]) -> None:
@@ -245,12 +227,13 @@ class Journal:
             raise StoreReadOnly(f"{self.path} was deleted; nothing was stored.", hint="Put it back from a copy.")
         data = b"".join(lines)
         left = memoryview(data)
-        descriptor = self._current.descriptor
+        current = self._current
         try:
             while left:
-                left = left[os.write(descriptor, left) :]
+                left = left[os.write(current.descriptor, left) :]
         except OSError as problem:
-            os.ftruncate(descriptor, os.fstat(descriptor).st_size - (len(data) - len(left)))
+            size = os.fstat(current.descriptor).st_size
+            os.ftruncate(current.descriptor, size - (len(data) - len(left)))
             if problem.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskPressure(
                     "The disk has no room for the commit; nothing was stored.",
@@ -263,8 +246,9 @@ class Journal:
         disk is unknown, and a second sync would answer yes without knowing either."""
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
+        current = self._current
         try:
-            sync(self._current.descriptor)
+            sync(current.descriptor)
         except OSError as problem:
             self._read_only = True
             raise StoreReadOnly(f"Syncing {self.path.name} failed: {problem.strerror}.") from problem
@@ -275,7 +259,7 @@ class Journal:
         if offset < current.header.base:
             yield from self.segments.raw_lines(offset, current.header.base)
             offset = current.header.base
-        yield from split_lines(_pieces(current.descriptor, offset - current.header.base), offset)
+        yield from split_lines(_pieces(current, offset - current.header.base), offset)
 
     def _bytes(self, offset: int, length: int) -> bytes:
         """Some bytes, which may lie in two segments."""
@@ -287,7 +271,7 @@ class Journal:
         return before + os.pread(current.descriptor, max(0, offset + length - base), 0)
 
 
-def _pieces(descriptor: int, at: int) -> Iterator[bytes]:
-    while piece := os.pread(descriptor, CHUNK, at):
+def _pieces(current: _Open, at: int) -> Iterator[bytes]:
+    while piece := os.pread(current.descriptor, CHUNK, at):
         at += len(piece)
         yield piece

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from stigmergy.core.journal.file import Journal, Place, sync, sync_folder
+from stigmergy.core.journal.disk import sync, sync_folder
+from stigmergy.core.journal.file import Journal, Place
 from stigmergy.core.journal.format import print_continued
 
 
@@ -25,6 +26,7 @@ def begin_segment(journal: Journal, end: Place, at: int) -> Place:
     with suppress(FileNotFoundError):
         left.unlink()  # a second name of the same file: whoever gave it died before the new one took its place
     os.link(journal.path, left)
+    sync_folder(journal.path.parent)  # or a power cut might take the second name and leave the new file in the first
     draft.rename(journal.path)
     sync_folder(journal.path.parent)
     journal.size()

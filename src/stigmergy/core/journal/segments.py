@@ -9,6 +9,7 @@ from contextlib import suppress
 from io import BufferedIOBase
 from pathlib import Path
 
+from stigmergy.core.journal.disk import sync_folder
 from stigmergy.errors import JournalDamaged
 
 CHUNK = 1 << 20
@@ -92,6 +93,7 @@ class Segments:
                 os.fsync(target.fileno())
             freed += plain.stat().st_size - draft.stat().st_size
             draft.rename(packed)
+            sync_folder(packed.parent)  # or a power cut might leave neither
             plain.unlink()
         return freed
 

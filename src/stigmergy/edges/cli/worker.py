@@ -87,8 +87,8 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
             raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
         pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
         left = _unfinished(shop, pattern)
-        gone = {one.id for one in left if one.state == "claimed" and one.worker and is_dead(one.worker)}
-        space.let_go(gone, reason="its worker is gone")
+        gone = {one.id: one.fence for one in left if one.fence and one.worker and is_dead(one.worker)}
+        space.let_go(gone.items(), reason="its worker is gone")
         alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
         _work(session, shop, read_pattern(pattern).but(alone), given["concurrency"], until_empty=True)
 

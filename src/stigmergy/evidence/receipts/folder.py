@@ -34,13 +34,20 @@ class ReceiptFolder:
     def catch_up(self, numbered: Numbered, *, at_once: int = 500) -> int:
         """Write every receipt that is not there yet; tells how many."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        mark, written = self._read_mark(), 0
-        while some := list(numbered(mark, at_once)):
+        (mark, last), written = self._read_mark(), 0
+        some = list(numbered(max(0, mark - 1), at_once + 1))
+        if mark and (not some or some[0][1].id != last):
+            # Another receipt has that number now: the journal lost its end, or was put back from a copy.
+            some = list(numbered(0, at_once))
+        elif mark:
+            del some[0]
+        while some:
             for number, receipt in some:
                 self._write(receipt)
-                mark = number
+                mark, last = number, receipt.id
             written += len(some)
-            self._write_mark(mark)
+            self._write_mark(f"{mark} {last}")
+            some = list(numbered(mark, at_once))
         return written
 
     def _write(self, receipt: Receipt) -> None:
@@ -50,15 +57,16 @@ class ReceiptFolder:
         path.parent.mkdir(exist_ok=True)
         _put(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
 
-    def _read_mark(self) -> int:
+    def _read_mark(self) -> tuple[int, str]:
+        """The number and the id of the last receipt that was written."""
         try:
-            text = (self._folder / MARK).read_text("ascii")
+            number, _, last = (self._folder / MARK).read_text("ascii").partition(" ")
         except (FileNotFoundError, UnicodeDecodeError):
-            return 0
-        return int(text) if text.isdigit() else 0
+            return 0, ""
+        return (int(number), last) if number.isdigit() else (0, "")
 
-    def _write_mark(self, mark: int) -> None:
-        _put(self._folder / MARK, str(mark).encode("ascii"))
+    def _write_mark(self, mark: str) -> None:
+        _put(self._folder / MARK, mark.encode("ascii"))
 
 
 def _put(path: Path, content: bytes) -> None:

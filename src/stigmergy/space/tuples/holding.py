@@ -278,7 +278,8 @@ def release(
     return [TupleReleased(id=each, ready_at=view.as_of, counts=counts, reason=reason) for each in given], given
 
 
-def let_go(view: WorkView, ids: Iterable[str], *, reason: str) -> tuple[list[Fact], list[str]]:
-    """Take tuples from whoever holds them, who is known to be dead; tells which."""
-    found = [one for each in ids if (one := view.find(each)) is not None and one.state == "claimed"]
-    return [TupleReleased(id=one.id, reason=reason) for one in found], [one.id for one in found]
+def let_go(view: WorkView, held: Iterable[tuple[str, Fence]], *, reason: str) -> tuple[list[Fact], list[str]]:
+    """Take tuples from holders who are known to be dead, unless somebody else holds them by now; tells which."""
+    found = [one for each, fence in held if (one := view.find(each)) is not None and one.fence == fence]
+    taken = [one.id for one in found if one.state == "claimed"]
+    return [TupleReleased(id=each, reason=reason) for each in taken], taken

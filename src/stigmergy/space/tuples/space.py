@@ -208,9 +208,9 @@ class TupleSpace:
             lambda view: holding.release(view, kept, counts=counts, reason=reason, boot=self._boot)
         )
 
-    def let_go(self, ids: Iterable[str], *, reason: str) -> list[str]:
-        """Take tuples from holders who are known to be dead."""
-        kept = list(ids)
+    def let_go(self, held: Iterable[tuple[str, Fence]], *, reason: str) -> list[str]:
+        """Take tuples from holders who are known to be dead; what somebody else has taken since is theirs."""
+        kept = list(held)
         return self.store.commit(lambda view: holding.let_go(view, kept, reason=reason))
 
     def start_step(self, claim: Claim, step: int, price: Price) -> None:

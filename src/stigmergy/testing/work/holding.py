@@ -34,6 +34,26 @@ class Holding:
         claims = harness.space.claim({}, worker="w", limit=10)
         assert [claim.id for claim in claims] == [ids[at] for at in (1, 3, 0, 2, 4)]
 
+    def test_what_comes_late_keeps_its_place(self, harness: WorkHarness) -> None:
+        """Whether it failed before, or its worker was lost, and however many did: priority, then age."""
+        ids = put(harness, *(draft(priority=n % 3, map_pos={"n": n}) for n in range(210)))
+        first = take(harness, limit=140)
+        harness.space.settle([failed(harness, each) for each in first[:70]])
+        harness.clock.turn(seconds=29)
+        later = take(harness, limit=35)
+        assert {each.id for each in later} <= {each.id for each in first[:70]}
+        harness.space.settle([failed(harness, each) for each in later[:5]])
+        harness.clock.turn(seconds=1)
+        ready = set(ids) - {each.id for each in later}
+        order = sorted(ready, key=lambda one: (-(ids.index(one) % 3), ids.index(one)))
+        assert [each.id for _ in range(3) for each in take(harness, limit=1)] == order[:3]
+        odd = {"lane": "build", "map_pos.n": {"gt": 100}}
+        assert [each.id for each in harness.space.claim(odd, worker="w", limit=2)] == [
+            each for each in order[3:] if ids.index(each) > 100
+        ][:2]
+        left = [each for each in order[3:] if harness.space.get(each).worker != "w"]
+        assert [each.id for each in take(harness, limit=500)] == left
+
     def test_a_lease_that_ends_gives_the_tuple_back(self, harness: WorkHarness) -> None:
         """To anyone, at once, and the old holder may write nothing."""
         put(harness)
@@ -47,6 +67,25 @@ class Holding:
         assert again.attempt == 2
         assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
         assert harness.space.settle([finished(harness, again)])[0] == [None]
+
+    def test_leases_and_waits_end_though_the_wall_clock_was_set_back(self, harness: WorkHarness) -> None:
+        """It had been a year ahead when something was committed: time goes on from there, at half its pace."""
+        put(harness, draft(), draft())
+        harness.clock.turn(seconds=365 * 86_400)
+        put(harness)
+        harness.clock.turn(seconds=-365 * 86_400)
+        dead, again = take(harness, limit=2)
+        harness.space.settle([failed(harness, again)])
+        (third,) = take(harness)
+        harness.clock.turn(seconds=1)
+        assert take(harness) == []
+        harness.clock.turn(seconds=1)
+        assert [each.id for each in take(harness)] == [again.id]
+        harness.clock.turn(seconds=57)
+        assert harness.space.renew([(third.id, third.fence)]) == []
+        assert take(harness) == []
+        harness.clock.turn(seconds=1)
+        assert [each.id for each in take(harness, worker="w2")] == [dead.id]
 
     def test_a_heartbeat_keeps_it(self, harness: WorkHarness) -> None:
         """As long as it comes in time."""
@@ -91,6 +130,18 @@ class Holding:
         (again,) = take(harness)
         assert again.attempt == 1
         assert harness.space.release([(claim.id, claim.fence)]) == []
+
+    def test_what_a_dead_holder_has_lost_is_not_taken_from_the_next(self, harness: WorkHarness) -> None:
+        """Between looking who is dead and taking what they hold, somebody else may have claimed it."""
+        put(harness)
+        (lost,) = take(harness)
+        harness.clock.turn(seconds=30)
+        (held,) = take(harness, worker="w2")
+        assert harness.space.let_go([(lost.id, lost.fence)], reason="its worker is gone") == []
+        assert harness.space.get(held.id).worker == "w2"
+        assert harness.space.let_go([(held.id, held.fence)], reason="its worker is gone") == [held.id]
+        assert harness.space.get(held.id).state == "waiting"
+        assert harness.space.settle([finished(harness, held)])[0] == ["STALE_FENCE"]
 
     def test_a_failure_waits_longer_each_time_then_is_a_dead_letter(self, harness: WorkHarness) -> None:
         """Back-off, the configured number of retries, one last receipt."""

@@ -197,10 +197,10 @@ class WorkAgrees(RuleBasedStateMachine):
         """Give one back."""
         self.both(lambda space: space.release([(claim.id, claim.fence)], counts=counts))
 
-    @rule(one=tuples)
-    def let_go(self, one: str) -> None:
-        """Take one from a holder who is dead."""
-        self.both(lambda space: space.let_go([one], reason="gone"))
+    @rule(claim=claims)
+    def let_go(self, claim: Claim) -> None:
+        """Take one from a holder who is dead, or who has lost it long ago."""
+        self.both(lambda space: space.let_go([(claim.id, claim.fence)], reason="gone"))
 
     @rule(one=tuples)
     def cancel(self, one: str) -> None:

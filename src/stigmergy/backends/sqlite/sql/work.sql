@@ -58,6 +58,7 @@ CREATE TABLE tuples (               -- what has become of them
 ) STRICT;
 CREATE INDEX waiting ON tuples (lane, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
 CREATE INDEX delayed ON tuples (lane, ready_at) WHERE state = 'waiting' AND ready_at > 0;
+CREATE INDEX delayed_in_order ON tuples (lane, rank DESC, ordinal, ready_at) WHERE state = 'waiting' AND ready_at > 0;
 CREATE INDEX claimed ON tuples (lane, epoch, until) WHERE state = 'claimed';
 CREATE INDEX dead ON tuples (ordinal) WHERE state = 'dead';
 CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';

@@ -167,10 +167,13 @@ FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE i.head IN (?);
 
--- name: any_late
-SELECT EXISTS (
-        SELECT 1 FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at <= ?
-    ) OR EXISTS (
+-- name: late
+SELECT (
+        SELECT count(*) FROM (
+            SELECT 1 FROM tuples INDEXED BY delayed
+            WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at <= ? LIMIT ?
+        )
+    ), EXISTS (
         SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
     ) OR EXISTS (
         SELECT 1 FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
@@ -188,17 +191,26 @@ FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS
 WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
--- name: lost
+-- name: delayed_in_order
 SELECT {row}
-FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'claimed' AND t.lane = ? AND t.epoch = ? AND t.until <= ?
+FROM tuples AS t INDEXED BY delayed_in_order CROSS JOIN bodies AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
--- name: outlived
+-- name: lost
+SELECT ordinal FROM (
+    SELECT ordinal, rank FROM tuples INDEXED BY claimed
+    WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
+    UNION ALL
+    SELECT ordinal, rank FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND epoch < ?
+)
+ORDER BY rank DESC, ordinal LIMIT ? OFFSET ?;
+
+-- name: tuple_at
 SELECT {row}
-FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'claimed' AND t.lane = ? AND t.epoch < ?
-ORDER BY t.rank DESC, t.ordinal;
+FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
+WHERE t.ordinal = ?;
 
 -- name: posted_live
 SELECT {row}

@@ -76,27 +76,46 @@ class Bells:
     @contextmanager
     def hang(self, kind: str) -> Iterator[FifoBell]:
         """A bell of one's own, as long as it is needed."""
-        flags, at = self._flags(), KINDS.index(kind)
-
-        def expect() -> None:
-            flags[at] = 1
-
-        bell = FifoBell(f"{self._folder}/{kind}.{os.getpid()}.{os.urandom(6).hex()}", expect)
-        expect()
+        try:
+            bell = self._made(kind)
+        except FileNotFoundError:  # somebody took the folder away
+            self._waiting = None
+            bell = self._made(kind)
+        bell.expect()
         try:
             yield bell
         finally:
             bell.close()
 
+    def _made(self, kind: str) -> FifoBell:
+        flags, at = self._flags(), KINDS.index(kind)
+
+        def expect() -> None:
+            flags[at] = 1
+
+        return FifoBell(f"{self._folder}/{kind}.{os.getpid()}.{os.urandom(6).hex()}", expect)
+
     def ring(self, kinds: Collection[str]) -> None:
-        """Wake everyone who waits for one of these."""
-        flags = self._flags()
+        """Wake everyone who waits for one of these. It never fails: what they wait for has happened, and those who are
+        not rung look again by themselves."""
+        try:
+            flags = self._flags()
+        except OSError:
+            return
         waited = [kind for kind in kinds if flags[KINDS.index(kind)]]
         if not waited:
             return
         for kind in waited:
             flags[KINDS.index(kind)] = 0
-        names = os.listdir(self._folder)
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:  # somebody took the folder away: who waits from now on does so in another
+            self._waiting = None
+            return
+        except OSError:  # too many open files: the next commit rings
+            for kind in waited:
+                flags[KINDS.index(kind)] = 1
+            return
         for name in names:
             if name.partition(".")[0] in waited:
                 self._ring_one(f"{self._folder}/{name}")

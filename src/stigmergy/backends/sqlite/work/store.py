@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from stigmergy.backends.sqlite.following import transaction
 from stigmergy.backends.sqlite.index import Progress
 from stigmergy.backends.sqlite.projected import Projected
 from stigmergy.backends.sqlite.queries import queries, schema
@@ -18,12 +17,13 @@ from stigmergy.backends.sqlite.readers import Identity
 from stigmergy.backends.sqlite.work.applied import QUERIES, Applied, Figures, save_applied
 from stigmergy.backends.sqlite.work.bells import Bells
 from stigmergy.backends.sqlite.work.projection import LAYOUT, Projection
-from stigmergy.backends.sqlite.work.verify import verify_work
+from stigmergy.backends.sqlite.work.verify import work_differences
 from stigmergy.backends.sqlite.work.view import SqliteWorkView
 from stigmergy.backends.work_facts import decode_work
 from stigmergy.core import Clock
 from stigmergy.core.boot import boot_id
 from stigmergy.core.journal import Place, create_journal
+from stigmergy.errors import IndexDamaged
 from stigmergy.operations.ports import Finding
 from stigmergy.space.tuples import (
     STAMPED,
@@ -94,17 +94,6 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
         kinds, self._to_ring = self._to_ring, set()
         self._bells.ring(kinds)
 
-    def verify(self) -> list[Finding]:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
-        with self._locked():
-            writer, applied = self._caught_up()
-            with transaction(writer):
-                self._projection(writer, applied).finish()  # a rebuild has every figure in its table
-                self._save(writer, applied)
-            self._judge(self._journal.start, synced=applied.synced)
-            fresh = self._index_path.with_name(self._index_path.name + ".verify")
-            return verify_work(self._index_path, fresh, self._build)
-
     def _begin(self, connection: apsw.Connection, start: Place) -> Applied:
         connection.execute(schema("work.sql"))
         applied = Applied(place=start, synced=0, machine=boot_id(), indexed=self._indexed)
@@ -164,3 +153,9 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
 
     def _save(self, writer: apsw.Connection, applied: Applied) -> None:
         save_applied(writer, applied)
+
+    def _differences(self, kept: apsw.Connection, built: apsw.Connection) -> list[Finding]:
+        of_kept, of_built = self._read_applied(kept), self._read_applied(built)
+        if of_kept is None or of_built is None:
+            raise IndexDamaged
+        return work_differences(kept, of_kept, built, of_built)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
-from stigmergy.backends.sqlite.index import connect, remove_index
+import apsw
+
+from stigmergy.backends.sqlite.verify import same_rows
+from stigmergy.backends.sqlite.work.applied import Applied
+from stigmergy.backends.sqlite.work.view import SqliteWorkView
 from stigmergy.operations.ports import Finding
 
 COMPARED = {
@@ -21,26 +24,24 @@ COMPARED = {
     "results": "SELECT * FROM results ORDER BY key, number",
     "purged": "SELECT * FROM purged ORDER BY sha",
     "asked": "SELECT * FROM asked ORDER BY key",
-    "yools": "SELECT * FROM yools ORDER BY name",
     "running": "SELECT * FROM running ORDER BY ordinal, step",
-    "lanes": "SELECT * FROM lanes WHERE waiting <> 0 OR claimed <> 0 ORDER BY lane",
-    "runs": "SELECT * FROM runs ORDER BY number",
+    "run numbers": "SELECT number, run FROM runs ORDER BY number",
 }
 
 
-def verify_work(index: Path, fresh: Path, build: Callable[[Path], None]) -> list[Finding]:
-    """Everything wrong with an index. The caller holds the lock and has brought it up to the journal."""
-    build(fresh)
-    try:
-        kept, built = connect(index), connect(fresh)
-        try:
-            return [
-                Finding(what="differs from a rebuild", where=f"work table {table}")
-                for table, query in COMPARED.items()
-                if kept.execute(query).fetchall() != built.execute(query).fetchall()
-            ]
-        finally:
-            kept.close()
-            built.close()
-    finally:
-        remove_index(fresh)
+def work_differences(
+    kept: apsw.Connection, of_kept: Applied, built: apsw.Connection, of_built: Applied
+) -> list[Finding]:
+    """Everything wrong with an index, held against one that was built from the journal."""
+    differing = [table for table, query in COMPARED.items() if not same_rows(kept, built, query, {})]
+    said, meant = _counted(kept, of_kept), _counted(built, of_built)
+    differing += [table for table in meant if said[table] != meant[table]]
+    return [Finding(what="differs from a rebuild", where=f"work table {table}") for table in differing]
+
+
+def _counted(connection: apsw.Connection, applied: Applied) -> dict[str, Any]:
+    """What is counted, wherever it stands: in its table, or beside it and on its way there."""
+    view = SqliteWorkView(connection, applied, applied.place.at)
+    rows: Any = connection.execute("SELECT name FROM yools")
+    yools = sorted({*(name for (name,) in rows), *applied.figures.yools})
+    return {"lanes": view.lanes(), "runs": view.runs(), "yools": [(name, view.averages(name)) for name in yools]}

@@ -34,6 +34,9 @@ from stigmergy.space.tuples import (
 MOST_AT_ONCE = 256
 """How many are asked for in one statement."""
 
+FEW = 64
+"""So many that may be claimed late are sorted at once."""
+
 _NONE = (0, 0, 0)
 _LAST = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
@@ -136,18 +139,28 @@ class SqliteWorkView:
         """What can be claimed in one lane, in order."""
         now = self._as_of
         waiting = map(kept_from, self._rows("waiting", lane))
-        if not self._one("any_late", lane, now, lane, epoch, now, lane, epoch)[0]:
+        delayed, lost = self._one("late", lane, now, FEW + 1, lane, epoch, now, lane, epoch)
+        if not delayed and not lost:
             return waiting
-        late = [
-            kept_from(row)
-            for name, values in (
-                ("delayed", (lane, now)),
-                ("lost", (lane, epoch, now)),
-                ("outlived", (lane, epoch)),
-            )
-            for row in self._rows(name, *values)
-        ]
-        return merge(waiting, sorted(late, key=_order), key=_order)
+        streams: list[Iterator[Kept]] = [waiting]
+        if delayed:
+            # A few are sorted. Of many, those in front are claimed one after the other: they are passed through in
+            # order, over those that are not due yet.
+            name = "delayed" if delayed <= FEW else "delayed_in_order"
+            streams.append(map(kept_from, self._rows(name, lane, now)))
+        if lost:
+            streams.append(self._lost_in(lane, epoch))
+        return merge(*streams, key=_order)
+
+    def _lost_in(self, lane: str, epoch: int) -> Iterator[Kept]:
+        """What was claimed in a lane and is not held any more, in order; read as far as it is asked for."""
+        page = [0] * FEW
+        at = 0
+        while len(page) == FEW:
+            page = [row[0] for row in self._rows("lost", lane, epoch, self._as_of, lane, epoch, FEW, at)]
+            at += FEW
+            for ordinal in page:
+                yield kept_from(self._one("tuple_at", ordinal))
 
     def _is_due(self, one: Kept, epoch: int) -> bool:
         if one.state == "waiting":

@@ -63,7 +63,9 @@ def _verify(answer: VerifyAnswer) -> Iterator[str]:
         return
     yield click.style("not sound", fg="red", bold=True)
     yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
-    yield dim("An index is rebuilt when .catalog/index.db is removed; `stig recover` sets a damaged journal aside.")
+    indexes = sorted({"work.db" if each.where.startswith("work") else "index.db" for each in answer.findings})
+    removed = " and ".join(f".catalog/{name}" for name in indexes)
+    yield dim(f"An index is rebuilt when it is removed: {removed}. `stig recover` sets a damaged journal aside.")
 
 
 def _grant(answer: GrantAnswer) -> Iterator[str]:
