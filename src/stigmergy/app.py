@@ -214,20 +214,20 @@ def open_caretaker(gateway: Gateway, shop: Workshop) -> Caretaker:
 
 def find_project_damage(start: Path) -> list[Damage]:
     """The first damage in each of a project's journals that has any."""
-    from stigmergy.backends.sqlite import held_journals
+    from stigmergy.backends.sqlite import over_journals
     from stigmergy.core.journal import find_damage
 
-    found = (find_damage(journal) for journal in held_journals(_found(start).catalog))
+    found = over_journals(_found(start).catalog, find_damage)
     return [damage for damage in found if damage is not None]
 
 
 def recover_project(start: Path, *, clock: Clock | None = None) -> list[Damage]:
     """Set damaged journals aside and keep what is sound of them."""
-    from stigmergy.backends.sqlite import held_journals
+    from stigmergy.backends.sqlite import over_journals
     from stigmergy.core.journal import set_damage_aside
 
     now = (clock or SystemClock()).now()
-    found = (set_damage_aside(journal, now) for journal in held_journals(_found(start).catalog))
+    found = over_journals(_found(start).catalog, lambda journal: set_damage_aside(journal, now))
     return [damage for damage in found if damage is not None]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -99,15 +100,14 @@ def test_nothing_is_acknowledged_once_the_journal_was_deleted(bus: Bus, reposito
 
 
 def test_a_deleted_lock_file_still_lets_only_one_write(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
+    path, done = tmp_path / "lock", [1]
     with closing(WriteLock(path)) as first:
         path.unlink()
         with closing(WriteLock(path)) as second:
             for one, other in ((first, second), (second, first)):
-                with one, other.held_if_free() as free:
-                    assert not free
-            with first.held_if_free() as free:
-                assert free
+                assert one.run(partial(other.run_if_free, done.clear)) is False
+            assert first.run_if_free(done.clear)
+    assert done == []
 
 
 def test_a_journal_without_its_first_line_is_refused(bus: Bus, repository: Repository) -> None:

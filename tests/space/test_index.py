@@ -14,6 +14,8 @@ import pytest
 
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, view
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
+from stigmergy.core import SECOND, print_time
+from stigmergy.core.journal.format import stated_mark
 from stigmergy.errors import JournalDamaged, StaleFence
 from stigmergy.evidence.receipts import ReceiptFolder
 from stigmergy.space.tuples import Claim, Kept, Price, Settled
@@ -313,6 +315,19 @@ def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_a
     again = SqliteWorkHarness(tmp_path / "catalog", harness.clock)
     assert [each.state for each in again.space.rd_all({})] == ["waiting", "waiting"]
     again.close()
+
+
+def test_the_end_of_a_tuple_is_on_the_disk_whoever_came_across_it(tmp_path: Path) -> None:  # YT-10
+    """A claim alone is not synced. The last receipt of a tuple that came too late for it is."""
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    put(harness, draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)}))
+    harness.clock.turn(seconds=2)
+    assert harness.space.claim({}, worker="w") == []
+    put(harness, draft())
+    (_, *_, ended, _) = lines = (tmp_path / "catalog" / WORK_JOURNAL).read_bytes().splitlines(keepends=True)
+    assert b"tuple.done" in ended
+    assert stated_mark(lines[-1]) == sum(map(len, lines[:-1]))
+    harness.close()
 
 
 # YT-10

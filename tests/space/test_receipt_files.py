@@ -63,4 +63,4 @@ def test_a_worker_that_has_ended_does_nothing_more(tmp_path: Path) -> None:
         shop.put(step("agent.sum.numbers", a=1, b=2))
         pool = shop.pool()
         pool.run(until_empty=True)
-        assert not pool._beat.is_alive()
+        assert not [each for each in threading.enumerate() if each.name == "heartbeat"]

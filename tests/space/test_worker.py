@@ -11,14 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from stigmergy.core import SECOND, print_time
+from stigmergy.errors import DiskPressure
 from stigmergy.evidence.receipts import EMPTY, Receipt, ReceiptFolder, input_hash, receipt_id, statement
 from stigmergy.space.tuples import Price, Settled, SpaceSettings, read_pattern
-from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, worker_name
+from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
 from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, open_shop, step, with_environment
@@ -238,6 +240,52 @@ def test_steps_may_run_as_soon_as_those_they_wait_for_are_done(shop: Shop, tmp_p
     working.join(30)
     assert shop.space.get(one).state == "waiting"
     assert shop.space.get(one).attempts == 0
+
+
+def test_what_is_given_back_at_once_has_ended_before(shop: Shop, tmp_path: Path) -> None:  # YT-06
+    """Whoever takes it next begins when nothing of it runs any more."""
+    one = shop.put(step("agent.end.slowly", started=str(tmp_path / "started"), ended=str(tmp_path / "ended")))
+    pool = shop.pool()
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until((tmp_path / "started").exists)
+    pool.stop(at_once=True)
+    (claim,) = shop.space.claim({"lane": "build"}, worker="next", timeout=30)
+    assert (tmp_path / "ended").exists()
+    assert (claim.id, claim.attempt) == (one, 1)
+    working.join(30)
+
+
+def test_a_worker_may_be_sent_to_work_again(shop: Shop) -> None:  # YT-06
+    pool = shop.pool()
+    for a in (1, 2):
+        shop.put(step("agent.sum.numbers", a=a, b=2))
+        pool.run(until_empty=True)
+    assert [each.what for each in shop.told] == ["miss", "done"] * 2
+
+
+def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the work nor the worker is lost when the disk is full for a moment. # YT-13"""
+    real, full = shop.space.store.commit, ["claim", "settle"]
+
+    def commit(decide: Any, **more: Any) -> Any:
+        if full and ("settle" in decide.__qualname__) == (full[0] == "settle"):
+            full.pop(0)
+            raise DiskPressure
+        return real(decide, **more)
+
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    monkeypatch.setattr(shop.space.store, "commit", commit)
+    monkeypatch.setattr(worker, "PRESSED_SECONDS", 0.01)
+    monkeypatch.setattr(tuple_run, "PRESSED_SECONDS", 0.01)
+    pool = shop.pool()
+    working = threading.Thread(target=pool.run)
+    working.start()
+    until(lambda: shop.space.get(one).state == "done")
+    pool.stop()
+    working.join(30)
+    assert not full
+    assert [each.what for each in shop.told] == ["pressure", "miss", "done"]
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:

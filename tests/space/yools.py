@@ -168,3 +168,8 @@ def go_deaf() -> int:
 def _is_read_pipe(descriptor: int) -> bool:
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     return stat.S_ISFIFO(os.fstat(descriptor).st_mode) and flags & os.O_ACCMODE == os.O_RDONLY
+
+
+yool("agent.end.slowly", lane="build", authority=EVERYONE, cached=False)(
+    ["sh", "-c", "trap 'sleep 0.5; touch ${ended}; exit 1' TERM; touch ${started}; while :; do sleep 0.05; done"]
+)

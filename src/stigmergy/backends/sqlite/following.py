@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
@@ -60,6 +60,7 @@ class Projecting(Protocol):
 
 A = TypeVar("A", bound=Reached)
 P = TypeVar("P", bound=Projecting)
+T = TypeVar("T")
 
 
 class Following(ABC, Generic[A, P]):
@@ -77,8 +78,7 @@ class Following(ABC, Generic[A, P]):
         self._known: A | None = None
         """How far the index has come, when this process was the last to know."""
         if not index.exists():
-            with self._locked():
-                self._open_writer()
+            self._locked(self._open_writer)
 
     # What an index is about
 
@@ -115,19 +115,21 @@ class Following(ABC, Generic[A, P]):
 
     def rebuild(self) -> None:
         """Make the index anew from the journal."""
-        with self._locked():
-            self._rebuild()
+        self._locked(self._rebuild)
 
     def verify(self) -> list[Finding]:
         """Recompute every checksum and hold the index against a rebuild from the journal.
 
         Others go on meanwhile: the index is held against the journal as both were when it began.
         """
-        with self._locked():
+
+        def held() -> tuple[apsw.Connection, A | None]:
             self._caught_up()
             kept = connect(self._index_path)
             kept.execute("BEGIN")
-            applied = self._read_applied(kept)
+            return kept, self._read_applied(kept)
+
+        kept, applied = self._locked(held)
         with closing(kept):
             if applied is None:
                 raise IndexDamaged
@@ -137,22 +139,23 @@ class Following(ABC, Generic[A, P]):
     def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
         """Go on in a new segment if the present one has so many bytes and was begun before a moment; what was left
         behind is compressed. Dry, only tell whether it would."""
-        with self._locked():
-            writer, applied = self._caught_up()
-            long = applied.place.offset - self._journal.segment.offset >= max(1, least)
-            begun = long and parse_time(self._journal.header.at) < before
-            if dry_run:
-                return begun
-            if begun:
-                self._known = None
-                self._journal.sync()
-                applied.place = begin_segment(self._journal, applied.place, self._clock.now(applied.place.at))
-                applied.synced = applied.place.offset
-                writer.execute("BEGIN IMMEDIATE")
+        begun = self._locked(lambda: self._rotate(least, before, dry_run))
+        if not dry_run:
+            # Not under the lock: it takes a while, and whoever reads meanwhile finds the one or the other.
+            self._journal.segments.compress()
+        return begun
+
+    def _rotate(self, least: int, before: int, dry_run: bool) -> bool:
+        writer, applied = self._caught_up()
+        long = applied.place.offset - self._journal.segment.offset >= max(1, least)
+        begun = long and parse_time(self._journal.header.at) < before
+        if begun and not dry_run:
+            self._known = None
+            self._journal.sync()
+            applied.place = begin_segment(self._journal, applied.place, self._clock.now(applied.place.at))
+            applied.synced = applied.place.offset
+            with transaction(writer):
                 self._save(writer, applied)
-                writer.execute("COMMIT")
-        # Not under the lock: it takes a while, and whoever reads meanwhile finds the one or the other.
-        self._journal.segments.compress()
         return begun
 
     def close(self) -> None:
@@ -163,12 +166,10 @@ class Following(ABC, Generic[A, P]):
 
     # Keeping it
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock; a disk without room is told of in our words."""
+    def _locked(self, work: Callable[[], T]) -> T:
+        """Do something under the lock; a disk without room is told of in our words."""
         try:
-            with self._lock:
-                yield
+            return self._lock.run(work)
         except apsw.FullError as problem:
             raise DiskPressure(
                 "The disk has no room for the index; nothing was stored.",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from stigmergy.backends.sqlite.readers import identity
 from stigmergy.errors import StoreReadOnly
+
+T = TypeVar("T")
 
 
 class WriteLock:
@@ -22,40 +24,33 @@ class WriteLock:
         self._open()
         self._mutex = threading.Lock()
 
-    def __enter__(self) -> None:
-        """Wait for it, and hold it."""
-        self._mutex.acquire()
-        try:
-            self._take(fcntl.LOCK_EX)
-        except BaseException:
-            self._mutex.release()
-            raise
+    def run(self, work: Callable[[], T]) -> T:
+        """Wait for it, and hold it while something is done.
 
-    def __exit__(self, *problem: object) -> None:
-        """Let go of it."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        finally:
-            self._mutex.release()
+        Ctrl-C may come at any moment and leaves nothing locked. A context manager of our own could not promise that: it
+        may be interrupted when it has the lock and nobody knows yet that it is to be left.
+        """
+        with self._mutex:
+            try:
+                self._take(fcntl.LOCK_EX)
+                return work()
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # which does no harm where it was not had yet
 
-    @contextmanager
-    def held_if_free(self) -> Iterator[bool]:
-        """Hold it if nobody does; tells whether."""
-        if not self._mutex.acquire(blocking=False):
-            yield False
-            return
-        try:
+    def run_if_free(self, work: Callable[[], None]) -> bool:
+        """Hold it while something is done, if nobody does; tells whether."""
+        if self._mutex.locked():
+            return False
+        with self._mutex:
             try:
-                self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, StoreReadOnly):
-                yield False
-                return
-            try:
-                yield True
+                try:
+                    self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except (BlockingIOError, StoreReadOnly):
+                    return False
+                work()
+                return True
             finally:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-        finally:
-            self._mutex.release()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -61,6 +61,10 @@ class Projected(Following[A, P], Generic[A, P, V]):
 
     def _happened(self, facts: Sequence[Any]) -> None:  # most have nothing more to do
         """Take note of what this process did."""
+
+    def _lasts(self, facts: Sequence[Any]) -> bool:  # most have nothing that does
+        """Whether what happened is synced though nobody asked for that."""
+        return False
 
     def _end(self, projection: P, at: int) -> None:
         """End what a batch wrote."""
@@ -117,12 +121,14 @@ class Projected(Following[A, P], Generic[A, P, V]):
     # Writing
 
     def _run_batch(self, batch: list[Ticket[Change, Any]]) -> None:
-        with self._locked():
+        def commit() -> None:
             try:
                 self._commit_batch(batch)
             except DAMAGED:
                 self._rebuild()
                 self._commit_batch(batch)
+
+        self._locked(commit)
         for committed in self._watchers:
             committed()
 
@@ -131,9 +137,8 @@ class Projected(Following[A, P], Generic[A, P, V]):
         self._known = None
         try:
             writer.execute("BEGIN IMMEDIATE")  # inside: an interrupt may come before the next statement
-            lines = self._decide_all(writer, applied, batch)
+            lines, synced = self._decide_all(writer, applied, batch)
             if lines:
-                synced = any(ticket.work.synced and ticket.error is None for ticket in batch)
                 if synced:
                     applied.synced = applied.place.offset
                 self._save(writer, applied)  # a disk without room for it says so before anything has happened
@@ -153,11 +158,12 @@ class Projected(Following[A, P], Generic[A, P, V]):
         else:
             self._known = applied
 
-    def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> bytes:
-        """Let every change of the batch decide and change the index; gives the lines to append."""
+    def _decide_all(self, writer: apsw.Connection, applied: A, batch: list[Ticket[Change, Any]]) -> tuple[bytes, bool]:
+        """Let every change of the batch decide and change the index; gives the lines to append, and whether to sync."""
         place, mark = applied.place, applied.synced
         projection = self._projection(writer, applied)
         lines: list[bytes] = []
+        synced = False
         for ticket in batch:
             at = self._clock.now(place.at)
             projection.flush()
@@ -178,11 +184,12 @@ class Projected(Following[A, P], Generic[A, P, V]):
             for fact in facts:
                 projection.apply(fact, at)
             self._happened(facts)
+            synced = synced or ticket.work.synced or self._lasts(facts)
         if lines:
             self._end(projection, place.at)
             applied.place = place
             applied.machine = boot_id()
-        return b"".join(lines)
+        return b"".join(lines), synced
 
     # Reading
 
@@ -198,8 +205,7 @@ class Projected(Following[A, P], Generic[A, P, V]):
     def _begin_read(self) -> _Reading:
         reading = self._snapshot()
         if reading is None:
-            with self._locked():
-                self._known = self._caught_up()[1]
+            self._locked(self._catch_up)
             reading = self._snapshot()
         elif self._journal.size() > reading.applied.place.offset:
             self._end_read(reading)
@@ -231,13 +237,16 @@ class Projected(Following[A, P], Generic[A, P, V]):
 
     def _tend(self, more: Callable[[apsw.Connection, A], None] | None = None) -> None:
         """Bring the index up to the journal, and do more with it, unless a writer is at work: then it will."""
-        with self._lock.held_if_free() as free:
-            if not free:
-                return
-            try:
-                writer, self._known = self._caught_up()
-                if more is not None:
-                    applied, self._known = self._known, None
-                    more(writer, applied)
-            except (apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
-                pass  # what can be read is read; the next writer will say what is wrong
+
+        def tend() -> None:
+            writer, applied = self._catch_up()
+            if more is not None:
+                self._known = None
+                more(writer, applied)
+
+        with suppress(apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
+            self._lock.run_if_free(tend)  # what can be read is read; the next writer will say what is wrong
+
+    def _catch_up(self) -> tuple[apsw.Connection, A]:
+        writer, self._known = self._caught_up()
+        return writer, self._known

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from stigmergy.backends.sqlite.lock import WriteLock
 from stigmergy.backends.sqlite.store import LOCK
 from stigmergy.core.journal import Journal
 from stigmergy.policy import JOURNAL
 
+T = TypeVar("T")
 
-def held_journals(folder: Path) -> Iterator[Journal]:
-    """The journal of what is known and that of what was done, if there is one: each while nobody writes to it."""
+
+def over_journals(folder: Path, look: Callable[[Journal], T]) -> list[T]:
+    """What is found in the journal of what is known and in that of what was done, each while nobody writes to it."""
     from stigmergy.backends.sqlite.work import WORK_JOURNAL, WORK_LOCK  # seldom needed, and every start would wait
 
-    for name, lock in ((JOURNAL, LOCK), (WORK_JOURNAL, WORK_LOCK)):
+    found: list[T] = []
+    for name, lock_name in ((JOURNAL, LOCK), (WORK_JOURNAL, WORK_LOCK)):
         if (folder / name).exists():
-            with _held(folder / name, folder / lock) as journal:
-                yield journal
-
-
-@contextmanager
-def _held(path: Path, lock_path: Path) -> Iterator[Journal]:
-    with closing(Journal(path)) as journal, closing(WriteLock(lock_path)) as lock, lock:
-        yield journal
+            with closing(Journal(folder / name)) as journal, closing(WriteLock(folder / lock_name)) as lock:
+                found.append(lock.run(partial(look, journal)))
+    return found

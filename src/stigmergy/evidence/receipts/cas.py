@@ -31,6 +31,8 @@ _NOTHING = digest_of_bytes(b"")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking, so that a FIFO in the place of a body cannot hold us.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What says nothing about a file that could not be opened."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -130,7 +132,11 @@ class BodyStore:
         try:
             with self._folder(digest) as folder:
                 return _digest_of_file(folder, digest[9:]) == digest
-        except (OSError, LinkRefused, NotAFile):
+        except (LinkRefused, NotAFile):
+            return False
+        except OSError as problem:
+            if problem.errno in _PASSING:
+                raise
             return False
 
     def has(self, digest: str) -> bool:

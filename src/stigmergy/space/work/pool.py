@@ -88,8 +88,9 @@ class WarmProcess:
         stdout = self._process.stdout
         if stdout is None:
             return Answer(exit=GONE)
-        ready, _, _ = select.select([stdout], [], [], seconds)
-        if not ready:
+        poll = select.poll()
+        poll.register(stdout, select.POLLIN)
+        if not poll.poll(seconds * 1000):
             return None
         line = stdout.readline()
         if not line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.core import MICROS, Clock, print_time
-from stigmergy.errors import StaleFence, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.core import MICROS, SECOND, Clock, print_time
+from stigmergy.errors import DiskPressure, StaleFence, StigmergyError, TupleNotFound, YoolForbidden
 from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
@@ -36,6 +37,8 @@ from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepR
 from stigmergy.space.work.refused import told_of
 from stigmergy.space.work.terms import quotas_of
 
+PRESSED_SECONDS = 5.0
+"""How long a worker waits for room on the disk before it looks again."""
 SLOT_SECONDS = 1.0
 """How long a tuple of which nothing was begun is kept for the next free slot."""
 ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
@@ -398,7 +401,14 @@ class TupleRun:
         return [*(each for each in ours if each.step is not None), *self._own]
 
     def _settle(self, settled: Settled) -> None:
-        answers, _ = self._shop.space.settle([settled])
+        ends = time.monotonic() + self._shop.space.settings.lease / SECOND
+        while True:
+            try:
+                answers, _ = self._shop.space.settle([settled])
+                break
+            except DiskPressure:  # what was done is kept until there is room to tell it, or it is no longer ours
+                if time.monotonic() >= ends or self.stop.wait(PRESSED_SECONDS):
+                    raise
         if answers[0] is not None:
             raise StaleFence(field="fence", used=str(self.claim.fence))
 

@@ -12,17 +12,15 @@ from typing import Any
 from stigmergy.core import SECOND
 from stigmergy.errors import DiskPressure, StigmergyError
 from stigmergy.evidence.receipts import Receipt
-from stigmergy.space.tuples import Claim, Pattern, read_pattern
+from stigmergy.space.tuples import Claim, Fence, Pattern, read_pattern
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress
-from stigmergy.space.work.tuple_run import TupleRun, Workshop
+from stigmergy.space.work.tuple_run import PRESSED_SECONDS, TupleRun, Workshop
 
 IDLE_SECONDS = 1.0
 """How long a worker waits for work before it looks whether it should stop."""
 LOOK_SECONDS = 1.0
 """How often a worker looks whether what it works on was cancelled or taken from it."""
-PRESSED_SECONDS = 5.0
-"""How long a worker waits for room on the disk before it looks again."""
 
 
 def eval_(
@@ -72,11 +70,14 @@ class LaneWorkerPool:
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._hold_more = True
-        self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+        self._leaving: list[tuple[str, Fence]] = []
+        """What is to be given back when its step has ended."""
 
     def run(self, *, until_empty: bool = False) -> None:
         """Work until told to stop, or, if asked, until nothing is left that could be done now."""
-        self._beat.start()
+        self._over.clear()
+        beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+        beat.start()
         with ThreadPoolExecutor(self.concurrency * 2, "tuple") as threads:
             under_way: set[Future[None]] = set()
             try:
@@ -94,22 +95,24 @@ class LaneWorkerPool:
                     if not claims and under_way:
                         wait(under_way, timeout=IDLE_SECONDS if room <= 0 else 0.2, return_when=FIRST_COMPLETED)
             finally:
-                self._stopping.set()
                 wait(under_way)
                 self._over.set()
-                self._beat.join()
+                beat.join()
         self._shop.space.write_receipts(self._shop.receipts)
         _going_on(under_way)
         if self._unheard is not None:
             raise self._unheard
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Claim no more; what is begun is finished, or, at once, given back. What is not begun is given back anyway."""
+        """Claim no more; what is begun is finished, or, at once, given back as soon as its step has been ended. What is
+        not begun is given back anyway."""
         self._stopping.set()
         with self._lock:
-            back = [run for run in self._held.values() if run.yield_unbegun() or at_once]
-            for run in back:
-                run.stop.set()
+            back = [run for run in self._held.values() if run.yield_unbegun()]
+            for run in self._held.values() if at_once else ():
+                if not run.stop.is_set():
+                    self._leaving.append((run.claim.id, run.claim.fence))
+                    run.stop.set()
         if back:
             self._shop.space.release([(run.claim.id, run.claim.fence) for run in back])
 
@@ -134,18 +137,18 @@ class LaneWorkerPool:
         return self.concurrency * 2 if self._hold_more else self.concurrency
 
     def _claim(self, limit: int, patience: float, until_empty: bool) -> list[Claim]:
-        if not self._under_pressure:
-            try:
+        try:
+            if not self._under_pressure:
                 self._shop.space.check_room()
-            except DiskPressure as refusal:
-                if until_empty:
-                    raise
-                self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
-                self._stopping.wait(PRESSED_SECONDS)
-                return []
-        return self._shop.space.claim(
-            self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
-        )
+            return self._shop.space.claim(
+                self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
+            )
+        except DiskPressure as refusal:
+            if until_empty:
+                raise
+            self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
+            self._stopping.wait(PRESSED_SECONDS)
+            return []
 
     def _tell_ended(self, last: Receipt) -> None:
         """A tuple was not given out any more: this is all that is ever heard of it."""
@@ -168,8 +171,11 @@ class LaneWorkerPool:
         return run
 
     def _work(self, run: TupleRun) -> None:
+        own = run.claim.id, run.claim.fence
         try:
             run.run()
+            if own in self._leaving:
+                self._shop.space.release([own])
         finally:
             with self._lock:
                 if self._held.get(run.claim.id) is run:
@@ -183,8 +189,8 @@ class LaneWorkerPool:
         while not self._over.wait(min(every, LOOK_SECONDS)):
             with self._lock:
                 held = [run for run in self._held.values() if not run.stop.is_set()]
-            # Whoever settles is told what is wrong with the journal; a heart that stopped would give everything away.
-            with suppress(StigmergyError, OSError):
+            # Whoever settles is told what is wrong with the store; a heart that stopped would give everything away.
+            with suppress(Exception):
                 lost = self._taken_away(held)
                 if time.monotonic() >= due:
                     due = time.monotonic() + every

@@ -148,6 +148,9 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
         for kind in set(map(type, facts)):
             self._to_ring |= RINGS.get(kind, NOBODY)
 
+    def _lasts(self, facts: Sequence[Any]) -> bool:
+        return TupleDone in map(type, facts)  # the end of a tuple, whoever came across it
+
     def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> WorkView:
         return SqliteWorkView(connection, applied, as_of)
 

@@ -117,12 +117,13 @@ class WardenProcess:
 
     def run(self) -> None:
         """Work until the worker is gone; then end what it left."""
+        orders = select.poll()
+        orders.register(self._orders, select.POLLIN)
         while True:
             wait = None
             if self._watched:
                 wait = max(0.0, min(each.due for each in self._watched.values()) - time.monotonic())
-            ready, _, _ = select.select([self._orders], [], [], wait)
-            if ready and not self._read():
+            if orders.poll(None if wait is None else wait * 1000) and not self._read():
                 break
             self._look()
         self._processes.refresh(anew=True)
