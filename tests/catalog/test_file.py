@@ -105,6 +105,22 @@ def test_the_file_is_read_again_when_it_has_changed_and_only_then(tmp_path: Path
     assert reader.current().get("agent.lint.ruff") is None
 
 
+@pytest.mark.parametrize("how", ["put in its place with the time of the old one", "written over"])
+def test_a_change_that_leaves_the_size_is_noticed(tmp_path: Path, how: str) -> None:  # YT-03
+    file = tmp_path / "capabilities.json"
+    write_catalog(file, CATALOG)
+    reader = CatalogReader(tmp_path)
+    assert reader.current().get("agent.lint.ruff.v3") is None
+    before = file.stat()
+    text = print_catalog(CATALOG).replace("agent.lint.ruff.v2", "agent.lint.ruff.v3")
+    other = file if how == "written over" else tmp_path / "other"
+    other.write_text(text)
+    os.utime(other, ns=(0, before.st_mtime_ns + (how == "written over")))
+    other.rename(file)
+    assert file.stat().st_size == before.st_size
+    assert reader.current().lookup("agent.lint.ruff").version == 3
+
+
 def with_line(line: str) -> str:
     """A file whose fifth line is this."""
     first = '{"yool_id":"agent.dev.python.v1","authority":["user"],"lane":"build"}'

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +116,38 @@ def test_many_may_put_the_same_body_at_once(tmp_path: Path) -> None:
         thread.join()
     assert set(names) == {digest(b"same")}
     assert len(names) == 8
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What is synced and renamed, in order; each by the file it is."""
+    calls: list[tuple[str, int]] = []
+    fsync, rename = os.fsync, os.rename
+
+    def noted_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        calls.append(("sync", os.fstat(descriptor).st_ino))
+
+    def noted_rename(*args: Any, **more: Any) -> None:
+        rename(*args, **more)
+        calls.append(("rename", 0))
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "rename", noted_rename)
+    return calls
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a disk is synced by another call")
+@pytest.mark.parametrize("given", [lambda: b"body", lambda: io.BytesIO(b"body")], ids=["bytes", "stream"])
+def test_a_body_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, done: list[tuple[str, int]], given: Callable[[], bytes | io.BytesIO]
+) -> None:
+    store = BodyStore(tmp_path / "cas")
+    file = place(tmp_path / "cas", store.put(given()))
+    body, folder, root = (each.stat().st_ino for each in (file, file.parent, tmp_path / "cas"))
+    assert [each for each in done if each != ("sync", root)] == [("sync", body), ("rename", 0), ("sync", folder)]
+    assert ("sync", root) in done, "the folder is new, and an entry of its own"
+    done.clear()
+    store.put(given())  # whoever wrote it may not have come to the sync yet
+    body = file.stat().st_ino
+    assert [each for each in done if each[0] == "sync"] == [("sync", body), ("sync", folder)]

@@ -150,6 +150,37 @@ def test_reports_of_others_are_read_by_class_and_name(node: str) -> None:
     assert "BoxTest.java:12" in case.detail
 
 
+JAVASCRIPT = (
+    '<testsuites><testsuite file="spec/box.test.js"><testcase classname="box" name="holds one"/></testsuite>'
+    '<testsuite><testcase classname="bag holds one" name="bag holds one" file="./spec/bag.test.js">'
+    '<failure message="too small">at bag.test.js:7</failure></testcase></testsuite></testsuites>'
+)
+
+
+@pytest.mark.parametrize(
+    ("node", "outcome"),
+    [
+        ("spec/box.test.js::holds one", "passed"),
+        ("spec/box.test.js::box::holds one", "passed"),
+        ("./spec/bag.test.js::bag holds one", "failed"),
+        ("spec/box.test.js::bag holds one", None),
+        ("spec/other.test.js::holds one", None),
+        ("spec/box.test.js::holds two", None),
+    ],
+)
+def test_reports_of_others_are_read_by_file_and_name(node: str, outcome: str | None) -> None:
+    case = read_report(JAVASCRIPT.encode()).find(node)
+    assert (case.outcome if case else None) == outcome
+
+
+def test_whatever_wrote_a_report_its_cases_are_found_by_what_they_are_called_here(project: Gateway) -> None:
+    for read in map(read_report, (JAVA.encode(), JAVASCRIPT.encode())):
+        assert [read.find(case.node) for case in read.cases] == list(read.cases)
+    bus = Bus(project, LOCAL_ADMIN)
+    (failed,) = bus.record_tests(JAVASCRIPT).first_failed
+    assert "bag.test.js:7" in bus.deref_pointer(Pointer(type="test", ref=failed.ref), max_tokens=200).excerpt
+
+
 def test_what_is_told_twice_of_a_test_is_put_together() -> None:
     twice = (
         '<testsuite><testcase classname="t" name="a"><failure message="m">one</failure></testcase>'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -108,3 +109,11 @@ def with_environment(shop: Shop, **environment: str) -> Shop:
     """The same shop in another environment."""
     given = {**shop.shop.environment, **environment}
     return Shop(msgspec.structs.replace(shop.shop, environment=given), shop.told)
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, "it never happened"
+        time.sleep(0.01)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +45,58 @@ def test_whoever_has_many_files_open_waits_like_anyone(many_files: None, tmp_pat
     waiter.join(20)
     assert [each.id for each in got] == [one]
     harness.close()
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from stigmergy.backends.sqlite.work import SqliteWork
+from stigmergy.backends.sqlite.work.bells import FifoBell
+from stigmergy.core import SystemClock
+from stigmergy.space.tuples import TupleSpace, space
+
+space.LOOK_AGAIN = 60.0  # nobody looks again by itself
+wait = FifoBell.wait
+
+def said_wait(bell, seconds):
+    print("sleeps", flush=True)
+    wait(bell, seconds)
+
+FifoBell.wait = said_wait
+taken = TupleSpace(SqliteWork(Path(sys.argv[1]), SystemClock())).in_({"lane": "late"}, by="me", timeout=60.0)
+print(taken.id if taken else "nothing", flush=True)
+"""
+
+
+@contextmanager
+def child_that_waits(harness: SqliteWorkHarness) -> Iterator[subprocess.Popen[str]]:
+    """Another process that sleeps until a tuple comes."""
+    words = [sys.executable, "-c", CHILD, str(harness.folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "sleeps\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def test_whoever_waits_in_another_process_is_woken(tmp_path: Path) -> None:
+    """And sleeps until then: it looks when it lies down, and when it is rung for."""
+    with closing(SqliteWorkHarness(tmp_path / "catalog")) as harness, child_that_waits(harness) as child:
+        put(harness, draft("other"))
+        (one,) = put(harness, draft("late"))
+        said = child.communicate(timeout=20)[0].splitlines()
+        assert said[-1] == one
+        assert said.count("sleeps") <= 1, "rung for the other tuple, it lay down once more"
+        assert [each.name for each in (harness.folder / "bells").iterdir()] == ["waiting"]
+
+
+def test_what_a_waiter_that_was_killed_leaves_is_taken_away(tmp_path: Path) -> None:
+    with closing(SqliteWorkHarness(tmp_path / "catalog")) as harness, child_that_waits(harness) as child:
+        bells = harness.folder / "bells"
+        child.kill()
+        child.wait()
+        assert [each.name.split(".")[:2] for each in bells.glob("work.*")] == [["work", str(child.pid)]]
+        put(harness, draft("late"))
+        assert list(bells.glob("work.*")) == []

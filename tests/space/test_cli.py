@@ -101,10 +101,16 @@ def test_the_first_run_computes_and_the_next_one_does_not(terminal: Terminal) ->
     assert second.endswith("TOTAL: $0\n")
     seen = terminal.json("observe", one)
     assert (seen["state"], seen["usd"]) == ("done", 0.12)
-    assert terminal.json("receipt", "verify", seen["steps"][0]["receipt"])["sound"]
+    told = terminal.json("receipt", "verify", seen["steps"][0]["receipt"])
+    assert told["sound"]
     (run,) = terminal.json("runs")["runs"]
     assert (run["states"], run["executed"], run["hits"]) == ({"done": 2}, 2, 1)
     assert terminal.json("verify")["sound"]
+    (sha,) = (each["sha"] for each in told["bodies"] if each["name"] == "stdout")
+    (terminal.path / ".catalog/cas" / sha[7:9] / sha[9:]).unlink()
+    damaged, _ = (process := terminal.start("receipt", "verify", told["id"])).communicate(timeout=120)
+    assert process.returncode == 1
+    assert damaged.startswith(f"{told['id']} is NOT sound\n")
 
 
 def test_a_killed_run_goes_on_where_it_stopped(terminal: Terminal, tmp_path: Path) -> None:

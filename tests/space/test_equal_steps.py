@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.space.shop import Shop, open_shop, step
-from tests.space.test_worker import until
+from tests.space.shop import Shop, open_shop, step, until
 
 
 @pytest.fixture

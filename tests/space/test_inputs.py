@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stigmergy.errors import LinkRefused
 from stigmergy.space.work.cache import file_shas
-from tests.space.shop import Shop, open_shop, step
+from tests.space.shop import SETTINGS, Shop, open_shop, step, until
 
 
 @pytest.fixture
@@ -104,3 +106,93 @@ def test_a_folder_that_leads_out_is_refused(tree: Path, tmp_path_factory: pytest
     for pattern in ("src", "src/out", "**/*"):
         with pytest.raises(LinkRefused, match="outside"):
             shas(tree, pattern)
+
+
+def test_files_that_swap_places_are_another_input(shop: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "project/src"
+    folder.mkdir()
+    (folder / "a").write_text("one")
+    (folder / "b").write_text("two")
+    said = step("agent.show.folder", path="src")
+    shop.put(said)
+    assert shop.work() == ["miss", "done"]
+    (folder / "a").write_text("two")
+    (folder / "b").write_text("one")
+    one = shop.put(said)
+    assert shop.work() == ["miss", "done"]
+    assert shop.printed(one) == "twoone"
+
+
+def test_results_made_under_another_salt_are_no_hits(tmp_path: Path) -> None:
+    for salt, told in (("", "miss"), ("", "hit"), ("new", "miss"), ("new", "hit"), ("", "hit")):
+        with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, salt=salt)) as shop:
+            shop.put(step("agent.sum.numbers", a=1, b=2))
+            assert shop.work() == [told, "done"], salt
+
+
+def test_a_file_that_leads_out_is_no_input(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "project/link").symlink_to(tmp_path / "secret")
+    (tmp_path / "project/own").write_text("own")
+    (tmp_path / "project/within").symlink_to("own")
+    one = shop.put(step("agent.show.file", path="link"))
+    assert shop.work() == ["refused", "dead"]
+    assert (shop.receipts(one)[-1].error or "").startswith("LINK_REFUSED: ")
+    one = shop.put(step("agent.show.file", path="within"))
+    assert shop.work() == ["miss", "done"]
+    assert shop.printed(one) == "own"
+
+
+@pytest.mark.parametrize("path", ["../secret", "src/../../secret", "/etc/passwd", ".."])
+def test_a_path_that_leads_out_is_no_argument(shop: Shop, tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "project/src").mkdir()
+    one = shop.put(step("agent.show.file", path=path))
+    assert shop.work() == ["refused", "dead"]
+    assert (shop.receipts(one)[-1].error or "").startswith("YOOL_ARGUMENTS: ")
+
+
+@pytest.mark.parametrize("name", ["a*", "[ab]", "a?", "**"])
+def test_a_path_that_looks_like_a_pattern_is_a_file(tmp_path: Path, name: str) -> None:
+    for each in (name, "a", "ab", "b"):
+        (tmp_path / each).write_text(each)
+    before = shas(tmp_path, "${path}", path=name)
+    assert len(before) == 1
+    (tmp_path / "a").write_text("other")
+    (tmp_path / "ab").unlink()
+    assert shas(tmp_path, "${path}", path=name) == before
+    (tmp_path / name).write_text("other")
+    assert shas(tmp_path, "${path}", path=name) != before
+
+
+@pytest.mark.parametrize("pattern", ["*", "**/*"])
+def test_hidden_files_count(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "seen").touch()
+    before = shas(tmp_path, pattern)
+    (tmp_path / ".env").write_text("A=1")
+    one = shas(tmp_path, pattern)
+    (tmp_path / ".env").write_text("A=2")
+    assert [len(before), len(one)] == [1, 2]
+    assert shas(tmp_path, pattern) != one
+
+
+def test_what_is_in_the_cache_waits_for_no_slot(shop: Shop, tmp_path: Path) -> None:
+    """With one slot, and a step in it that does not end."""
+    shop.put(step("agent.sum.numbers", a=1, b=2))
+    shop.work()
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    slow = shop.put(step("agent.think.once", calls=str(calls), go=str(go)))
+    pool = shop.pool(concurrency=1)
+    working = threading.Thread(target=pool.run, daemon=True)
+    working.start()
+    try:
+        until(calls.exists)
+        hit = shop.put(step("agent.sum.numbers", a=1, b=2))
+        ended = shop.space.rd({"id": hit, "state": "done"}, timeout=20)
+        assert ended is not None
+        assert shop.space.get(slow).state == "claimed"
+    finally:
+        go.touch()
+        pool.stop()
+        working.join(30)
+    assert shop.space.get(slow).state == "done"

@@ -58,6 +58,33 @@ def test_those_who_write_the_same_receipts_at_once_do_not_meet(tmp_path: Path, m
     assert {each for each in (tmp_path / "receipts").rglob("*") if each.is_file()} == kept
 
 
+@pytest.mark.parametrize("at_once", [2, 500])
+def test_whoever_is_cut_short_leaves_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """How far it came is noted when the files lie there, and they are not written again."""
+    some, folder = receipts(5), ReceiptFolder(tmp_path / "receipts")
+    asked: list[int] = []
+    rename = Path.rename
+
+    def numbered(after: int, limit: int) -> Iterable[tuple[int, Receipt]]:
+        asked.append(after)
+        return [each for each in some if each[0] > after][:limit]
+
+    def rename_others(self: Path, target: Path) -> Path:
+        if target == folder.path(some[3][1].id):
+            raise OSError("no room")
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename_others)
+        with pytest.raises(OSError, match="no room"):
+            folder.catch_up(numbered, at_once=at_once)
+    folder.catch_up(numbered, at_once=at_once)
+    assert all(folder.path(each.id).exists() for _, each in some)
+    asked.clear()
+    assert folder.catch_up(numbered, at_once=at_once) == 0
+    assert asked == [4], "it begins where it had come to"
+
+
 def test_a_worker_that_has_ended_does_nothing_more(tmp_path: Path) -> None:
     with open_shop(tmp_path / "project") as shop:
         shop.put(step("agent.sum.numbers", a=1, b=2))

@@ -16,9 +16,8 @@ from stigmergy.space.tuples import TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool
 from stigmergy.testing.work import PERSON
 from tests.projects import Repository, make_gateway
-from tests.space.shop import open_shop, step
+from tests.space.shop import open_shop, step, until
 from tests.space.test_cli import AGENTS, Terminal
-from tests.space.test_worker import until
 
 GONE = f"{socket.gethostname()}/{2**22 + 1}.1"
 """A worker of a process no machine has."""

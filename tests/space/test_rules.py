@@ -270,6 +270,18 @@ def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
     ).space()
     assert (given.lane_concurrency, given.max_lane_concurrency, given.queue_maxsize) == (4, 8, 10)
     assert (given.lease, given.indexed) == (2_500_000, ("map_pos.repo", "map_pos.stack"))
+    others = {
+        "YOOL_TUPLE_CPU_QUOTA_PCT": "50",
+        "YOOL_TUPLE_COMPRESSION_THRESHOLD": "7",
+        "YOOL_TUPLE_MAX_RETRIES": "0",
+        "YOOL_TUPLE_BACKOFF_SECONDS": "0.25",
+        "YOOL_TUPLE_ALARM_PCT": "55",
+        "YOOL_TUPLE_ALARM_LANE": "bells",
+        "YOOL_TUPLE_CACHE_SALT": "salt",
+    }
+    given = Settings.from_environment(others).space()
+    assert (given.cpu_quota_pct, given.compression_threshold, given.salt) == (50, 7, "salt")
+    assert (given.max_retries, given.backoff, given.alarm_pct, given.alarm_lane) == (0, 250_000, 55, "bells")
     both = {"YOOL_MAX_LANE_CONCURRENCY": "8", "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "9"}
     assert Settings.from_environment(both).space().max_lane_concurrency == 9
     for name, value in (("YOOL_TUPLE_QUEUE_MAXSIZE", "many"), ("YOOL_TUPLE_CPU_QUOTA_PCT", "101"),

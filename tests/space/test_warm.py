@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from stigmergy.space.work.pool import FEW
-from tests.space.shop import Shop, open_shop, step, with_environment
-from tests.space.test_worker import until
+from tests.space.shop import Shop, open_shop, step, until, with_environment
 
 
 @pytest.fixture

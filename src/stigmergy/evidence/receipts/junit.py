@@ -49,7 +49,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.classname}::{self.name}" if self.classname else self.name
 
     def called(self, node: str) -> bool:
-        """Whether a node id means this case: as pytest writes it, or class and name as the report does."""
+        """Whether a node id means this case: as pytest writes it, as it is called here, or by the class or file and
+        the name that the report has."""
         if node in (self.name, f"{self.classname}.{self.name}"):
             return True
         # By the name as the report has it: what stands in its brackets may hold colons, too.
@@ -60,7 +61,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             return True
         path, *classes = head.split("::")
         module = path.removesuffix(".py").replace("/", ".")
-        return ".".join((module, *classes)) == self.classname
+        return ".".join((module, *classes)) == self.classname or node == self.node
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
