@@ -144,9 +144,7 @@ def build(repository: Repository, gateway: Gateway, tmp_path: Path) -> Iterator[
     settings = Settings.from_environment(told)
     kept = {"agent.sum.numbers": ("ci",), "agent.deploy.prod": ("user",), "agent.leave.report": ("agent", "ci")}
     entries = [
-        msgspec.structs.replace(each.entry, authority=kept[each.entry.name])
-        for each in OWN
-        if each.entry.name in kept
+        msgspec.structs.replace(each.entry, authority=kept[each.entry.name]) for each in OWN if each.entry.name in kept
     ]
     write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(entries))
     with closing(open_project(repository.path, settings)) as there:
