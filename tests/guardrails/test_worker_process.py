@@ -80,16 +80,17 @@ def test_a_worker_does_as_much_at_once_as_it_is_told(
             bus.tuple_out("build", payload=[{"yool": "agent.think.once", "args": args}])
         worker = terminal.start(*WORK, "--concurrency", asked)
         ends = time.monotonic() + 60
-        while not calls.exists() or calls.read_text().count("called") < at_once:
-            assert time.monotonic() < ends
-            assert worker.poll() is None, worker.communicate()
-            time.sleep(0.01)
-        moment = SystemClock().now()
-        go.touch()
-        _, said = worker.communicate(timeout=60)
+        try:
+            while not calls.exists() or calls.read_text().count("called") < at_once:
+                assert time.monotonic() < ends
+                assert worker.poll() is None, worker.communicate()
+                time.sleep(0.01)
+        finally:
+            moment = SystemClock().now()
+            go.touch()  # so that the worker ends, whatever was found
+            _, said = worker.communicate(timeout=60)
         assert worker.returncode == 0, said
-        ended = bus.work_board().ended
-        steps = [bus.receipt_get(one.steps[0].receipt).receipt for one in ended]
+        steps = [bus.receipt_get(one.steps[0].receipt or "").receipt or {} for one in bus.work_board().ended]
     assert len(steps) == 6
     assert sum(parse_time(each["started_at"]) <= moment for each in steps) == at_once
     assert ("at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY)" in said) == (ceiling is not None)
