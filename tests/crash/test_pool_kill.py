@@ -27,7 +27,7 @@ from tests.space.shop import Shop, open_shop, step
 LONG = int(os.environ.get("STIGMERGY_CRASH_ROUNDS", "10")) > 10
 KILLS = int(os.environ.get("STIGMERGY_POOL_KILLS", "200" if LONG else "3"))
 WORKERS = 2
-EACH = 6
+EACH = 4
 """Tuples that are put for every kill."""
 
 
