@@ -253,6 +253,7 @@ def test_what_killed_workers_left_goes_before_any_result(shop: Shop) -> None:
     assert would.total_bytes - would.after_bytes == rubbish
     assert done.after_bytes < 5 * MB < done.total_bytes
     assert [each.name for each in (shop.shop.root / ".catalog/cas").iterdir() if each.name.startswith(".")] == []
+    assert list((shop.shop.root / ".catalog/scratch").iterdir()) == []
 
 
 # YT-13: by the free disk too, which is looked at again once the rubbish is gone.

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from stigmergy import Bus
+from stigmergy.core import SystemClock, parse_time
 from stigmergy.settings import Settings
 from tests.projects import Repository, make_gateway
 from tests.space.test_cli import AGENTS, STIG, WORK, Terminal
@@ -62,6 +64,37 @@ def test_the_projects_quota_holds_whatever_a_tuple_asks(terminal: Terminal) -> N
     assert seen["state"] == "dead"
     (dead,) = terminal.json("dead")["dead"]
     assert dead["error"] == "DISK_QUOTA"
+
+
+# YT-06, YT-14: as many steps at once as were asked for, and no more than the machine's owner allows.
+@pytest.mark.parametrize(("asked", "ceiling", "at_once"), [("3", None, 3), ("5", "2", 2)])
+def test_a_worker_does_as_much_at_once_as_it_is_told(
+    terminal: Terminal, tmp_path: Path, asked: str, ceiling: str | None, at_once: int
+) -> None:
+    if ceiling is not None:
+        terminal.environment["YOOL_TUPLE_MAX_LANE_CONCURRENCY"] = ceiling
+    calls, go = tmp_path / "calls", tmp_path / "go"
+    with Bus.open(terminal.path, settings=Settings.from_environment(terminal.environment)) as bus:
+        for number in range(6):
+            args = {"calls": str(calls), "go": str(go), "n": number}
+            bus.tuple_out("build", payload=[{"yool": "agent.think.once", "args": args}])
+        worker = terminal.start(*WORK, "--concurrency", asked)
+        ends = time.monotonic() + 60
+        try:
+            while not calls.exists() or calls.read_text().count("called") < at_once:
+                assert time.monotonic() < ends
+                assert worker.poll() is None, worker.communicate()
+                time.sleep(0.01)
+        finally:
+            moment = SystemClock().now()
+            go.touch()  # so that the worker ends, whatever was found
+            _, said = worker.communicate(timeout=60)
+        assert worker.returncode == 0, said
+        steps = [bus.receipt_get(one.steps[0].receipt or "").receipt or {} for one in bus.work_board().ended]
+    assert len(steps) == 6
+    assert sum(parse_time(each["started_at"]) <= moment for each in steps) == at_once
+    assert ("at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY)" in said) == (ceiling is not None)
+    assert ceiling is None or f"{ceiling} at once" in said
 
 
 def test_on_a_terminal_it_says_how_it_stands(terminal: Terminal) -> None:

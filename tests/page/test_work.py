@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from stigmergy.settings import Settings
 from stigmergy.space.tuples import TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
+from tests.cli.stig import Desk
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
@@ -30,7 +32,8 @@ class Board:
 
     def __init__(self, folder: Path) -> None:
         self.repository = make_repository(folder / "repo")
-        settings = Settings.from_environment({"HOME": str(folder / "home"), "PATH": os.environ["PATH"]})
+        self.home = folder / "home"
+        settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
         shop = open_workshop(self.gateway, settings)
         runner = ProcessRunner(shop.bodies, self.gateway.workplace.kept("scratch"), shop.clock, [MODULE])
@@ -151,11 +154,26 @@ def test_the_board_works_without_scripts(browser: Browser, bus: Served, visit: V
     context.close()
 
 
-def test_the_same_board_is_told_over_http_and_by_the_command_line(board: Board) -> None:
+def test_the_same_board_is_told_over_http_and_by_the_command_line(
+    board: Board, bus: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = board.ask("work_board", limit=2)
     assert len(told.ended) == 2
     assert told.totals.hits == 1
     assert [each.lane for each in told.lanes] == ["later <script>"]
+    desk = Desk(board.repository, board.home, monkeypatch)
+    for limit in (1, 2):
+        asked = msgspec.to_builtins(board.ask("work_board", limit=limit))
+        served = bus.call("GET", f"/work?limit={limit}")
+        assert served.status == 200
+        for other in (served.json, desk.ok("board", "--limit", str(limit), "--json").json):
+            assert {**other, "as_of": ""} == {**asked, "as_of": ""}
+        shown = desk.ok("board", "--limit", str(limit)).out
+        rows = asked["running"] + asked["ended"] + asked["dead"]
+        assert [line[:12] for line in shown.splitlines() if re.match(r"[0-9a-f]{12}  ", line)] == [
+            one["id"][7:19] for one in rows
+        ]
+    assert bus.call("GET", "/work", token=bus.add("coder")).status == 403, "a board is for people"
 
 
 def test_dead_letters_that_were_put_again_keep_no_others_off_the_board(board: Board) -> None:

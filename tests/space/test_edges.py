@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mcp import Client
 from stigmergy.core import estimate_tokens
 from stigmergy.edges.mcp.tools import tool_operations
 from stigmergy.errors import IdAmbiguous
@@ -19,6 +20,7 @@ from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_c
 from stigmergy.space.tuples import Settled, tuple_id
 from stigmergy.testing.work import failed, finished
 from tests.http.served import Served, serving
+from tests.mcp.ways import GENERATIONS, over_http, problem_of
 from tests.projects import Repository
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
@@ -252,6 +254,29 @@ def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None: 
     assert bus.call("GET", f"/receipt/{step['receipt']}", token=other).json["receipt"]["tuple_id"] == one
     last = space.shown(one)["receipts"][-1]
     assert bus.call("GET", f"/receipt/{last}", token=other).code == "RECEIPT_NOT_FOUND"
+
+
+@pytest.mark.parametrize("mode", GENERATIONS)
+def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: Served, mode: str) -> None:
+    add = OPERATIONS["add_agent"]
+    coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
+    others = bus.gateway.workbench.space.out({"lane": "x"}, authority={"user": "admin"}, run="another")[0].id
+
+    async def talk(client: Client) -> None:
+        one = (await client.call_tool("tuple_dispatch", TUPLE)).structured_content["id"]
+        for state, exits, receipts in (("waiting", [None], 1), ("done", [0], 3)):
+            seen = (await client.call_tool("tuple_observe", {"id": one[:20]})).structured_content
+            assert (seen["id"], seen["state"], len(seen["receipts"])) == (one, state, receipts)
+            assert [step.get("exit") for step in seen["steps"]] == exits
+            assert seen == bus.call("GET", f"/tuple/{one}", token=coder).json, "as it is told over HTTP"
+            if state == "waiting":
+                _finish(bus)
+        assert seen["terminal"] == seen["receipts"][-1]
+        for given in (others, "sha256:" + "0" * 64):
+            problem = problem_of(await client.call_tool("tuple_observe", {"id": given}))
+            assert (problem["code"], problem["field"]) == ("TUPLE_NOT_FOUND", "id")
+
+    over_http(bus, mode, talk, coder)
 
 
 def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15

@@ -1,0 +1,33 @@
+"""A worker as the product has it, with its cache, receipts and processes, that works until nothing is left.
+
+    python -m tests.crash.pool_process FOLDER DIARY
+
+The diary is a file of lines: what was told of the work, `WHAT ID RECEIPT`; a receipt that was not told is a dash.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from stigmergy.core import SECOND
+from stigmergy.space.tuples import SpaceSettings, read_pattern
+from stigmergy.space.work import LaneWorkerPool, Progress
+from tests.space.shop import open_shop
+
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease=1 * SECOND, max_retries=1_000, backoff=1000, alarm_pct=0)
+
+
+def main(folder: Path, diary: int) -> None:
+    """Work, and write down what is told."""
+
+    def tell(progress: Progress) -> None:
+        os.write(diary, f"{progress.what} {progress.tuple_id} {progress.receipt or '-'}\n".encode())
+
+    with open_shop(folder, SETTINGS) as shop:
+        LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=2, told=tell).run(until_empty=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND))
