@@ -53,7 +53,7 @@ class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc]
         derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
     )
 
-    def runTest(self) -> None:  # noqa: N802
+    def runTest(self) -> None:
         """An agreement about what never happened would be none."""
         SqliteAgrees.happened.clear()
         super().runTest()

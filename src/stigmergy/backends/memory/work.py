@@ -428,7 +428,7 @@ class MemoryWork(MemoryLog[WorkView]):
     def _happened(self, fact: Fact, at: int) -> None:
         self._state.apply(fact, at)
 
-    def _lasts(self, facts: Sequence[Any]) -> bool:
+    def _lasts(self, facts: Sequence[Fact]) -> bool:
         return TupleDone in map(type, facts)  # the end of a tuple, whoever came across it
 
     def _view(self, as_of: int) -> WorkView:
