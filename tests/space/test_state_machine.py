@@ -42,7 +42,7 @@ class SqliteAgrees(WorkAgrees):
             shutil.rmtree(self.other.folder.parent)
 
 
-class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc]
+class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc, valid-type]
     """All that can happen, and enough of each."""
 
     settings = settings(

@@ -234,8 +234,9 @@ class Linda:
 
     def test_whatever_else_a_pattern_says_holds_too(self, harness: WorkHarness) -> None:
         """A field by which tuples are found at once leaves none of the other conditions out."""
-        put(harness, draft("other", map_pos={"n": 1}, priority=9), draft(map_pos={"n": 1, "stack": "dotnet"}))
-        (meant,) = put(harness, draft(map_pos={"n": 1, "stack": "python"}))
+        python = {"n": 1, "stack": "python"}
+        put(harness, draft("other", map_pos=python, priority=9), draft(map_pos={"n": 1, "stack": "dotnet"}))
+        (meant,) = put(harness, draft(map_pos=python))
         pattern = {"map_pos.n": 1, "lane": "build", "map_pos.stack": {"prefix": "py"}}
         assert [one.id for one in harness.space.rd_all(pattern)] == [meant]
         assert [claim.id for claim in harness.space.claim(pattern, worker="w", limit=3)] == [meant]

@@ -119,9 +119,11 @@ class WorkAgrees(RuleBasedStateMachine):
         """Somebody is at work already, on a family with a budget and on others, and has done two steps of it."""
         terms = {"budget_usd": 0.01, "budget_tokens": 10}
         (top,) = self.both(lambda space: space.out(draft("build", *range(3), agent_terms=terms), **_AS_PERSON))
-        for at, above in enumerate((top.id, top.id, top.id, None, None)):
-            one = draft(LANES[at % 2], *range(3), map_pos={"stack": "python", "n": at % 2}, parent_id=above)
-            self.both(lambda space, one=one: space.out(one, **_AS_PERSON))
+        others = [
+            draft(LANES[at % 2], *range(3), map_pos={"stack": "python", "n": at % 2}, parent_id=above)
+            for at, above in enumerate((top.id, top.id, top.id, None, None))
+        ]
+        self.both(lambda space: space.out(*others, **_AS_PERSON))
         held = self.both(lambda space: space.claim({}, worker="w", limit=4))
         for claim in held[2:]:
             self.finish_a_step(claim, 2, 0.0, "k")
