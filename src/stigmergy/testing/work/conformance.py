@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stigmergy.testing.work.budgets import Budgets
 from stigmergy.testing.work.holding import Holding
 from stigmergy.testing.work.linda import Linda
 from stigmergy.testing.work.paying import Keeping, Paying
 
 
-class WorkConformance(Linda, Holding, Paying, Keeping):
+class WorkConformance(Linda, Holding, Paying, Budgets, Keeping):
     """All of it."""
