@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from stigmergy.space.tuples import read_pattern
 from stigmergy.space.work import LaneWorkerPool, commands
 from stigmergy.space.work.guard.processes import Seen
 from stigmergy.space.work.guard.tree import Tree
-from tests.guardrails.test_ends import ended, until
 from tests.guardrails.test_steps import Steps
 from tests.space.shop import open_shop
 
@@ -28,25 +28,24 @@ def steps(tmp_path: Path) -> Iterator[Steps]:
     made.runner.close()
 
 
-@pytest.mark.parametrize(("signal", "exit"), [(9, 137), (15, 143), (6, 134)])
-def test_a_command_that_a_signal_ended_says_which(steps: Steps, signal: int, exit: int) -> None:
-    outcome = steps.run("agent.run.shell", code=f"kill -{signal} $$")
-    assert (outcome.exit, outcome.error) == (exit, f"exit -{signal}")
+@pytest.mark.parametrize(("number", "exit"), [(9, 137), (15, 143), (6, 134)])
+def test_a_command_that_a_signal_ended_says_which(steps: Steps, number: int, exit: int) -> None:
+    outcome = steps.run("agent.run.shell", code=f"kill -{number} $$")
+    assert (outcome.exit, outcome.error) == (exit, f"exit -{number}")
 
 
-def test_a_command_that_does_not_end_when_asked_is_ended(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_does_not_end_when_asked_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hear what it is asked; it has a little time for it, and no more."""
     monkeypatch.setattr(commands, "GRACE_SECONDS", 0.1)
-    place, stop = steps.folder / "pid", threading.Event()
-    code = f"trap '' TERM; echo $$ > {place}.part; mv {place}.part {place}; while :; do sleep 0.05; done"
-    thread = threading.Thread(target=steps.run, args=("agent.run.shell",), kwargs={"code": code, "stop": stop})
-    thread.daemon = True
-    thread.start()
-    assert until(place.exists)
-    stop.set()
-    thread.join(30)
-    assert not thread.is_alive()
-    assert ended(int(place.read_text()))
+    deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"]
+    with subprocess.Popen(deaf, stdout=subprocess.PIPE, start_new_session=True) as started:
+        try:
+            assert started.stdout is not None
+            started.stdout.readline()
+            commands.end_group(started)
+            assert started.wait(10) == -signal.SIGKILL
+        finally:
+            started.kill()
 
 
 @pytest.mark.parametrize("leads_to", ["/etc", "."])

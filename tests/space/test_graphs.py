@@ -51,12 +51,21 @@ def test_after_a_failure_nothing_more_is_begun(shop: Shop, tmp_path: Path) -> No
     """Neither what waits for it nor what waits for others; what is under way ends, and is kept."""
     after_both = after(step("agent.count.calls", path=str(tmp_path / "c")), 0, 1)
     after_other = after(step("agent.count.calls", path=str(tmp_path / "d")), 1)
-    one = shop.put(after(step("agent.fail.always")), after(think(tmp_path, "b")), after_both, after_other)
+    one = shop.put(
+        after(step("agent.fail.always")),
+        after(think(tmp_path, "b")),
+        after_both,
+        after_other,
+        after(think(tmp_path, "e")),
+    )
     with at_work(shop.pool(concurrency=4)):
-        until(lambda: (tmp_path / "b").exists() and "failed" in [each.what for each in shop.told])
+        begun = [tmp_path / "b", tmp_path / "e"]
+        until(lambda: all(each.exists() for each in begun) and "failed" in [each.what for each in shop.told])
         (tmp_path / "go-b").touch()
+        until(lambda: 1 in [each.step for each in shop.receipts(one)])
+        (tmp_path / "go-e").touch()
         until(lambda: shop.space.get(one).state == "dead")
     assert [each.name for each in tmp_path.iterdir() if each.name in ("c", "d")] == []
     *executed, last = shop.receipts(one)
-    assert {(each.step, each.exit) for each in executed} == {(0, 1), (1, 0)}
+    assert {(each.step, each.exit) for each in executed} == {(0, 1), (1, 0), (4, 0)}
     assert (last.yool, last.exit) == ("tuple.run", 1)
