@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from stigmergy.app import init_project, open_project, open_workshop
-from stigmergy.core import SECOND, Clock, SystemClock, print_time
+from stigmergy.core import SECOND, SystemClock, print_time
 from stigmergy.evidence.receipts import EMPTY
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
 from stigmergy.policy.guardrails import MB, StepLimits
@@ -166,7 +166,7 @@ def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:
         assert len(spent) == 2
 
 
-class Ahead(Clock):
+class Ahead(SystemClock):
     """The machine's clock, and how far ahead of it this one is."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Ahead(Clock):
 
     def now(self) -> int:
         """The moment."""
-        return SystemClock().now() + self.by
+        return super().now() + self.by
 
 
 # YT-06
