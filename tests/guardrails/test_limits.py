@@ -69,16 +69,18 @@ def test_over_any_stretch_no_more_is_used_than_the_quota_and_one_slice(
 ) -> None:
     """Processes that use up to two cores whenever they may run, looked at when it suits the machine."""
     governor = Governor(cores, 0.0, 2)
-    now = used = allowed = 0.0
-    longest = 0.0
+    looks = [(0.0, 0.0)]
+    spent = [0.0]
     for length, appetite in slices:
-        spent = length * appetite if governor.runs else 0.0
-        longest = max(longest, spent)
-        now, used = now + length, used + spent
-        governor.account(used, now)
-        allowed = cores * (now + BURST_SECONDS)
-        assert used <= allowed + longest + 1e-6
+        spent.append(length * appetite if governor.runs else 0.0)
+        looks.append((looks[-1][0] + length, looks[-1][1] + spent[-1]))
+        governor.account(looks[-1][1], looks[-1][0])
         assert 0.01 <= governor.look_again() <= 0.1
+    for first, (since, before) in enumerate(looks):
+        for last in range(first + 1, len(looks)):
+            until, used = looks[last]
+            longest = max(spent[first + 1 : last + 1])
+            assert used - before <= cores * (until - since + BURST_SECONDS) + longest + 1e-6
 
 
 def test_processes_that_stood_still_run_again() -> None:

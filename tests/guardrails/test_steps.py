@@ -141,7 +141,7 @@ def test_a_step_that_writes_too_much_is_stopped(steps: Steps, name: str, args: d
 # YT-13
 def test_what_a_step_prints_counts_as_written(steps: Steps) -> None:
     outcome = steps.run("agent.print.much", StepLimits(disk=8 * MB))
-    assert outcome.exit != 0
+    assert (outcome.exit, outcome.error) == (143, "DISK_QUOTA")
     assert outcome.kept_bytes < 8 * MB + 1000
 
 

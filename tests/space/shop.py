@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,6 +104,21 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     finally:
         shop.runner.close()
         shop.space.close()
+
+
+@contextmanager
+def at_work(*pools: LaneWorkerPool) -> Iterator[None]:
+    """Workers at work meanwhile; whatever becomes of the test, none outlives it."""
+    working = [threading.Thread(target=pool.run, daemon=True) for pool in pools]
+    for each in working:
+        each.start()
+    try:
+        yield
+    finally:
+        for pool in pools:
+            pool.stop(at_once=True)
+        for each in working:
+            each.join(30)
 
 
 def with_environment(shop: Shop, **environment: str) -> Shop:

@@ -12,14 +12,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, view
+from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
+from stigmergy.backends.sqlite.work.verify import COMPARED
 from stigmergy.core import SECOND, print_time
 from stigmergy.core.journal.format import stated_mark
 from stigmergy.errors import JournalDamaged, StaleFence
 from stigmergy.evidence.receipts import ReceiptFolder
-from stigmergy.space.tuples import Claim, Kept, Price, Settled
-from stigmergy.testing.work import PERSON, SqliteWorkHarness, draft, failed, finished, put, receipt
+from stigmergy.space.tuples import BodyPurged, Claim, Kept, Price, Settled, SpaceSettings
+from stigmergy.testing.work import PERSON, RUN, SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
 def busy(folder: Path) -> SqliteWorkHarness:
@@ -134,6 +135,57 @@ def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> No
     harness.close()
 
 
+def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tuples as of receipts: when they are many they are sorted in with the others, and still found."""
+    monkeypatch.setattr(projection, "SORTED_AT_ONCE", 8)
+    harness = SqliteWorkHarness(tmp_path / "catalog")
+    receipts: list[str] = []
+    for _ in range(12):
+        put(harness)
+        (claim,) = harness.space.claim({}, worker="w")
+        done = finished(harness, claim)
+        harness.space.settle([done])
+        receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        for what, every in (("tuple_ids", 12), ("receipt_ids", 24)):
+            ((gathered, together),) = index.execute(
+                f"SELECT (SELECT count(*) FROM new_{what}), (SELECT count(*) FROM all_{what})"
+            )
+            assert (int(gathered) < 8, together) == (True, every)
+    assert [harness.space.receipt(each).id for each in receipts] == receipts
+    assert harness.space.store.verify() == []
+    harness.close()
+
+
+# YT-05
+def test_processes_that_post_by_other_fields_share_one_index(tmp_path: Path) -> None:
+    """It has the fields of all of them; who asked for fewer keeps those of the others."""
+
+    def opened(*indexed: str) -> SqliteWorkHarness:
+        return SqliteWorkHarness(tmp_path / "catalog", first.clock, SpaceSettings(indexed=indexed))
+
+    def posted_by() -> list[str]:
+        with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+            return [str(path) for (path,) in index.execute("SELECT DISTINCT path FROM posted ORDER BY path")]
+
+    first = SqliteWorkHarness(tmp_path / "catalog", settings=SpaceSettings(indexed=("map_pos.n",)))
+    (one,) = put(first, draft(map_pos={"n": 1, "stack": "python"}))
+    assert posted_by() == ["map_pos.n"]
+    second = opened("map_pos.stack")
+    (other,) = put(second, draft(map_pos={"n": 1, "stack": "dotnet"}))
+    assert posted_by() == ["map_pos.n", "map_pos.stack"]
+    third = opened()
+    for harness in (first, second, third):
+        assert [each.id for each in harness.space.rd_all({"map_pos.n": 1})] == [one, other]
+        assert [each.id for each in harness.space.rd_all({"map_pos.stack": "dotnet"})] == [other]
+        assert harness.space.store.verify() == []
+    third.space.store.rebuild()
+    assert posted_by() == ["map_pos.n", "map_pos.stack"]
+    assert [claim.id for claim in first.space.claim({"map_pos.stack": "dotnet"}, worker="w")] == [other]
+    for harness in (first, second, third):
+        harness.close()
+
+
 def test_an_index_of_another_layout_is_built_again(tmp_path: Path) -> None:
     harness = busy(tmp_path / "catalog")
     before = harness.space.rd_all({})
@@ -239,29 +291,67 @@ def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
     other.close()
 
 
-# BX-03
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE tuples SET rank = 7 WHERE ordinal = 1",
-        "DELETE FROM links WHERE number = 1",
-        "INSERT INTO lanes VALUES ('build', 1, 0)",
-        "INSERT INTO yools VALUES ('agent.lint.ruff.v1', 1, 0, 0)",
-        "UPDATE runs SET done = done + 1",
-        "UPDATE runs SET run = 'another'",
-        "UPDATE applied SET figures = x'7B7D'",
-        "UPDATE applied SET at = at + 1",
-        "UPDATE applied SET counter = counter + 1",
-    ],
+CHANGES = (
+    ("applied", "UPDATE applied SET at = at + 1"),
+    ("applied", "UPDATE applied SET counter = counter + 1"),
+    ("bodies", "UPDATE bodies SET body = x'7B7D' WHERE ordinal = 1"),
+    ("tuples", "UPDATE tuples SET rank = 7 WHERE ordinal = 1"),
+    ("tuple ids", "DELETE FROM new_tuple_ids WHERE ordinal = 1"),
+    ("tuple ids", "INSERT INTO tuple_ids VALUES (1, 1)"),
+    ("receipt ids", "DELETE FROM new_receipt_ids WHERE number = 1"),
+    ("receipt ids", "INSERT INTO receipt_ids VALUES (1, 1)"),
+    ("posted", "DELETE FROM posted WHERE ordinal = 1"),
+    ("posted", "UPDATE posted SET live = 1 - live WHERE ordinal = 1"),
+    ("receipts", "UPDATE receipts SET body = x'7B7D' WHERE number = 1"),
+    ("links", "DELETE FROM links WHERE number = 1"),
+    ("results", "DELETE FROM results"),
+    ("purged", "UPDATE purged SET at = at + 1"),
+    ("asked", "UPDATE asked SET request = 'another'"),
+    ("running", "UPDATE running SET micros = micros + 1"),
+    ("run numbers", "UPDATE runs SET run = 'another'"),
+    ("runs", "UPDATE runs SET done = done + 1"),
+    ("runs", "UPDATE applied SET figures = x'7B7D'"),
+    ("lanes", "INSERT INTO lanes VALUES ('build', 1, 0)"),
+    ("yools", "INSERT INTO yools VALUES ('agent.lint.ruff.v1', 1, 0, 0)"),
 )
-def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, statement: str) -> None:
-    harness = busy(tmp_path / "catalog")
+
+
+def full(folder: Path) -> SqliteWorkHarness:
+    """A space of which every table of the index has something to say."""
+    harness = SqliteWorkHarness(folder, settings=SpaceSettings(indexed=("map_pos.n",)))
+    put(harness, draft(map_pos={"n": 1}), draft("build", 1, 2))
+    harness.space.out(draft("asked"), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))
+    (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
+    done = finished(harness, first, key="k")
+    harness.space.settle([done])
+    harness.space.start_step(second, 0, Price(micros=5))
+    gone = BodyPurged(sha=done.receipts[0].stdout_sha, size=1, why="room")
+    harness.space.store.commit(lambda view: ([gone], None))
+    return harness
+
+
+# BX-03
+@pytest.mark.parametrize(("table", "statement"), CHANGES)
+def test_verify_finds_what_was_changed_behind_our_back(tmp_path: Path, table: str, statement: str) -> None:
+    harness = full(tmp_path / "catalog")
+    assert harness.space.store.verify() == []
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         index.execute(statement)
-    assert harness.space.store.verify() != []
+        assert index.changes() > 0
+    assert f"work table {table}" in [each.where for each in harness.space.store.verify()]
     harness.space.store.rebuild()
     assert harness.space.store.verify() == []
     harness.close()
+
+
+def test_verify_is_shown_to_find_changes_of_every_table(tmp_path: Path) -> None:  # BX-03
+    """Of each table of the index, so that none is left out when one comes."""
+    full(tmp_path / "catalog").close()
+    with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
+        tables = {name for (name,) in index.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    words = {word for _, statement in CHANGES for word in statement.split()}
+    assert tables <= words
+    assert {table for table, _ in CHANGES} >= set(COMPARED)
 
 
 # BX-03, YT-06

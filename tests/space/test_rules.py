@@ -154,6 +154,11 @@ REFUSED: tuple[tuple[str, dict[str, Any], type[StigmergyError], str], ...] = (
     ("a number too large to hash", {"map_pos": {"n": 2**60}}, NumberRange, "map_pos.n"),
     ("not a number", {"map_pos": {"n": float("nan")}}, NumberRange, "map_pos.n"),
     ("too high a rank", {"priority": 1001}, FieldValue, "priority"),
+    ("too low a rank", {"priority": -1001}, FieldValue, "priority"),
+    ("too many pointers", {"src_ptr": ["wiki://page"] * 65}, FieldValue, "src_ptr"),
+    ("a flag in words", {"flags": {"no_cache": "yes"}}, FieldValue, "flags.no_cache"),
+    ("a negative budget in v2", {"schema": "yool-tuple/v2", "agent_terms": {"budget_micros": -1}}, TermsInvalid,
+     "agent_terms.budget_micros"),
 )  # fmt: skip
 
 
@@ -167,6 +172,13 @@ def test_a_tuple_that_breaks_a_rule_is_refused(
             harness.space.out({"lane": "build", **fields}, authority=PERSON, run=RUN)
         assert refused.value.field == field
         assert harness.journal_bytes() == before
+
+
+def test_what_lies_at_a_bound_is_taken() -> None:
+    pointers = ["wiki://page"] * 64
+    for priority in (-1000, 1000):
+        taken = read(priority=priority, src_ptr=pointers, flags={"no_cache": False}, agent_terms={"budget_usd": 0})
+        assert (taken.tuple.priority, list(taken.tuple.src_ptr)) == (priority, pointers)
 
 
 @pytest.fixture

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 from hypothesis import HealthCheck, settings
 
-from stigmergy.space.tuples import SpaceSettings
+from stigmergy.space.tuples import BodyPurged, Fact, SpaceSettings
 from stigmergy.testing import TurningClock
 from stigmergy.testing.work import SqliteWorkHarness, WorkHarness
 from stigmergy.testing.work.machine import WorkAgrees
@@ -22,6 +24,8 @@ SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not wh
 
 class SqliteAgrees(WorkAgrees):
     """SQLite beside the reference, with some fields tuples are posted by."""
+
+    happened: ClassVar[Counter[str]] = Counter()
 
     @staticmethod
     def make_other(clock: TurningClock, given: SpaceSettings) -> WorkHarness:
@@ -38,11 +42,21 @@ class SqliteAgrees(WorkAgrees):
             shutil.rmtree(self.other.folder.parent)
 
 
-TestSqliteAgrees = SqliteAgrees.TestCase
-TestSqliteAgrees.settings = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
-)
+class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc, valid-type]
+    """All that can happen, and enough of each."""
+
+    settings = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+    )
+
+    def runTest(self) -> None:
+        """An agreement about what never happened would be none."""
+        SqliteAgrees.happened.clear()
+        super().runTest()
+        kinds = {each.__struct_config__.tag for each in Fact.__args__} - {BodyPurged.__struct_config__.tag}
+        seldom = {each: SqliteAgrees.happened[each] for each in kinds if SqliteAgrees.happened[each] < EXAMPLES // 8}
+        assert seldom == {}

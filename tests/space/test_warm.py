@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stigmergy.space.work.pool import FEW
@@ -68,3 +69,19 @@ def test_no_more_processes_wait_than_a_few(shop: Shop) -> None:
     pids = [run(with_environment(shop, COLOUR=str(each)), "agent.tell.place")[0] for each in range(FEW + 3)]
     assert [alive(each) for each in pids] == [False] * 3 + [True] * FEW
     assert run(with_environment(shop, COLOUR=str(FEW)), "agent.tell.place")[0] == pids[FEW]
+
+
+def test_no_step_finds_the_environment_or_the_folder_of_another(shop: Shop, tmp_path: Path) -> None:
+    """Whatever processes wait, each step sees what it was given, and runs where it was told."""
+    (tmp_path / "other").mkdir()
+    elsewhere = Shop(msgspec.structs.replace(shop.shop, root=tmp_path / "other"), shop.told)
+    shops = {"plain": shop, "coloured": with_environment(shop, COLOUR="red"), "elsewhere": elsewhere}
+    for _ in range(2):
+        seen = {name: run(each, "agent.tell.place") for name, each in shops.items()}
+        assert {each: told[1] for each, told in seen.items()} == {
+            "plain": str(tmp_path / "project"),
+            "coloured": str(tmp_path / "project"),
+            "elsewhere": str(tmp_path / "other"),
+        }
+        assert [each for each, told in seen.items() if "COLOUR" in told[2]] == ["coloured"]
+        assert len({told[0] for told in seen.values()}) == 3

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stigmergy.backends.sqlite.work import WORK_JOURNAL
 from stigmergy.core import SECOND, print_time
 from stigmergy.errors import DiskPressure
 from stigmergy.evidence.receipts import EMPTY, Receipt, ReceiptFolder, receipt_id, statement
@@ -22,7 +23,7 @@ from stigmergy.space.tuples import Price, Settled, SpaceSettings, read_pattern
 from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
 from stigmergy.space.work.flight import Flight
 from stigmergy.testing.work import PERSON, RUN
-from tests.space.shop import SETTINGS, Shop, open_shop, step, until, with_environment
+from tests.space.shop import SETTINGS, Shop, at_work, open_shop, step, until, with_environment
 
 
 @pytest.fixture
@@ -299,37 +300,39 @@ def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> N
         assert [each.what for each in shop.told] == ["lost"]
 
 
-def test_what_was_not_begun_is_given_back_when_told_to_stop(shop: Shop, tmp_path: Path) -> None:  # YT-06
+def test_what_was_not_begun_is_given_back_when_told_to_stop(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # YT-06
+    monkeypatch.setattr(tuple_run, "SLOT_SECONDS", 600.0)  # it is given back because it is told so
     calls, go = tmp_path / "calls", tmp_path / "go"
     ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
     pool = shop.pool(concurrency=1)
-    working = threading.Thread(target=pool.run)
-    working.start()
-    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
-    pool.stop()
-    until(lambda: shop.space.get(ids[1]).state == "waiting")
-    go.touch()
-    working.join(30)
-    assert [shop.space.get(each).state for each in ids] == ["done", "waiting"]
-    assert shop.space.get(ids[1]).attempts == 0
+    with at_work(pool):
+        until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
+        pool.stop()
+        until(lambda: len(shop.space.rd_all({"state": "waiting"})) == 1)
+        go.touch()
+        until(lambda: len(shop.space.rd_all({"state": "done"})) == 1)
+    (left,) = (each for each in map(shop.space.get, ids) if each.state == "waiting")
+    assert left.attempts == 0
     assert calls.read_text() == "called\n"
 
 
-def test_no_worker_keeps_what_it_cannot_begin(shop: Shop, tmp_path: Path) -> None:  # YT-06
-    """The first worker has one slot and holds both; the second one is idle, and gets the other."""
+def test_no_worker_keeps_what_it_cannot_begin(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # YT-06
+    """The first worker has one slot and held both; the second one is idle, and gets the other."""
+    monkeypatch.setattr(tuple_run, "SLOT_SECONDS", 0.1)
     calls, go = tmp_path / "calls", tmp_path / "go"
     ids = [shop.put(step("agent.think.once", calls=str(calls), go=str(go), n=n)) for n in range(2)]
-    pools = [shop.pool(concurrency=1) for _ in range(2)]
-    working = [threading.Thread(target=pool.run) for pool in pools]
-    working[0].start()
-    until(lambda: calls.exists() and len(shop.space.rd_all({"state": "claimed"})) == 2)
-    working[1].start()
-    until(lambda: calls.read_text() == "called\n" * 2)
-    go.touch()
-    until(lambda: all(shop.space.get(each).state == "done" for each in ids))
-    for pool, each in zip(pools, working, strict=True):
-        pool.stop()
-        each.join(30)
+    with at_work(shop.pool(concurrency=1)):
+        journal = tmp_path / "project/.catalog" / WORK_JOURNAL
+        until(lambda: calls.exists() and b"no slot was free" in journal.read_bytes())
+        assert [shop.space.get(each).state for each in ids].count("waiting") == 1
+        with at_work(shop.pool(concurrency=1)):
+            until(lambda: calls.read_text() == "called\n" * 2)
+            go.touch()
+            until(lambda: all(shop.space.get(each).state == "done" for each in ids))
     assert [shop.space.get(each).attempts for each in ids] == [1, 1]
 
 

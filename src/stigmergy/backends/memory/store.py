@@ -57,7 +57,7 @@ class MemoryLog(ABC, Generic[V]):
             facts, answer = decide(self._view(at))
             if facts:
                 self._append([*facts], at)
-                if synced:
+                if synced or self._lasts(facts):
                     self._synced = self._size
         for committed in self._watchers:
             committed()
@@ -102,6 +102,10 @@ class MemoryLog(ABC, Generic[V]):
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _lasts(self, facts: Sequence[Any]) -> bool:  # most have nothing that does
+        """Whether what happened is synced though nobody asked for that."""
+        return False
 
     @abstractmethod
     def _begin(self) -> None:

@@ -428,5 +428,8 @@ class MemoryWork(MemoryLog[WorkView]):
     def _happened(self, fact: Fact, at: int) -> None:
         self._state.apply(fact, at)
 
+    def _lasts(self, facts: Sequence[Fact]) -> bool:
+        return TupleDone in map(type, facts)  # the end of a tuple, whoever came across it
+
     def _view(self, as_of: int) -> WorkView:
         return MemoryWorkView(self._state, as_of)

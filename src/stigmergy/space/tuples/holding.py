@@ -239,7 +239,10 @@ def _failed(view: WorkView, one: Kept, result: Settled, settings: SpaceSettings)
     reason = result.failed or ""
     allowed = _retries(one, settings)
     if one.attempts > allowed or reason.partition(":")[0] in _NEVER_AGAIN:
-        codes = [receipt.exit for receipt in result.receipts if receipt.exit]
+        # A step that failed while others were under way may have been told with theirs, before the end is.
+        known = (view.receipt(each) for each in view.receipts_of(one.id))
+        before = [each for each in known if each is not None and each.attempt == one.attempts]
+        codes = [receipt.exit for receipt in (*before, *result.receipts) if receipt.exit]
         return end(view, one, "dead", exit=codes[-1] if codes else REFUSED, error=reason, more=result.receipts)
     waits = min(settings.backoff << min(one.attempts - 1, 30), settings.max_backoff)
     return TupleReleased(id=one.id, ready_at=view.as_of + waits, reason=reason)

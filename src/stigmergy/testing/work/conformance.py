@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from stigmergy.testing.work.budgets import Budgets
 from stigmergy.testing.work.holding import Holding
 from stigmergy.testing.work.linda import Linda
 from stigmergy.testing.work.paying import Keeping, Paying
 from stigmergy.testing.work.waiting import Waiting
 
 
-class WorkConformance(Linda, Waiting, Holding, Paying, Keeping):
+class WorkConformance(Linda, Waiting, Holding, Paying, Budgets, Keeping):
     """All of it."""

@@ -137,8 +137,7 @@ def put(harness: WorkHarness, *drafts: dict[str, Any], **more: Any) -> list[str]
 def receipt(harness: WorkHarness, claim: Claim, step: int = 0, *, exit: int = 0, **more: Any) -> Receipt:
     """The receipt of a step done now."""
     now = print_time(harness.clock.now())
-    usd = more.pop("usd", 0.0)
-    cost = Cost(usd=usd, tokens_in=more.pop("tokens_in", 0))
+    said = Cost(usd=more.pop("usd", 0.0), tokens_in=more.pop("tokens_in", 0))
     return seal(
         yool=YOOL,
         tuple_id=claim.id,
@@ -148,7 +147,7 @@ def receipt(harness: WorkHarness, claim: Claim, step: int = 0, *, exit: int = 0,
         step=step,
         attempt=claim.attempt,
         worker=claim.worker,
-        cost=cost,
+        cost=more.pop("cost", said),
         **more,
     )
 

@@ -122,6 +122,17 @@ class Holding:
         assert again.fence.epoch == claim.fence.epoch + 1
         assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
 
+    def test_what_a_new_start_freed_is_found_by_any_field(self, harness: WorkHarness) -> None:
+        """Though its lease has not run out: nobody is left who could hold it."""
+        for pattern in ({"map_pos.n": 1}, {"payload.0.args.n": 2}, {"lane": "build"}):
+            (one,) = put(harness, draft("build", 2, map_pos={"n": 1}))
+            assert [claim.id for claim in harness.space.claim(pattern, worker="w1")] == [one]
+            assert harness.space.claim(pattern, worker="w2") == []
+            harness.start_machine(f"after {pattern}")
+            (claim,) = harness.space.claim(pattern, worker="w2")
+            assert (claim.id, claim.attempt) == (one, 2)
+            harness.space.settle([finished(harness, claim)])
+
     def test_what_is_given_back_does_not_count(self, harness: WorkHarness) -> None:
         """A worker that was told to stop costs no attempt."""
         put(harness)
@@ -288,12 +299,43 @@ class Holding:
         assert harness.space.store.verify() == []
 
     def test_a_receipt_of_another_tuple_is_refused(self, harness: WorkHarness) -> None:
-        """And nothing of that result is written."""
+        """As one of its steps or as its last; so is one of no step. Nothing of that result is written."""
         put(harness, draft(), draft())
         first, second = take(harness, limit=2)
-        wrong = Settled(id=first.id, fence=first.fence, receipts=(receipt(harness, second),))
-        assert harness.space.settle([wrong])[0] == ["RECEIPT_FOREIGN"]
-        assert harness.space.shown(first.id)["receipts"] == []
+        own, other = finished(harness, first), finished(harness, second)
+        assert own.last is not None
+        before = harness.journal_bytes()
+        for receipts, last in ((other.receipts, None), (own.receipts, other.last), ((own.last,), None)):
+            wrong = Settled(id=first.id, fence=first.fence, receipts=receipts, last=last)
+            assert harness.space.settle([wrong])[0] == ["RECEIPT_FOREIGN"]
+        assert harness.journal_bytes() == before
+        assert harness.space.settle([own])[0] == [None]
+
+    def test_what_is_told_behind_the_end_of_a_tuple_comes_too_late(self, harness: WorkHarness) -> None:
+        """Also in the call that tells its end, which counts once."""
+        put(harness, draft(), draft())
+        first, second = take(harness, limit=2)
+        done, not_done = finished(harness, first), failed(harness, second)
+        late = [failed(harness, first, usd=0.5), finished(harness, second, usd=0.5)]
+        answers, _ = harness.space.settle([done, not_done, *late])
+        assert answers == [None, None, "STALE_FENCE", "STALE_FENCE"]
+        for result, state in ((done, "done"), (not_done, "waiting")):
+            told = [each.id for each in (*result.receipts, result.last) if each is not None]
+            assert harness.space.shown(result.id)["receipts"] == told
+            kept = harness.space.get(result.id)
+            assert (kept.state, kept.micros) == (state, 0)
+
+    def test_a_receipt_told_twice_in_one_result_counts_once(self, harness: WorkHarness) -> None:
+        """It is one execution, and was paid once."""
+        put(harness, draft("build", 1, 2))
+        (claim,) = take(harness)
+        one = receipt(harness, claim, usd=0.25)
+        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(one, one))])
+        assert harness.space.shown(claim.id)["receipts"] == [one.id]
+        with harness.space.store.read() as view:
+            (figures,) = view.runs()
+        assert (figures.executed, figures.micros) == (1, 250_000)
+        assert harness.space.get(claim.id).micros == 250_000
 
     def test_settling_and_claiming_is_one_commit(self, harness: WorkHarness) -> None:
         """What makes workers fast."""

@@ -200,6 +200,47 @@ class Linda:
         assert taken is not None
         assert taken.id == second
 
+    def test_patterns_compare_only_what_can_be_compared(self, harness: WorkHarness) -> None:
+        """At the bound too; what is not there equals nothing, true is no number, and a whole key goes before parts."""
+        number, true, neither = put(
+            harness,
+            draft(map_pos={"n": 1}),
+            draft(map_pos={"n": True}),
+            draft(map_pos={"a.b": "whole", "a": {"b": "parts", "c": 1}}),
+        )
+        for pattern, expected in (
+            ({"map_pos.n": 1}, [number]),
+            ({"map_pos.n": 1.0}, [number]),
+            ({"map_pos.n": True}, [true]),
+            ({"map_pos.n": {"le": 1}}, [number]),
+            ({"map_pos.n": {"le": 0}}, []),
+            ({"map_pos.n": {"ne": 1}}, [true, neither]),
+            ({"map_pos.n": {"ne": 2}}, [number, true, neither]),
+            ({"map_pos.a.b": "whole"}, [neither]),
+            ({"map_pos.a.b": "parts"}, []),
+            ({"map_pos.a.c": 1}, [neither]),
+        ):
+            assert [one.id for one in harness.space.rd_all(pattern)] == expected, pattern
+
+    def test_what_was_taken_is_found_by_none_of_its_fields(self, harness: WorkHarness) -> None:
+        """Whether tuples are posted by them or not."""
+        said = draft("notes", 7, map_pos={"n": 1, "stack": "python"})
+        put(harness, said)
+        (left,) = put(harness, said)
+        assert harness.space.in_({"map_pos.n": 1}, by="me") is not None
+        for pattern in ({"map_pos.n": 1}, {"map_pos.stack": "python"}, {"payload.0.args.n": 7}, {"lane": "notes"}, {}):
+            assert [one.id for one in harness.space.rd_all(pattern)] == [left], pattern
+
+    def test_whatever_else_a_pattern_says_holds_too(self, harness: WorkHarness) -> None:
+        """A field by which tuples are found at once leaves none of the other conditions out."""
+        python = {"n": 1, "stack": "python"}
+        put(harness, draft("other", map_pos=python, priority=9), draft(map_pos={"n": 1, "stack": "dotnet"}))
+        (meant,) = put(harness, draft(map_pos=python))
+        pattern = {"map_pos.n": 1, "lane": "build", "map_pos.stack": {"prefix": "py"}}
+        assert [one.id for one in harness.space.rd_all(pattern)] == [meant]
+        assert [claim.id for claim in harness.space.claim(pattern, worker="w", limit=3)] == [meant]
+        assert harness.space.in_(pattern, by="me") is None
+
     def test_waiting_ends(self, harness: WorkHarness) -> None:
         """With nothing, when nothing came."""
         assert harness.space.rd({"lane": "nobody"}, timeout=0.05) is None
@@ -209,6 +250,19 @@ class Linda:
     def test_a_parent_must_be_there(self, harness: WorkHarness) -> None:
         """What is spent has to be counted somewhere."""
         refused(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
+
+    def test_a_parent_may_come_with_its_parts(self, harness: WorkHarness) -> None:
+        """Before them, in the same call; it pays for them as any other. # YT-11"""
+        parent = {**harness.space.shown(put(harness)[0]), "lane": "top"}
+        parent["id"] = tuple_id(parent)
+        child, before = draft("low", parent_id=parent["id"]), harness.journal_bytes()
+        refusal = refused(TupleNotFound, put, harness, child, parent)
+        assert refusal.field == "parent_id"
+        assert harness.journal_bytes() == before
+        assert put(harness, parent, child)[0] == parent["id"]
+        (claim,) = take(harness, "low")
+        harness.space.settle([finished(harness, claim, usd=0.25)])
+        assert harness.space.get(parent["id"]).micros == 250_000
 
     def test_a_lineage_is_no_longer_than_is_counted(self, harness: WorkHarness) -> None:
         """So what the last of them spends the first one pays, put one by one or at once. # YT-11"""
@@ -278,6 +332,15 @@ class Linda:
             assert newest is not None
             assert newest.id == space.rd_all({"lane": "gc.urgent"})[-1].id
             assert view.last_in("nobody's") is None
+
+    def test_a_lane_is_not_filled_past_its_depth_by_one_call(self, harness: WorkHarness) -> None:
+        """Those that come with a tuple count; of too many none is taken. # YT-06"""
+        harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)
+        before = harness.journal_bytes()
+        refusal = refused(LaneFull, put, harness, draft(), draft("other"), draft(), draft())
+        assert (refusal.field, refusal.limit) == ("lane", 2)
+        assert harness.journal_bytes() == before
+        put(harness, draft(), draft("other"), draft(), draft("other"))
 
     def test_a_full_lane_refuses(self, harness: WorkHarness) -> None:
         """Backpressure by the depth of the queue. # YT-06"""

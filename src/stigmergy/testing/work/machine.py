@@ -6,12 +6,21 @@ happens: nobody holds what another holds, each tuple has one last receipt, and a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
 
 from stigmergy.errors import StigmergyError
 from stigmergy.space.tuples import ENDED, Claim, Pattern, Price, Settled, SpaceSettings, TupleSpace
@@ -77,6 +86,8 @@ class WorkAgrees(RuleBasedStateMachine):
     """The reference and another back end. A subclass says which by `make_other`."""
 
     make_other: Callable[[TurningClock, SpaceSettings], WorkHarness]
+    happened: ClassVar[Counter[str]]
+    """How often what happened, by the names of facts, over all examples; a subclass begins one."""
 
     tuples = Bundle("tuples")
     claims = Bundle("claims")
@@ -89,8 +100,10 @@ class WorkAgrees(RuleBasedStateMachine):
         self.boots = 1
 
     def teardown(self) -> None:
-        """Whatever happened, the index is what the journal says, and the books are right."""
+        """Whatever happened, both show the same, the index is what the journal says, and the books are right."""
+        self.both(_everything)
         assert self.other.space.store.verify() == []
+        self.happened.update(_facts_told(self.reference.journal_bytes()))
         self._check_books()
         self.reference.close()
         self.other.close()
@@ -100,6 +113,21 @@ class WorkAgrees(RuleBasedStateMachine):
         expected, given = (_asked(ask, each.space) for each in (self.reference, self.other))
         assert given == expected
         return expected[1] if expected[0] == "ok" else None
+
+    @initialize(target=claims)
+    def begin(self) -> Any:
+        """Somebody is at work already, on a family with a budget and on others, and has done two steps of it."""
+        terms = {"budget_usd": 0.01, "budget_tokens": 10}
+        (top,) = self.both(lambda space: space.out(draft("build", *range(3), agent_terms=terms), **_AS_PERSON))
+        others = [
+            draft(LANES[at % 2], *range(3), map_pos={"stack": "python", "n": at % 2}, parent_id=above)
+            for at, above in enumerate((top.id, top.id, top.id, None, None))
+        ]
+        self.both(lambda space: space.out(*others, **_AS_PERSON))
+        held = self.both(lambda space: space.claim({}, worker="w", limit=4))
+        for claim in held[2:]:
+            self.finish_a_step(claim, 2, 0.0, "k")
+        return multiple(*held)
 
     @rule(target=tuples, one=drafts(), twice=st.booleans())
     def out(self, one: dict[str, Any], twice: bool) -> Any:
@@ -251,7 +279,9 @@ class WorkAgrees(RuleBasedStateMachine):
 
     def _check_books(self) -> None:
         with self.reference.space.store.read() as view:
-            kept = view.matching(_EVERYTHING, limit=10_000)
+            # Also those that were taken out since: what they spent before is in their parents' books.
+            found = (view.find(each) for each in _ids_told(self.reference.journal_bytes()))
+            kept = [one for one in found if one is not None]
             own = dict.fromkeys((one.id for one in kept), 0)
             for one in kept:
                 ends = [each for each in view.receipts_of(one.id) if _is_end(view.receipt(each))]
@@ -286,6 +316,29 @@ def _cached(space: TupleSpace, key: str) -> Any:
         return view.cached(key)
 
 
+def _everything(space: TupleSpace) -> Any:
+    with space.store.read() as view:
+        kept = view.matching(_EVERYTHING, limit=10_000)
+        ids = [one.id for one in kept]
+        running = [view.running(each, step) for each in ids for step in range(4)]
+        said = [(view.receipts_of(each), view.finished(each)) for each in ids]
+    return kept, said, running, _figures(space)
+
+
+def _facts_told(journal: bytes) -> list[str]:
+    """The names of all facts in a journal."""
+    return [fact["fact"] for fact in _told(journal)]
+
+
+def _ids_told(journal: bytes) -> list[str]:
+    """The ids of all tuples that were ever put."""
+    return [fact["id"] for fact in _told(journal) if fact["fact"] == "tuple.out"]
+
+
+def _told(journal: bytes) -> list[dict[str, Any]]:
+    return [fact for line in map(msgspec.json.decode, journal.splitlines()) for fact in line.get("facts", ())]
+
+
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
         ended = [view.ended(run, limit=1000) for run in (RUN, "other")], view.given_up(None, again=True, limit=1000)
@@ -299,4 +352,5 @@ def _asked(ask: Callable[[TupleSpace], Any], space: TupleSpace) -> tuple[str, An
         return "refused", msgspec.to_builtins(refusal.problem())
 
 
+_AS_PERSON: dict[str, Any] = {"authority": PERSON, "run": RUN}
 _EVERYTHING = Pattern()
