@@ -83,15 +83,12 @@ def put(
         check_new(draft, view.as_of)
         retries = admit(draft)
         parent, lane = draft.tuple.parent_id, draft.tuple.lane
-        if parent is not None and parent not in fresh:
-            one = view.find(parent)
-            if one is None or not (every_run or one.run == run):
-                raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
+        generation = _generation(view, parent, generations, None if every_run else run)
         if draft.id in fresh or draft.id in there:
             first = draft.id
             draft = _free(moved_on(moved.get(first, draft)), lambda each: each in fresh or view.find(each) is not None)
             moved[first] = draft
-        generations[draft.id] = _generation(view, parent, generations)
+        generations[draft.id] = generation
         if lane not in depth:
             depth[lane] = view.waiting(lane)
         if depth[lane] >= settings.queue_maxsize:
@@ -118,13 +115,18 @@ def put(
     return facts, answers
 
 
-def _generation(view: WorkView, parent: str | None, known: dict[str, int]) -> int:
-    """The how-manieth a tuple of that parent is among those it is a part of; refused past those that are counted."""
+def _generation(view: WorkView, parent: str | None, known: dict[str, int], run: str | None) -> int:
+    """The how-manieth a tuple of that parent is among those it is a part of.
+
+    Refused past those that are counted, and for a parent that is not there, or not of the one run that is seen.
+    """
     if parent is None:
         return 1
     if parent not in known:
         one = view.find(parent)
-        known[parent] = sum(1 for _ in lineage(view, one)) if one is not None else 0
+        if one is None or run not in (None, one.run):
+            raise TupleNotFound("There is no such parent tuple.", field="parent_id", used=parent)
+        known[parent] = sum(1 for _ in lineage(view, one))
     if known[parent] >= MAX_GENERATIONS:
         raise LineageTooLong(
             f"What is spent counts for {MAX_GENERATIONS} tuples that are parts of each other.",
