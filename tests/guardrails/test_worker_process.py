@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,18 +12,14 @@ import pytest
 from stigmergy import Bus
 from stigmergy.core import SystemClock, parse_time
 from stigmergy.settings import Settings
-from tests.projects import Repository, make_gateway
-from tests.space.test_cli import AGENTS, STIG, WORK, Terminal
+from tests.projects import Repository
+from tests.space.terminal import WORK, Terminal, open_terminal
 
 
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
     """A project with a catalog of the tests' yools."""
-    make_gateway(repository.path, settings).close()
-    (repository.path / "AGENTS.md").write_text(AGENTS)
-    terminal = Terminal(repository, tmp_path / "home")
-    terminal.run("catalog", "build", "--import", "tests.space.yools")
-    return terminal
+    return open_terminal(repository, settings, tmp_path, "tests.space.yools")
 
 
 # YT-06: graceful drain.
@@ -99,27 +91,7 @@ def test_a_worker_does_as_much_at_once_as_it_is_told(
 
 def test_on_a_terminal_it_says_how_it_stands(terminal: Terminal) -> None:
     terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
-    master, slave = pty.openpty()
-    worker = subprocess.Popen(
-        [sys.executable, "-c", STIG, *WORK],
-        cwd=terminal.path,
-        env={**terminal.environment, "TERM": "xterm", "COLUMNS": "120"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    worker.wait()
-    os.close(master)
+    shown = terminal.shown(*WORK)
     assert b"MISS exec" in shown
     assert b"1 done, 0 steps from the cache, 0 given up, 0 waiting" in shown
     assert b"TOTAL: $0" in shown

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -19,52 +15,14 @@ import pytest
 from stigmergy.app import open_project
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
-from tests.projects import Repository, make_gateway
-
-ROOT = Path(__file__).parents[2]
-AGENTS = "# Agents\n\n## Agents\n"
-STIG = "from stigmergy.edges.cli import main; main()"
-
-
-class Terminal:
-    """`stig` in processes of its own."""
-
-    def __init__(self, repository: Repository, home: Path) -> None:
-        self.path = repository.path
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.environment = {**kept, "HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command."""
-        return subprocess.Popen(
-            [sys.executable, "-c", STIG, *words],
-            cwd=self.path,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *words: str, code: int = 0) -> str:
-        """What a command prints."""
-        process = self.start(*words)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, (words, out, err)
-        return out if code == 0 else err
-
-    def json(self, *words: str) -> Any:
-        """What a command answers."""
-        return json.loads(self.run(*words, "--json"))
+from tests.projects import Repository
+from tests.space.terminal import WORK, Terminal, open_terminal
 
 
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
     """A project with a catalog of the tests' yools."""
-    make_gateway(repository.path, settings).close()
-    (repository.path / "AGENTS.md").write_text(AGENTS)
-    terminal = Terminal(repository, tmp_path / "home")
-    terminal.run("catalog", "build", "--import", "tests.space.yools")
-    return terminal
+    return open_terminal(repository, settings, tmp_path, "tests.space.yools")
 
 
 # BX-03
@@ -79,9 +37,6 @@ def test_an_index_that_is_not_sound_is_named(terminal: Terminal) -> None:
     assert "index.db" not in told
     index.unlink()
     assert terminal.run("verify").startswith("sound")
-
-
-WORK = ("worker", "--lane", "build", "--until-empty", "--import", "tests.space.yools")
 
 
 def test_the_first_run_computes_and_the_next_one_does_not(terminal: Terminal) -> None:

@@ -15,9 +15,9 @@ from stigmergy.settings import Settings
 from stigmergy.space.tuples import TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool
 from stigmergy.testing.work import PERSON
-from tests.projects import Repository, make_gateway
+from tests.projects import Repository
 from tests.space.shop import open_shop, step, until
-from tests.space.test_cli import AGENTS, Terminal
+from tests.space.terminal import Terminal, open_terminal
 
 GONE = f"{socket.gethostname()}/{2**22 + 1}.1"
 """A worker of a process no machine has."""
@@ -26,11 +26,7 @@ GONE = f"{socket.gethostname()}/{2**22 + 1}.1"
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
     """A project with a catalog of yools from two modules."""
-    make_gateway(repository.path, settings).close()
-    (repository.path / "AGENTS.md").write_text(AGENTS)
-    terminal = Terminal(repository, tmp_path / "home")
-    terminal.run("catalog", "build", "--import", "tests.space.yools", "--import", "examples.work.yools")
-    return terminal
+    return open_terminal(repository, settings, tmp_path, "tests.space.yools", "examples.work.yools")
 
 
 def put(

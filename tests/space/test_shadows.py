@@ -10,8 +10,8 @@ import pytest
 from stigmergy.app import open_project
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
-from tests.projects import Repository, make_gateway
-from tests.space.test_cli import AGENTS, Terminal
+from tests.projects import Repository
+from tests.space.terminal import Terminal, open_terminal
 
 YOOLS = """
 from stigmergy.space.catalog import yool
@@ -27,12 +27,10 @@ yool("agent.say.more", lane="build", authority=("user", "agent", "ci"))(["echo",
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
     """A project whose modules have the names of the standard library's."""
-    make_gateway(repository.path, settings).close()
-    (repository.path / "AGENTS.md").write_text(AGENTS)
     for name in ("queue", "select", "signal", "json", "tempfile", "msgspec"):
         (repository.path / f"{name}.py").write_text("raise RuntimeError('this is not the one that was meant')")
     (repository.path / "our_yools.py").write_text(YOOLS)
-    terminal = Terminal(repository, tmp_path / "home")
+    terminal = open_terminal(repository, settings, tmp_path)
     terminal.environment["PYTHONSAFEPATH"] = "1"  # as the installed command, which does not begin with our folder
     terminal.run("catalog", "build", "--import", "our_yools")
     return terminal

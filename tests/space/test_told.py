@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +13,9 @@ from stigmergy.errors import FieldValue
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import read_pattern
 from stigmergy.space.work import LaneWorkerPool, Progress
-from tests.projects import Repository, make_gateway
+from tests.projects import Repository
 from tests.space.shop import Shop, open_shop, step
-from tests.space.test_cli import AGENTS, STIG, WORK, Terminal
+from tests.space.terminal import WORK, Terminal, open_terminal
 
 
 @pytest.fixture
@@ -32,11 +28,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 @pytest.fixture
 def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Terminal:
     """A project with a catalog of the tests' yools."""
-    make_gateway(repository.path, settings).close()
-    (repository.path / "AGENTS.md").write_text(AGENTS)
-    terminal = Terminal(repository, tmp_path / "home")
-    terminal.run("catalog", "build", "--import", "tests.space.yools")
-    return terminal
+    return open_terminal(repository, settings, tmp_path, "tests.space.yools")
 
 
 @pytest.mark.parametrize("what", ["miss", "done"])
@@ -75,27 +67,7 @@ def test_a_closed_pipe_ends_a_worker_that_leaves_nothing_in_its_hands(terminal: 
 def test_on_a_terminal_every_line_stands_alone(terminal: Terminal) -> None:
     for each in range(3):
         terminal.run("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", f"b={each}")
-    master, slave = pty.openpty()
-    worker = subprocess.Popen(
-        [sys.executable, "-c", STIG, *WORK],
-        cwd=terminal.path,
-        env={**terminal.environment, "TERM": "xterm", "COLUMNS": "120"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    worker.wait()
-    os.close(master)
+    shown = terminal.shown(*WORK)
     lines = re.findall(rb"[^\r\n]*MISS exec[^\r\n]*", shown)
     assert len(lines) == 3
     assert all(re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", each).startswith(b"[t=") for each in lines), lines

@@ -1,0 +1,85 @@
+"""`stig` about work, run in a project of a test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from stigmergy.settings import Settings
+from tests.projects import Repository, make_gateway
+
+ROOT = Path(__file__).parents[2]
+AGENTS = "# Agents\n\n## Agents\n"
+STIG = "from stigmergy.edges.cli import main; main()"
+WORK = ("worker", "--lane", "build", "--until-empty", "--import", "tests.space.yools")
+
+
+class Terminal:
+    """`stig` in processes of its own."""
+
+    def __init__(self, repository: Repository, home: Path) -> None:
+        self.path = repository.path
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environment = {**kept, "HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command."""
+        return subprocess.Popen(
+            [sys.executable, "-c", STIG, *words],
+            cwd=self.path,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """What a command prints."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, (words, out, err)
+        return out if code == 0 else err
+
+    def json(self, *words: str) -> Any:
+        """What a command answers."""
+        return json.loads(self.run(*words, "--json"))
+
+    def shown(self, *words: str) -> bytes:
+        """Everything a command writes on a terminal."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-c", STIG, *words],
+            cwd=self.path,
+            env={**self.environment, "TERM": "xterm", "COLUMNS": "120"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        process.wait()
+        os.close(master)
+        return shown
+
+
+def open_terminal(repository: Repository, settings: Settings, folder: Path, *modules: str) -> Terminal:
+    """A project with a catalog of the yools of some modules; `folder` is where its home lies."""
+    make_gateway(repository.path, settings).close()
+    (repository.path / "AGENTS.md").write_text(AGENTS)
+    terminal = Terminal(repository, folder / "home")
+    if modules:
+        terminal.run("catalog", "build", *(word for module in modules for word in ("--import", module)))
+    return terminal
