@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -137,7 +136,7 @@ def test_when_the_run_itself_fails_everyone_is_told_and_the_next_are_served() ->
 
 
 @pytest.mark.parametrize("where", ["waits", "leads"])
-def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Callable[[float], object]) -> None:
+def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Interrupt) -> None:
     """Ctrl-C comes while a caller waits for another's batch, or runs its own: all who come later are served. # BX-03"""
     run = Held()
     commits: GroupCommit[int, int] = GroupCommit(run)
@@ -150,7 +149,7 @@ def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Callable[[flo
     if where == "waits":
         others[0].start()
         assert run.entered.wait(60)
-    interrupt(0.3)
+    interrupt.after(0.3)
     with pytest.raises(KeyboardInterrupt):
         commits.submit(0)
     run.let_go.set()
@@ -166,7 +165,8 @@ def test_who_is_interrupted_holds_up_nobody(where: str, interrupt: Callable[[flo
         assert 0 not in [number for batch in run.batches for number in batch], "it was given up before it was begun"
 
 
-def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Callable[[float], object]) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Interrupt) -> None:
     """Many, with others committing all the while: whatever was being done, the next commit is done. # BX-03"""
 
     def run(batch: list[Ticket[int, int]]) -> None:
@@ -186,8 +186,8 @@ def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Callable[[float], ob
         thread.start()
     for number in range(150):
         with contextlib.suppress(KeyboardInterrupt):
-            interrupt(0.0002 * (1 + number % 7))
-            while True:
+            interrupt.after(0.0002 * (1 + number % 7))
+            while not interrupt.came:
                 commits.submit(2)
     stop.set()
     for thread in busy:
@@ -196,15 +196,27 @@ def test_interrupts_at_any_moment_hold_up_nobody(interrupt: Callable[[float], ob
     assert commits.submit(3) == 3
 
 
-@pytest.fixture
-def interrupt() -> Iterator[Callable[[float], object]]:
+class Interrupt:
     """Has what follows end with Ctrl-C after so many seconds."""
 
-    def press(*_: object) -> None:
+    came = False
+    """Asked for beside the exception, which Python prints and drops where it strikes a callback of its own."""
+
+    def after(self, seconds: float) -> None:
+        self.came = False
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def press(self, *_: object) -> None:
+        self.came = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, press)
-    yield functools.partial(signal.setitimer, signal.ITIMER_REAL)
+
+@pytest.fixture
+def interrupt() -> Iterator[Interrupt]:
+    interrupt = Interrupt()
+    before = signal.signal(signal.SIGALRM, interrupt.press)
+    yield interrupt
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
@@ -243,9 +255,8 @@ def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) 
     assert harness.gateway.store.verify() == []
 
 
-def test_a_store_goes_on_after_interrupts_at_any_moment(
-    harness: SqliteHarness, interrupt: Callable[[float], object]
-) -> None:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_store_goes_on_after_interrupts_at_any_moment(harness: SqliteHarness, interrupt: Interrupt) -> None:
     """Whatever it was in the middle of: nothing stays open, locked or half written. # BX-03"""
     hand, stop = Hand(harness), threading.Event()
 
@@ -261,8 +272,10 @@ def test_a_store_goes_on_after_interrupts_at_any_moment(
         thread.start()
     for number in range(150):
         with contextlib.suppress(KeyboardInterrupt):
-            interrupt(0.003 + 0.0007 * (number % 9))
+            interrupt.after(0.003 + 0.0007 * (number % 9))
             for step in count():
+                if interrupt.came:
+                    break
                 harness.gateway.store.commit(_open_run(f"{number}-{step}"))
     stop.set()
     for thread in busy:
