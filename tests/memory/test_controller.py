@@ -267,7 +267,11 @@ def test_only_what_was_added_or_changed_is_taken_apart_again(
     assert len(changed) - len(grown) == 1
 
 
-def test_a_large_store_is_read_by_several_processes_to_the_same_bytes(tmp_path: Path) -> None:  # MC-09
+def test_a_large_store_is_read_by_several_processes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # MC-09
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('a project may call its modules what it likes')\n")
+    monkeypatch.chdir(tmp_path)
     lines = [
         json.dumps({"memory_id": f"m{n}", "text": f"gateway {'word ' * (n % 50)}", "tags": ["Gateway"]}).encode()
         for n in range(60_000)

@@ -52,7 +52,7 @@ def scanned_together(
 
 def _hire(files: tuple[int, ...]) -> subprocess.Popen[bytes]:
     worker = subprocess.Popen(
-        [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
+        [sys.executable, "-P", "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
     )
     with suppress(AttributeError, OSError):  # only Linux has larger pipes, and not any number of them
         fcntl.fcntl(_pipe(worker.stdout), fcntl.F_SETPIPE_SZ, PIPE)
