@@ -16,18 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stigmergy import Bus, Pointer
 from stigmergy.app import open_workshop
-from stigmergy.core import SECOND, SystemClock, print_time
+from stigmergy.core import SECOND, SystemClock, digest, print_time
 from stigmergy.errors import DiskPressure
 from stigmergy.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
 from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
 from stigmergy.operations.gc import CollectGarbage
+from stigmergy.operations.reports import RecordTests
 from stigmergy.policy.guardrails import MB, DiskBreaker, Retention
 from stigmergy.settings import Settings
 from stigmergy.space.tuples import GC_LANE, Settled, TupleSpace
 from stigmergy.space.work import Caretaker, Collected, Collector, Progress
 from stigmergy.space.work.caretaker import last_night
-from stigmergy.testing import TurningClock
+from stigmergy.testing import TurningClock, refused
 from stigmergy.testing.work import PERSON, RUN
 from tests.guardrails.test_segments import lines, store
 from tests.projects import make_gateway, make_repository, make_settings
@@ -388,8 +390,6 @@ def project(tmp_path: Path) -> Iterator[Gateway]:
 
 
 def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> None:
-    from stigmergy import Bus, Pointer
-
     body = project.workbench.bodies.put(b"a log of old")
     bus = Bus(project, LOCAL_ADMIN)
     bus.put_engram("The log shows it.", pointers=[Pointer(type="artifact", ref=f"artifact:{body}")], kind="risk")
@@ -399,6 +399,67 @@ def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> N
     assert pointed_at(project.store) == {body, sha(7)}
     answer = project.call(project_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
     assert answer.receipts == 0
+
+
+REPORT = '<testsuite><testcase classname="t" name="one"><failure message="no"/></testcase></testsuite>'
+
+
+@pytest.fixture
+def pointers(project: Gateway) -> dict[str, Pointer]:
+    """Pointers to a report of tests that is past its days: to the body, and to a test through its receipt."""
+    recorded = project.call(project_operation("record_tests"), RecordTests(report=REPORT), LOCAL_ADMIN)
+    kept = digest(REPORT.encode())
+    _age(project, kept)
+    return {
+        "body": Pointer(type="artifact", ref=f"artifact:{kept}"),
+        "test": Pointer(type="test", ref=recorded.first_failed[0].ref),
+    }
+
+
+def _age(project: Gateway, kept: str) -> None:
+    os.utime(project.workplace.kept("cas") / kept[7:9] / kept[9:], (0, 0))
+
+
+def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Let everything go that may, and do something after it was looked what engrams point at."""
+
+    def told(done: int, total: int) -> None:
+        if (done, total) == (0, 0):
+            meanwhile()
+
+    Collector(
+        project.workbench.space,
+        project.workbench.bodies,
+        project.workplace.kept("cas").parent,
+        SystemClock(),
+        retention=lambda: Retention(hot_days=0, warm_days=0),
+        pinned=lambda: pointed_at(project.store),
+    ).collect(told=told)
+
+
+# BX-03, YT-13: what was acknowledged keeps what it points at, whether or not this process knew it from before.
+@pytest.mark.parametrize("seen", [False, True])
+@pytest.mark.parametrize("kind", ["body", "test"])
+def test_what_is_pointed_at_while_room_is_made_stays(
+    project: Gateway, pointers: dict[str, Pointer], kind: str, seen: bool
+) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    if seen:
+        bus.deref_pointer(pointers[kind])
+        _age(project, digest(REPORT.encode()))
+    _collect(project, lambda: bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk"))
+    assert project.workbench.bodies.get(digest(REPORT.encode())) == REPORT.encode()
+
+
+# BX-03: what is gone is not pointed at, though this process knew it from before.
+@pytest.mark.parametrize("kind", ["body", "test"])
+def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Pointer], kind: str) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk")
+    _age(project, digest(REPORT.encode()))
+    project.workbench.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
+    with refused("BODY_NOT_FOUND"):
+        bus.put_engram("It failed twice.", pointers=[pointers[kind]], kind="risk")
 
 
 def project_operation(name: str) -> Any:

@@ -25,6 +25,10 @@ class Bodies(Protocol):
         """The body of that digest, checked."""
         ...
 
+    def touch(self, digest: str) -> None:
+        """Have a body left where it is for a while; refused when it is gone."""
+        ...
+
 
 class LargeBodies(Bodies, Protocol):
     """Where bodies are read from that may be too large to hold."""

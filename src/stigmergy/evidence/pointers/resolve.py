@@ -148,10 +148,11 @@ _LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
 
 
 def _never_changes(address: Address) -> bool:
-    """Whether the ref names the same content for ever; a tag can be moved, and other types are not ours to say."""
+    """Whether the ref names the same content for ever; a tag can be moved, a stored body may be collected, and other
+    types are not ours to say."""
     if isinstance(address, ArtifactAddress):
         return is_hex(address.version, 40, 64)
-    return isinstance(address, _LOCAL)
+    return isinstance(address, RepoAddress | DiffAddress)
 
 
 def _compare(pointer: Pointer, found: str, field: str) -> None:

@@ -55,6 +55,8 @@ class TestResolver:
         if known is None:
             known = read_report(self._bodies.get(sha, MAX_REPORT))
             self._reports.put(sha, known, weight=len(known.cases) + 1)
+        else:
+            self._bodies.touch(sha)
         return known
 
 

@@ -108,9 +108,15 @@ class BodyStore:
             if f"sha256:{running.hexdigest()}" != digest:
                 raise _damaged()
 
+    def touch(self, digest: str) -> None:
+        """Have a body left where it is for a while; refused when it is gone."""
+        if digest != _NOTHING:
+            with self._body(digest):
+                pass
+
     @contextmanager
     def _body(self, digest: str) -> Iterator[int]:
-        """The file of a body, open."""
+        """The file of a body, open, and as young as one just put: whoever reads it may be about to point at it."""
         if not is_digest(digest):
             raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
         try:
@@ -121,6 +127,8 @@ class BodyStore:
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
         try:
+            with suppress(OSError):  # whoever may only read here points at nothing here either
+                os.utime(body)
             yield body
         finally:
             os.close(body)
