@@ -584,6 +584,44 @@ def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
         assert not thread.is_alive()
 
 
+def test_an_active_tuple_computes_itself_here_though_others_wait_in_its_lane(shop: Shop) -> None:  # YT-05
+    over = threading.Event()
+    stolen: list[str] = []
+
+    def wait_for_work() -> None:
+        while not over.is_set():
+            claims = shop.space.claim({"lane": "own"}, worker="another", timeout=5)
+            stolen.extend(claim.id for claim in claims)
+
+    other = threading.Thread(target=wait_for_work, daemon=True)
+    other.start()
+    try:
+        ids = []
+        for number in range(20):
+            draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=number, b=1)]}
+            active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+            ids.append(active.name)
+            until(lambda active=active: bool(stolen) or not active.is_alive())  # type: ignore[misc]
+    finally:
+        over.set()
+        shop.put(lane="own")
+        other.join(30)
+    assert not set(stolen) & set(ids)
+    for each in ids:
+        executed, last = shop.receipts(each)
+        assert (executed.exit, last.exit, last.worker) == (0, 0, worker_name())
+
+
+def test_an_active_tuple_that_was_put_before_is_worked_on_once(shop: Shop) -> None:  # YT-05
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    draft = shop.space.shown(one)
+    for _ in range(2):
+        active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+        active.join(60)
+        assert active.name == one
+    assert [each.yool for each in shop.receipts(one)] == ["agent.sum.numbers.v1", "tuple.run"]
+
+
 def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:
     one = shop.put()
     assert shop.work() == ["done"]

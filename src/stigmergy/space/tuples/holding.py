@@ -62,13 +62,7 @@ def claim(
     view: WorkView, pattern: Pattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[Claim]]:
     """Give tuples to a worker for a while. Claims that nobody holds any more are judged here, not in a job apart."""
-    facts: list[Fact] = []
-    reign = view.reign()
-    epoch = reign.epoch
-    if reign.boot != boot:
-        epoch += 1
-        facts.append(EpochBegun(epoch=epoch, boot=boot))
-    counter = reign.counter if epoch == reign.epoch else 0
+    facts, epoch, counter = _begun(view, boot)
     now = view.as_of
     until = now + settings.lease
     claims: list[Claim] = []
@@ -95,6 +89,23 @@ def claim(
             )
         )
     return facts, claims
+
+
+def hold(view: WorkView, new: TupleOut, *, worker: str, settings: SpaceSettings, boot: str) -> tuple[list[Fact], Claim]:
+    """Give a tuple to a worker with the very commit it comes in by: nobody else ever sees it wait."""
+    facts, epoch, counter = _begun(view, boot)
+    fence, until = Fence(epoch, counter + 1), view.as_of + settings.lease
+    facts += [new, TupleClaimed(id=new.id, worker=worker, epoch=epoch, counter=fence.counter, until=until)]
+    body = bytes(new.tuple)
+    return facts, Claim(id=new.id, fence=fence, until=until, attempt=1, worker=worker, run=new.run, body=body, done={})
+
+
+def _begun(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
+    """The epoch claims are made in, begun if the machine was started anew, and the last claim of it."""
+    reign = view.reign()
+    if reign.boot == boot:
+        return [], reign.epoch, reign.counter
+    return [EpochBegun(epoch=reign.epoch + 1, boot=boot)], reign.epoch + 1, 0
 
 
 def _due(view: WorkView, pattern: Pattern, epoch: int, limit: int, settings: SpaceSettings) -> list[Kept]:

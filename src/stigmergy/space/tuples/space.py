@@ -21,7 +21,7 @@ from stigmergy.errors import (
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
-from stigmergy.space.tuples.facts import BodyDamaged, TupleDone
+from stigmergy.space.tuples.facts import BodyDamaged, TupleDone, TupleOut
 from stigmergy.space.tuples.keep import shown
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
 from stigmergy.space.tuples.ports import WorkStore, WorkView
@@ -169,6 +169,23 @@ class TupleSpace:
             return facts, (claims, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
 
         return self.store.commit(decide, synced=False)
+
+    def out_held(
+        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
+    ) -> tuple[coming.Put, Claim | None]:
+        """Put a tuple that a worker holds from the first; no claim on one that was there before."""
+        self.check_room(run)
+
+        def put(view: WorkView) -> tuple[Sequence[Any], tuple[coming.Put, Claim | None]]:
+            checked = read_tuple(draft, authority, view.as_of)
+            facts, (answer,) = coming.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            new = next((fact for fact in facts if isinstance(fact, TupleOut)), None)
+            if new is None:
+                return facts, (answer, None)
+            held, claim = holding.hold(view, new, worker=worker, settings=self.settings, boot=self._boot)
+            return held, (answer, claim)
+
+        return self.store.commit(put)
 
     def settle(
         self,
