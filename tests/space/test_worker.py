@@ -448,7 +448,7 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         one = shop.put(step("agent.spend.money", usd=0.02, times=2))
         (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
         shop.space.start_step(claim, 0, Price())
-        shop.space.spend(claim, 0, Price(micros=1_500_000, tokens=7))
+        shop.space.spend(claim.id, claim.fence, 0, Price(micros=1_500_000, tokens=7))
         shop.space.let_go([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)

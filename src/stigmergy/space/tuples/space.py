@@ -140,15 +140,18 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
+        before: Callable[[], None] = lambda: None,
         ended: Callable[[Receipt], None] = lambda last: None,
     ) -> list[Claim]:
         """Hold up to so many tuples for a while; each is somebody's once. Waited for so long.
 
-        `ended` is told the last receipt of each that was not given out: its attempts were used up, or it was late.
+        `before` is called each time before anything is taken. `ended` is told the last receipt of each that was not
+        given out: its attempts were used up, or it was late.
         """
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
+            before()
             while self._may_match(wanted):
                 claims, last = self._claim(wanted, worker, limit)
                 for each in last:
@@ -236,13 +239,14 @@ class TupleSpace:
             lambda view: holding.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
         )
 
-    def spend(self, claim: Claim, step: int, more: Price) -> Kept:
-        """Write down what a step under way has spent beyond what was written before; gives the tuple as it was."""
+    def spend(self, tuple_id: str, fence: Fence, step: int, said: Price, *, synced: bool = False) -> bool:
+        """Count what a step has said it spent, in all; told as often as one likes, by whomever, it counts once.
+
+        It counts also when the tuple is another's by now or has ended. Tells whether it is still held by this fence.
+        """
         return self.store.commit(
-            lambda view: holding.spend(
-                view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot
-            ),
-            synced=False,
+            lambda view: holding.spend(view, tuple_id, fence, step, said, settings=self.settings, boot=self._boot),
+            synced=synced,
         )
 
     # Looking after it

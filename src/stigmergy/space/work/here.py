@@ -33,7 +33,8 @@ def artifacts() -> Path:
 
 
 def spend(*, usd: float = 0.0, tokens_in: int = 0, tokens_out: int = 0) -> None:
-    """Say what was spent; it counts at once, whatever becomes of the step."""
+    """Say what was spent. It counts, once, whatever becomes of the step, its tuple or its worker: at once while that
+    looks after it, and when it was killed, as soon as another one looks for work."""
     if not _places:
         raise RuntimeError("no step is running in this process")
     line = json.dumps({"usd": usd, "tokens_in": tokens_in, "tokens_out": tokens_out}) + "\n"

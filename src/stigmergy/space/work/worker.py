@@ -146,7 +146,12 @@ class LaneWorkerPool:
             if not self._under_pressure:
                 self._shop.space.check_room()
             return self._shop.space.claim(
-                self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
+                self._pattern,
+                worker=self.worker,
+                limit=limit,
+                timeout=patience,
+                before=self._shop.sweep,  # what the worker before spent is spent when the next one begins
+                ended=self._tell_ended,
             )
         except DiskPressure as refusal:
             if until_empty:
