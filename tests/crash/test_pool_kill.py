@@ -101,10 +101,10 @@ def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> Non
         _check(shop, put, [words for each in every for words in each.told()])
         for number, one in enumerate(put):
             notes = [line.split() for line in (calls / f"spent-{number}").read_text().splitlines()]
-            about, said = (
+            most, least = (
                 sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what) for what in ("about", "said")
             )
-            assert said <= shop.space.get(one).micros <= about, "what was said is not counted, or counted twice"
+            assert least <= shop.space.get(one).micros <= most, "what was said is not counted, or counted twice"
     assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(put)))
 
 
