@@ -186,6 +186,14 @@ def test_what_was_made_of_a_file_that_changed_meanwhile_is_no_hit(shop: Shop, tm
     assert shop.work() == ["miss", "done"]
 
 
+def test_what_was_done_counts_though_what_it_read_cannot_be_read_any_more(shop: Shop, tmp_path: Path) -> None:  # YT-08
+    (tmp_path / "project/src").mkdir()
+    one = shop.put(step("agent.lead.out", path="src"))
+    assert shop.work() == ["miss", "done"]
+    executed, _ = shop.receipts(one)
+    assert (executed.exit, executed.key) == (0, None)
+
+
 def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     coloured = with_environment(shop, COLOUR="red", SECRET="x")
     one = coloured.put(step("agent.show.env"))

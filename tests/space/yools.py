@@ -131,6 +131,7 @@ yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
 yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
     ["sh", "-c", 'cat "$0"/*', "${path}"]
 )
+yool("agent.lead.out", lane="build", inputs=["${path}"], authority=EVERYONE)(["ln", "-s", "/etc", "${path}/out"])
 yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
 
 
