@@ -25,19 +25,29 @@ from stigmergy.space.work.guard.memory import OwnPeak
 
 def main() -> None:
     """Take steps until there are no more."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    questions = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    own, pipes = os.getpid(), [os.dup(0), os.dup(1)]
+    questions, answers = os.fdopen(pipes[0], encoding="utf-8"), os.fdopen(pipes[1], "w", encoding="utf-8")
+    # What a step forks must not hold them open: nobody would learn that the process itself is gone.
+    os.register_at_fork(after_in_child=lambda: _close(pipes))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     for line in questions:
         job, memory = json.loads(line), OwnPeak()
-        answer = {"exit": _run(job), "peak": memory.read(), "held": memory.held()}
+        code = _run(job, own)
+        if os.getpid() != own:  # what a step forked came back from it: it ends, and answers for nobody
+            os._exit(code)
+        answer = {"exit": code, "peak": memory.read(), "held": memory.held()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-def _run(job: dict[str, Any]) -> int:
+def _close(descriptors: list[int]) -> None:
+    while descriptors:  # once: in what a child forks in its turn, the numbers are those of other files
+        os.close(descriptors.pop())
+
+
+def _run(job: dict[str, Any], own: int) -> int:
     with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
         here.enter(job["artifacts"], job["cost"])
         tempfile.tempdir = job["temporary"]
@@ -51,7 +61,7 @@ def _run(job: dict[str, Any]) -> int:
                 answer = value(**job["args"])
                 if inspect.isawaitable(answer):
                     answer = asyncio.run(_awaited(answer))
-            if answer is not None:
+            if answer is not None and os.getpid() == own:
                 print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
             code = 0
         except SystemExit as asked:
