@@ -49,3 +49,42 @@ def test_a_callable_that_dies_is_not_kept_waiting_for_by_what_it_forked(steps: S
     code = "import os, time\nif os.fork() == 0: time.sleep(3600)\nos._exit(3)"
     outcome = steps.run("agent.run.called", code=code, deadline=SystemClock().now() + 20 * SECOND)
     assert (outcome.exit, outcome.error) == (137, "the process died")
+
+
+ODD_OUTPUT = {
+    "wrapped": "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')",
+    "detached": "sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8')",
+    "both": "sys.stderr = sys.stdout = io.TextIOWrapper(sys.__stdout__.buffer, encoding='utf-8')",
+    "kept": "sys.kept = sys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)",
+}
+
+
+@pytest.mark.parametrize("how", ODD_OUTPUT.values(), ids=ODD_OUTPUT)
+def test_a_callable_prints_in_its_own_way_and_the_next_finds_output_as_it_was(steps: Steps, how: str) -> None:
+    first = steps.run("agent.run.called", code=f"import codecs, io, sys\n{how}\nprint('grüße', end='')")
+    assert (first.exit, steps.bodies.get(first.stdout_sha).decode()) == (0, "grüße"), steps.said(first)
+    for _ in range(2):
+        second = steps.run("agent.run.called", code="import sys; print('next'); print('why', file=sys.__stderr__)")
+        assert (second.exit, steps.bodies.get(second.stdout_sha)) == (0, b"next\n"), steps.said(second)
+        assert steps.said(second) == "why\n"
+
+
+@pytest.mark.parametrize("how", ["sys.stdout.close()", "sys.stdout = sys.stderr = None", "sys.stdin.close()"])
+def test_a_callable_may_close_what_it_was_given(steps: Steps, how: str) -> None:
+    assert steps.run("agent.run.called", code=f"import sys\nprint('said')\n{how}").exit == 0
+    after = steps.run("agent.run.called", code="import sys; print(sys.stdin.read() + 'nothing to read')")
+    assert (after.exit, steps.bodies.get(after.stdout_sha)) == (0, b"nothing to read\n"), steps.said(after)
+
+
+def test_a_stream_kept_from_an_earlier_step_prints_for_the_one_that_runs(steps: Steps) -> None:
+    """As code does that asks for it once, when it is imported."""
+    keep = "import sys; sys.ours = sys.stdout; print('first', file=sys.ours)"
+    for code, printed in ((keep, b"first\n"), ("import sys; print('second', file=sys.ours)", b"second\n")):
+        outcome = steps.run("agent.run.called", code=code)
+        assert (outcome.exit, steps.bodies.get(outcome.stdout_sha)) == (0, printed), steps.said(outcome)
+
+
+def test_what_cannot_be_printed_makes_the_step_fail(steps: Steps) -> None:
+    outcome = steps.run("agent.run.called", code="import sys\nsys.stdout = open('/dev/full', 'w')\nprint('lost')")
+    assert (outcome.exit, outcome.error) == (1, "exit 1")
+    assert "No space left" in steps.said(outcome)

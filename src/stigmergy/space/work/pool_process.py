@@ -15,12 +15,18 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.work import here
 from stigmergy.space.work.guard.memory import OwnPeak
+
+_STREAMS = (
+    (0, "r", "stdin", "surrogateescape"),
+    (1, "w", "stdout", "surrogateescape"),
+    (2, "w", "stderr", "backslashreplace"),
+)
 
 
 def main() -> None:
@@ -32,6 +38,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
+    _open_streams()
     for line in questions:
         job, memory = json.loads(line), OwnPeak()
         code = _run(job, own)
@@ -69,9 +76,16 @@ def _run(job: dict[str, Any], own: int) -> int:
         except BaseException:
             traceback.print_exc()
             code = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
         return code
+
+
+def _open_streams() -> None:
+    """Streams that nobody has wrapped, detached or closed. To the line, as what is printed to one that a step has kept
+    belongs to the step that runs."""
+    for descriptor, mode, name, errors in _STREAMS:
+        stream = open(descriptor, mode, 1, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _exit_of(said: Any) -> int:
@@ -94,13 +108,13 @@ def _put_back() -> Iterator[None]:
     """
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     environment, path = dict(os.environ), list(sys.path)
-    streams = sys.stdin, sys.stdout, sys.stderr
     mask = os.umask(0)
     os.umask(mask)
     try:
         yield
     finally:
-        sys.stdin, sys.stdout, sys.stderr = streams
+        printed: tuple[Any, ...] = sys.__stdout__, sys.stdout, sys.__stderr__, sys.stderr
+        _open_streams()
         sys.path[:] = path
         os.umask(mask)
         for name in os.environ.keys() - environment.keys():
@@ -108,6 +122,9 @@ def _put_back() -> Iterator[None]:
         os.environ.update(environment)
         os.fchdir(folder)
         os.close(folder)
+        for each in printed:
+            with suppress(AttributeError, ValueError):  # it may be closed, or nothing that one prints to
+                each.flush()
 
 
 class _redirected:
