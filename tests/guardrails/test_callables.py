@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from stigmergy.core import SECOND, SystemClock
-from tests.guardrails.test_steps import Steps
+from tests.guardrails.test_steps import PATH, Steps
 
 
 @pytest.fixture
@@ -88,3 +91,19 @@ def test_what_cannot_be_printed_makes_the_step_fail(steps: Steps) -> None:
     outcome = steps.run("agent.run.called", code="import sys\nsys.stdout = open('/dev/full', 'w')\nprint('lost')")
     assert (outcome.exit, outcome.error) == (1, "exit 1")
     assert "No space left" in steps.said(outcome)
+
+
+def test_what_a_callable_starts_sees_no_more_of_the_environment_than_it_does(steps: Steps) -> None:
+    """Another Python would look for its library where ours is. # YT-06"""
+    code = "import json, os, subprocess\nprint(json.dumps(sorted(os.environ)), flush=True)\nsubprocess.run(['env'])"
+    outcome = steps.run("agent.run.called", code=code)
+    first, *others = steps.bodies.get(outcome.stdout_sha).decode().splitlines()
+    assert {line.partition("=")[0] for line in others} == set(json.loads(first))
+    assert set(json.loads(first)) <= {*PATH, "STIGMERGY_PROCESS", "LC_CTYPE"}  # the last is Python's own doing
+
+
+def test_a_callable_finds_the_modules_its_worker_finds(steps: Steps) -> None:
+    code = "import json, sys; print(json.dumps([sys.path, sys.argv]))"
+    path, arguments = json.loads(steps.bodies.get(steps.run("agent.run.called", code=code).stdout_sha))
+    assert path == [each or os.getcwd() for each in sys.path]
+    assert len(arguments) == 1

@@ -26,6 +26,10 @@ GONE = 137
 FEW = 8
 """So many processes are kept in any case; more only if as many were in use at once."""
 _MARK = "STIGMERGY_PROCESS"
+_BEGIN = (
+    "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]\n"
+    "from stigmergy.space.work.pool_process import main; main()"
+)
 Seen = tuple[tuple[str, str], ...]
 """What a process sees of the world; only steps that see the same share it."""
 
@@ -51,11 +55,12 @@ class WarmProcess:
         """Whether it has run a step to its end."""
         self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stigmergy.space.work.pool_process"],
+            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path. It is told
+            # in arguments, for its environment goes on to all that steps start, and another Python may be among that.
+            [sys.executable, "-P", "-c", _BEGIN, *(each or os.getcwd() for each in sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path.
-            env={**env, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path), _MARK: name},
+            env={**env, _MARK: name},
             cwd=root,
             start_new_session=True,
         )

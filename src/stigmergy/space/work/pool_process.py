@@ -1,7 +1,6 @@
 """A warm process that runs callables: it imports the code once and takes one step after another.
 
-Started as `python -m stigmergy.space.work.pool_process`; one JSON object to a line, both ways. While a step runs, what
-it prints goes to the step's own files.
+One JSON object to a line, both ways. While a step runs, what it prints goes to the step's own files.
 """
 
 from __future__ import annotations
@@ -142,7 +141,3 @@ class _redirected:
     def __exit__(self, *problem: object) -> None:
         os.dup2(self._before, self._descriptor)
         os.close(self._before)
-
-
-if __name__ == "__main__":
-    main()
