@@ -15,12 +15,13 @@ from contextlib import suppress
 import msgspec
 
 from stigmergy.core import Clock
-from stigmergy.errors import StigmergyError
+from stigmergy.errors import StigmergyError, YoolNotFound
 from stigmergy.policy.guardrails import niceness
 from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, conclude, end_group, has_ended, look, mark_of
 from stigmergy.space.work.folder import StepFolder
 from stigmergy.space.work.guard import Warden, Watch, reap
 from stigmergy.space.work.ports import StepRequest, Told
+from stigmergy.space.work.script import Script, own_script
 
 GONE = 137
 FEW = 8
@@ -70,12 +71,13 @@ class WarmProcess:
         """Its process and its process group."""
         return self._process.pid
 
-    def begin(self, request: StepRequest, folder: StepFolder, modules: Iterable[str]) -> None:
-        """Hand a step over."""
+    def begin(self, request: StepRequest, folder: StepFolder, modules: Iterable[str], script: Script | None) -> None:
+        """Hand a step over; its code is registered by these modules, or by the script."""
         job = {
             "yool": request.yool.entry.full_name,
             "args": dict(request.args),
             "modules": list(modules),
+            "script": script and msgspec.to_builtins(script),
             "stdout": str(folder.stdout),
             "stderr": str(folder.stderr),
             "artifacts": str(folder.artifacts),
@@ -181,17 +183,29 @@ class WarmPool:
             process.stop()
             process.reap()
 
-    def _modules_of(self, request: StepRequest) -> list[str]:
+    def _code_of(self, request: StepRequest) -> tuple[list[str], Script | None]:
+        """The modules, and the script if need be, that register what carries the step out."""
         own = getattr(request.yool.run, "__module__", None)
-        return [*self._modules, *([own] if own and own not in self._modules else [])]
+        if own != "__main__":
+            return [*self._modules, *([own] if own and own not in self._modules else [])], None
+        script = own_script()
+        if script is None:
+            raise YoolNotFound(
+                f"'{request.yool.entry.full_name}' stands in a session, and processes of their own cannot load that.",
+                field="name",
+                used=request.yool.entry.full_name,
+                hint="Write it into a file, and import or run that.",
+            )
+        return [*self._modules], script
 
     def _begin(self, request: StepRequest, folder: StepFolder) -> tuple[WarmProcess, Watch]:
         """A process that has the step, and is under guard; one that died while it waited costs the step nothing."""
+        modules, script = self._code_of(request)
         while True:
             process = self._take(request)
             watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
             with suppress(BrokenPipeError):
-                process.begin(request, folder, self._modules_of(request))
+                process.begin(request, folder, modules, script)
                 return process, watch
             if not process.answered:
                 return process, watch  # none can be had; it does not answer

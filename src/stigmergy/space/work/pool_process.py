@@ -20,6 +20,7 @@ from typing import Any
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.work import here
 from stigmergy.space.work.guard.memory import OwnPeak
+from stigmergy.space.work.script import Script, load
 
 _STREAMS = (
     (0, "r", "stdin", "surrogateescape"),
@@ -60,6 +61,8 @@ def _run(job: dict[str, Any], own: int) -> int:
         try:
             for module in job["modules"]:
                 importlib.import_module(module)
+            if job["script"] is not None:
+                load(Script(**job["script"]))
             value = REGISTRY.lookup(job["yool"]).run
             if isinstance(value, tuple):
                 raise TypeError(f"{job['yool']} is a command")
