@@ -498,6 +498,7 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
         (step("agent.leave.link"), {}),
         (step("agent.spend.each", amounts=[-1]), {}),
         (step("agent.run.children"), {}),
+        (step("agent.give.back", what="path"), {}),
         (step("agent.show.file", path="/etc/passwd"), {}),
         (step("agent.spend.money", usd=1, times=1), {"budget_usd": 0.5}),
     ],
@@ -509,6 +510,26 @@ def test_what_would_only_be_refused_again_is_not_tried_again(
         one = shop.put(refused, agent_terms=terms)
         assert shop.work()[1:] == ["dead"]
         assert shop.space.get(one).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("path", "PosixPath is not JSON serializable"),
+        ("set", "set is not JSON serializable"),
+        ("key", "keys must be"),
+        ("circle", "Circular"),
+        ("text", "surrogates not allowed"),
+    ],
+)
+def test_what_cannot_be_written_down_is_told_in_a_line(shop: Shop, what: str, why: str) -> None:  # YT-08
+    one = shop.put(step("agent.give.back", what=what))
+    assert shop.work() == ["failed", "dead"]
+    receipt = shop.receipts(one)[0]
+    assert (receipt.exit, receipt.error, receipt.stdout_sha) == (1, "FIELD_VALUE", EMPTY)
+    (said,) = shop.shop.bodies.get(receipt.stderr_sha).decode().splitlines()
+    assert said.startswith("refused: FIELD_VALUE: What the step gave back is not JSON")
+    assert why in said
 
 
 # YT-06: a tuple has no more time than the one it is a part of.

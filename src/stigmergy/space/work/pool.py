@@ -39,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a warm process says when a step has ended."""
 
     exit: int
+    error: str | None = None
+    """The code of what is wrong with what the step gave back."""
     peak: int = 0
     """The most memory it, or a child of it, held at once meanwhile; 0 when it does not know."""
     held: int = 0
@@ -173,7 +175,7 @@ class WarmPool:
             return STOPPED, "stopped" if refusal is None else refusal.code
         if answer.exit == GONE:
             return GONE, "the process died"
-        return answer.exit, f"exit {answer.exit}" if answer.exit else None
+        return answer.exit, answer.error or (f"exit {answer.exit}" if answer.exit else None)
 
     def close(self) -> None:
         """End every process."""

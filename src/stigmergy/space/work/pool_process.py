@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from stigmergy.errors import FieldValue
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.work import here
 from stigmergy.space.work.guard.memory import OwnPeak
+from stigmergy.space.work.refused import told_of
 from stigmergy.space.work.script import Script, load
 
 _STREAMS = (
@@ -41,10 +43,10 @@ def main() -> None:
     _open_streams()
     for line in questions:
         job, memory = json.loads(line), OwnPeak()
-        code = _run(job, own)
+        code, error = _run(job, own)
         if os.getpid() != own:  # what a step forked came back from it: it ends, and answers for nobody
             os._exit(code)
-        answer = {"exit": code, "peak": memory.read(), "held": memory.held()}
+        answer = {"exit": code, "error": error, "peak": memory.read(), "held": memory.held()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
@@ -54,7 +56,8 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-def _run(job: dict[str, Any], own: int) -> int:
+def _run(job: dict[str, Any], own: int) -> tuple[int, str | None]:
+    """Run a step; its exit, and the code of what is wrong with what it gave back."""
     with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
         here.enter(job["artifacts"], job["cost"])
         tempfile.tempdir = job["temporary"]
@@ -70,15 +73,29 @@ def _run(job: dict[str, Any], own: int) -> int:
                 answer = value(**job["args"])
                 if inspect.isawaitable(answer):
                     answer = asyncio.run(_awaited(answer))
-            if answer is not None and os.getpid() == own:
-                print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
-            code = 0
+            return _print(answer) if answer is not None and os.getpid() == own else (0, None)
         except SystemExit as asked:
-            code = _exit_of(asked.code)
+            return _exit_of(asked.code), None
         except BaseException:
             traceback.print_exc()
-            code = 1
-        return code
+            return 1, None
+
+
+def _print(answer: Any) -> tuple[int, str | None]:
+    """Print what a step gave back. What is not JSON is refused: another attempt would give back the same."""
+    try:
+        printed = json.dumps(answer, sort_keys=True, ensure_ascii=False)
+        printed.encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        refusal = FieldValue(
+            f"What the step gave back is not JSON: {problem}.",
+            field="return",
+            hint="Files are left in here.artifacts().",
+        )
+        print(f"refused: {told_of(refusal)}", file=sys.stderr)
+        return 1, refusal.code
+    print(printed)
+    return 0, None
 
 
 def _open_streams() -> None:
