@@ -199,6 +199,14 @@ def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     assert other.work() == ["miss", "done"]
 
 
+@pytest.mark.parametrize("name", ["agent.tell.tuple", "agent.show.tuple"])
+def test_a_step_knows_which_tuple_it_is_of(shop: Shop, name: str) -> None:  # YT-11
+    """So it can put others that spend what its own may."""
+    put = [shop.put(step(name)) for _ in range(2)]
+    assert shop.work().count("done") == 2
+    assert [shop.printed(each).strip().strip('"') for each in put] == put
+
+
 def test_a_damaged_body_is_a_miss_and_is_reported(shop: Shop, tmp_path: Path) -> None:
     one = shop.put(step("agent.sum.numbers", a=1, b=2))
     shop.work()

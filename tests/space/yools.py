@@ -112,6 +112,15 @@ def do_oddly(how: str) -> None:
             time.sleep(0.3)
 
 
+@yool("agent.tell.tuple", lane="build", authority=EVERYONE, cached=False)
+def tell_tuple() -> str:
+    """Say which tuple this is a step of."""
+    return here.tuple_id()
+
+
+yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "STIGMERGY_TUPLE"])
+
+
 @yool("agent.give.back", lane="build", authority=EVERYONE, cached=False)
 def give_back(what: str) -> object:
     """Give back what is not JSON."""

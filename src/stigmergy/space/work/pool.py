@@ -84,6 +84,7 @@ class WarmProcess:
             "stderr": str(folder.stderr),
             "artifacts": str(folder.artifacts),
             "cost": str(folder.cost),
+            "tuple_id": request.tuple_id,
             "temporary": str(folder.temporary),
         }
         stdin = self._process.stdin

@@ -59,7 +59,7 @@ def _close(descriptors: list[int]) -> None:
 def _run(job: dict[str, Any], own: int) -> tuple[int, str | None]:
     """Run a step; its exit, and the code of what is wrong with what it gave back."""
     with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
-        here.enter(job["artifacts"], job["cost"])
+        here.enter(job["artifacts"], job["cost"], job["tuple_id"])
         tempfile.tempdir = job["temporary"]
         try:
             for module in job["modules"]:
