@@ -1,5 +1,4 @@
-"""What the code of a yool has at hand while it runs: a folder for what it leaves, a way to say what it spends, and the
-tuple it is a step of.
+"""What the code of a yool has at hand while it runs: where to leave things, how to say what it spends, whose it is.
 
     from stigmergy.space.work import here
 
