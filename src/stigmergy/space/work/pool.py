@@ -53,6 +53,7 @@ class WarmProcess:
     def __init__(self, env: Mapping[str, str], root: str) -> None:
         name = secrets.token_hex(16)
         self._held: tuple[int, int] = (0, 0)
+        self._first = ""
         self._peak = 0
         self.answered = False
         """Whether it has run a step to its end."""
@@ -75,8 +76,10 @@ class WarmProcess:
 
     def begin(self, request: StepRequest, folder: StepFolder, modules: Iterable[str], script: Script | None) -> None:
         """Hand a step over; its code is registered by these modules, or by the script."""
+        yool = request.yool.entry.full_name
+        self._first = self._first or yool
         job = {
-            "yool": request.yool.entry.full_name,
+            "yool": yool,
             "args": dict(request.args),
             "modules": list(modules),
             "script": script and msgspec.to_builtins(script),
@@ -116,10 +119,11 @@ class WarmProcess:
         """Whether it has not ended."""
         return not has_ended(self._process, 0.0)
 
-    def fits(self, memory: int | None) -> bool:
-        """Whether a step that may hold so much can be run in it: not when the steps before it left most of that."""
+    def fits(self, yool: str, memory: int | None) -> bool:
+        """Whether a step that may hold so much can be run in it: not when the steps before it left most of that, unless
+        a new process would have as much after its first step of this yool."""
         first, last = self._held
-        return memory is None or last <= memory * 3 // 4 or last <= first * 5 // 4
+        return memory is None or last <= memory * 3 // 4 or (yool == self._first and last <= first * 5 // 4)
 
     def stop(self) -> None:
         """End the process and everything in its group."""
@@ -220,7 +224,7 @@ class WarmPool:
         """A process for the step: one that waits, or a new one in the place of the one that waited longest."""
         seen = _seen(request)
         while (process := self._waiting(seen)) is not None:
-            if process.is_alive and process.fits(request.limits.memory):
+            if process.is_alive and process.fits(request.yool.entry.full_name, request.limits.memory):
                 return process
             process.stop()
             self._drop(process)
