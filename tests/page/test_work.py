@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from stigmergy.app import open_workshop
+from stigmergy.core import digest
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import TupleSpace, read_pattern
+from stigmergy.space.tuples import BodyPurged, TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
 from tests.cli.stig import Desk
@@ -238,3 +239,20 @@ def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width:
     finally:
         board.space.release([(held.id, held.fence)])
         board.ask("cancel_tuple", id=one)
+
+
+def test_a_receipt_says_what_went_to_make_room(visit: Visit, board: Board) -> None:  # YT-13
+    one = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
+    board.pool().run(until_empty=True)
+    for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
+        gone = BodyPurged(sha=digest(body), size=len(body), why="printed")
+        board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
+        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size
+    page = visit.open("/page/work")
+    row, drawer = page.locator(f"#ended-{one[7:]}"), page.locator("#drawer")
+    row.locator("a", has_text="agent.leave.report").click()
+    expect(drawer.locator(".artifacts li")).to_contain_text("bytes, gone since 2")
+    expect(drawer.locator(".artifacts a")).to_have_count(0)
+    page.click("#drawer .close")
+    row.locator("a", has_text="agent.sum.numbers").click()
+    expect(drawer).to_contain_text("BODY_NOT_FOUND The stored body was taken away to make room, at 2")
