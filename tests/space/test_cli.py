@@ -106,7 +106,6 @@ def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(te
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
         puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]
-    assert "The run 'XYZ' has no work" in terminal.run("resume", "--run-id", "XYZ", code=1)
     terminal.run("resume", "--import", "tests.space.yools")
     assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
 
