@@ -215,6 +215,32 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
 
 
+def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, board: Board) -> None:
+    dead = board.put(step("agent.lint.nothing", n=99))
+    board.pool().run(until_empty=True)
+    before = visit.open("/page/work")
+    done = tile(before, "done").text_content()
+    board.ask("open_run", goal="Another goal")
+    page = visit.open("/page/work")
+    chosen = page.locator(".work header [aria-current]")
+    expect(chosen).to_have_text("every run")
+    expect(tile(page, "done")).to_have_text(done or "")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.click(".work header >> text=this run")
+    expect(chosen).to_have_text("this run")
+    expect(tile(page, "done")).to_have_text("0")
+    expect(page.locator(".work .tuples")).to_have_count(0)
+    expect(page.locator(".work .empty h3")).to_have_text("No work in this run yet")
+    expect(page.locator(".work h3", has_text="Lanes")).to_have_text("Lanes of every run")
+    expect(page.locator(".lanes tbody tr", has_text="later <script>")).to_be_visible()
+    page.click(".work header >> text=every run")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.goto(f"{visit.base}/page/work?run={board.run}")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    board.space.put_again(dead, authority=PERSON)
+    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=dead).again)
+
+
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
 
 

@@ -29,7 +29,7 @@ class Printed(NamedTuple):
 
 def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """The board as it is now."""
-    return {"board": desk.ask("work_board", limit=SHOWN)}
+    return {"board": desk.ask_over_runs("work_board", limit=SHOWN)}
 
 
 def load_receipt(desk: Desk, receipt_id: str) -> dict[str, Any]:

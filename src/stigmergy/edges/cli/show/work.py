@@ -152,11 +152,13 @@ def _board(answer: BoardAnswer) -> Iterator[str]:
     """The work board."""
     totals = answer.totals
     counts = totals.states | {"dead": totals.given_up}
-    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no work yet"
+    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    states = states or ("no work yet" if answer.run_id is None else "no work in this run yet")
     yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {print_dollars(totals.usd)}"
     if answer.lanes:
         rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
-        yield from table(["LANE", "WAITING", "RUNNING"], rows)
+        # Runs share their lanes: what waits in one may be another run's.
+        yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(
