@@ -17,7 +17,7 @@ from stigmergy.space.work import LaneWorkerPool
 from stigmergy.testing.work import PERSON
 from tests.projects import Repository
 from tests.space.shop import open_shop, step, until
-from tests.space.terminal import Terminal, open_terminal
+from tests.space.terminal import WORK, Terminal, open_terminal
 
 GONE = f"{socket.gethostname()}/{2**22 + 1}.1"
 """A worker of a process no machine has."""
@@ -142,6 +142,17 @@ def test_a_chosen_run_is_the_one_that_goes_on(terminal: Terminal) -> None:
     )
     assert "RUN_NOT_FOUND" in terminal.run("resume", "--run", "XYZ", code=1)
     assert "No such option" in terminal.run("resume", "--run-id", runs[2], code=2)
+
+
+def test_a_worker_told_of_a_run_works_on_no_other(terminal: Terminal) -> None:
+    runs = [new_run(terminal, goal) for goal in ("first", "second")]
+    asked = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=1")
+    ones = [terminal.json(*asked, "--run", run)["id"] for run in runs]
+    terminal.run(*WORK, "--run", runs[0])
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "waiting"]
+    assert "RUN_NOT_FOUND" in terminal.run(*WORK, "--run", "XYZ", code=1)
+    terminal.run(*WORK)
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "done"]
 
 
 def test_without_a_choice_the_newest_run_with_unfinished_work_goes_on(terminal: Terminal) -> None:

@@ -70,7 +70,11 @@ def _worker(session: Session, given: dict[str, Any]) -> None:
         _opened(session, given["modules"]) as (gateway, shop),
         nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
-        _work(session, shop, read_pattern({"lane": given["lane"]}), given["concurrency"], until_empty=once)
+        wanted = {"lane": given["lane"]}
+        credential = session.credential()
+        if credential.run is not None:
+            wanted["run"] = gateway.who(credential).run.run_id
+        _work(session, shop, read_pattern(wanted), given["concurrency"], until_empty=once)
 
 
 def _resume(session: Session, given: dict[str, Any]) -> None:
