@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stigmergy.policy.guardrails import MB, StepLimits
+from stigmergy.space.tuples import Price
 from stigmergy.space.work.guard.memory import OwnPeak, reap
 from stigmergy.space.work.guard.processes import ProcTable
 from stigmergy.space.work.guard.tree import Tree
@@ -215,7 +216,7 @@ def test_what_a_step_said_it_spent_is_never_lost(
     limits = StepLimits(tokens=99) if error == "BUDGET_EXCEEDED" else StepLimits()
     outcome = steps.run("agent.run.shell", limits, code=SPEND + code)
     assert (outcome.error, outcome.usd_micros, outcome.tokens_in) == (error, micros, tokens), steps.said(outcome)
-    assert (sum(each.micros for each in steps.spent), sum(each.tokens for each in steps.spent)) == (micros, tokens)
+    assert steps.spent[-1] == Price(micros=micros, tokens=tokens)
 
 
 # YT-12: a child that left group, session and parent is found at the very next look.

@@ -243,7 +243,7 @@ def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
     for happens in (
         lambda: harness.space.renew([(claim.id, claim.fence)]),
         lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
-        lambda: harness.space.spend(below, 0, Price(micros=900_000)),
+        lambda: harness.space.spend(below.id, below.fence, 0, Price(micros=900_000)),
         lambda: harness.space.settle([finished(harness, below, usd=0.95)]),
         lambda: harness.space.release([(claim.id, claim.fence)]),
     ):
@@ -363,6 +363,7 @@ CHANGES = (
     ("purged", "UPDATE purged SET at = at + 1"),
     ("asked", "UPDATE asked SET request = 'another'"),
     ("running", "UPDATE running SET micros = micros + 1"),
+    ("counted", "UPDATE counted SET micros = micros + 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
@@ -380,6 +381,7 @@ def full(folder: Path) -> SqliteWorkHarness:
     done = finished(harness, first, key="k")
     harness.space.settle([done])
     harness.space.start_step(second, 0, Price(micros=5))
+    harness.space.spend(second.id, second.fence, 0, Price(micros=2))
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size=1, why="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness

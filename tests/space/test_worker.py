@@ -464,7 +464,7 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         one = shop.put(step("agent.spend.money", usd=0.02, times=2))
         (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
         shop.space.start_step(claim, 0, Price())
-        shop.space.spend(claim, 0, Price(micros=1_500_000, tokens=7))
+        shop.space.spend(claim.id, claim.fence, 0, Price(micros=1_500_000, tokens=7))
         shop.space.let_go([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)
@@ -619,6 +619,44 @@ def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
         thread = eval_(shop.shop, draft, authority=PERSON, run=RUN)
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_an_active_tuple_computes_itself_here_though_others_wait_in_its_lane(shop: Shop) -> None:  # YT-05
+    over = threading.Event()
+    stolen: list[str] = []
+
+    def wait_for_work() -> None:
+        while not over.is_set():
+            claims = shop.space.claim({"lane": "own"}, worker="another", timeout=5)
+            stolen.extend(claim.id for claim in claims)
+
+    other = threading.Thread(target=wait_for_work, daemon=True)
+    other.start()
+    try:
+        ids = []
+        for number in range(20):
+            draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=number, b=1)]}
+            active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+            ids.append(active.name)
+            until(lambda active=active: bool(stolen) or not active.is_alive())  # type: ignore[misc]
+    finally:
+        over.set()
+        shop.put(lane="own")
+        other.join(30)
+    assert not set(stolen) & set(ids)
+    for each in ids:
+        executed, last = shop.receipts(each)
+        assert (executed.exit, last.exit, last.worker) == (0, 0, worker_name())
+
+
+def test_an_active_tuple_that_was_put_before_is_worked_on_once(shop: Shop) -> None:  # YT-05
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    draft = shop.space.shown(one)
+    for _ in range(2):
+        active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+        active.join(60)
+        assert active.name == one
+    assert [each.yool for each in shop.receipts(one)] == ["agent.sum.numbers.v1", "tuple.run"]
 
 
 def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:

@@ -60,10 +60,18 @@ def spend(usd: float, times: int) -> None:
 
 
 @yool("agent.spend.each", lane="build", authority=EVERYONE, cached=False)
-def spend_each(amounts: list[float]) -> None:
-    """Spend these amounts."""
+def spend_each(amounts: list[float], notes: str = "") -> None:
+    """Spend these amounts; if asked, note each before it is said and after."""
     for usd in amounts:
+        _note(notes, f"about {usd}")
         here.spend(usd=usd)
+        _note(notes, f"said {usd}")
+
+
+def _note(path: str, line: str) -> None:
+    if path:
+        with open(path, "a") as file:
+            file.write(line + "\n")
 
 
 @yool("agent.spend.again", lane="build", authority=EVERYONE, cached=False)
@@ -73,6 +81,28 @@ def spend_again(mark: str) -> None:
     if not Path(mark).exists():
         Path(mark).touch()
         sys.exit(1)
+
+
+@yool("agent.spend.signal", lane="build", authority=EVERYONE, cached=False)
+def spend_and_signal(worker: str, number: int, mark: str) -> None:
+    """Spend; and the first time send the worker a signal before it could read that, and spend more later."""
+    here.spend(usd=0.05, tokens_in=7)
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(int(Path(worker).read_text()), number)
+        for _ in range(3):
+            time.sleep(0.6)
+            here.spend(usd=0.01, tokens_out=1)
+
+
+yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
+    [
+        "sh",
+        "-c",
+        'trap \'echo "{\\"usd\\":0.04}" >> "$STIGMERGY_COST"; exit 1\' TERM; '
+        'echo "{\\"usd\\":0.02}" >> "$STIGMERGY_COST"; touch ${started}; while :; do sleep 0.05; done',
+    ]
+)
 
 
 @yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)

@@ -11,7 +11,7 @@ import msgspec
 from stigmergy.core.journal import Line
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples.patterns import Pattern
-from stigmergy.space.tuples.values import Kept
+from stigmergy.space.tuples.values import Fence, Kept, Price
 
 T = TypeVar("T")
 
@@ -24,17 +24,6 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     """What tells one start of the machine from another."""
     counter: int = 0
     """The last claim's."""
-
-
-class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A step under way."""
-
-    micros: int = 0
-    """What is set aside for it and not yet spent."""
-    tokens: int = 0
-    spent_micros: int = 0
-    """What it has said it spent."""
-    spent_tokens: int = 0
 
 
 class Averages(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,8 +148,8 @@ class WorkView(Protocol):
         """What successful executions of a yool cost so far."""
         ...
 
-    def running(self, tuple_id: str, step: int) -> Running | None:
-        """A step under way."""
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim, while it ran and since."""
         ...
 
     def runs(self) -> list[RunFigures]:

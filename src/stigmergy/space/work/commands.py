@@ -122,13 +122,13 @@ def check_within(request: StepRequest, folder: StepFolder, watch: Watch) -> None
         raise watch.past
     if limits.disk is not None and (size := folder.size(limits.disk)) > limits.disk:
         raise DiskQuota(limit=limits.disk, used=size)
-    spent = folder.tokens_in + folder.tokens_out
-    if limits.tokens is not None and spent > limits.tokens:
-        raise BudgetExceeded("The step has spent its tokens.", field="budget_tokens", limit=limits.tokens, used=spent)
-    if limits.micros is not None and folder.micros > limits.micros:
+    said = folder.cost_file.said
+    if limits.tokens is not None and said.tokens > limits.tokens:
         raise BudgetExceeded(
-            "The step has spent its money.", field="budget_usd", limit=limits.micros, used=folder.micros
+            "The step has spent its tokens.", field="budget_tokens", limit=limits.tokens, used=said.tokens
         )
+    if limits.micros is not None and said.micros > limits.micros:
+        raise BudgetExceeded("The step has spent its money.", field="budget_usd", limit=limits.micros, used=said.micros)
 
 
 def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:

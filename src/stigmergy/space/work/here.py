@@ -37,7 +37,8 @@ def tuple_id() -> str:
 
 
 def spend(*, usd: float = 0.0, tokens_in: int = 0, tokens_out: int = 0) -> None:
-    """Say what was spent; it counts at once, whatever becomes of the step."""
+    """Say what was spent. It counts, once, whatever becomes of the step, its tuple or its worker: at once while that
+    looks after it, and when it was killed, as soon as another one looks for work."""
     line = json.dumps({"usd": usd, "tokens_in": tokens_in, "tokens_out": tokens_out}) + "\n"
     descriptor = os.open(_place(COST), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -6,13 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stigmergy.core import MICROS, SECOND, Clock, print_time
-from stigmergy.errors import DiskPressure, StaleFence, StigmergyError, TupleNotFound, YoolForbidden
+from stigmergy.errors import (
+    BudgetExceeded,
+    DeadlinePast,
+    DiskPressure,
+    StaleFence,
+    StigmergyError,
+    TupleNotFound,
+    YoolForbidden,
+)
 from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
 from stigmergy.policy.guardrails import Quotas, step_limits
 from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
@@ -27,7 +36,6 @@ from stigmergy.space.tuples import (
     lineage,
     projected,
     read_limits,
-    spent_since,
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
@@ -80,6 +88,10 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
         meant = declared.full_name
         yool = self.registry.get(meant) or OWN.get(meant) or self.registry.lookup(meant)
         return yool, in_both(declared, yool.entry)
+
+    def sweep(self) -> None:
+        """Count what steps of killed workers said they spent, and take away what they left."""
+        self.runner.sweep(partial(self.space.spend, synced=True))
 
 
 class TupleRun:
@@ -285,12 +297,13 @@ class TupleRun:
                 args=self._tuple.payload[at].args,
                 tuple_id=self.claim.id,
                 step=at,
+                fence=self.claim.fence,
                 root=self._shop.root,
                 env=env,
                 limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
                 deadline=self._deadline(),
             )
-            outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
+            outcome = self._shop.runner.run(request, lambda said: self._spend(at, said), self.stop)
         finally:
             self._slots.release()
         if self.stop.is_set():
@@ -326,16 +339,22 @@ class TupleRun:
             self._slots.release()
         return not stopped
 
-    def _spend(self, at: int, more: Price) -> None:
-        """Write down what a running step spends; it must stop when it spends what its tuple does not have."""
+    def _spend(self, at: int, said: Price) -> StigmergyError | None:
+        """Count what a step says it spends, whoever holds its tuple by now. It must stop when that is another, and when
+        it spends what its tuple does not have."""
         space = self._shop.space
-        space.spend(self.claim, at, more)
+        if not space.spend(self.claim.id, self.claim.fence, at, said):
+            return StaleFence(field="fence", used=str(self.claim.fence))
         with space.store.read() as view:
             one = view.find(self.claim.id)
             if one is not None:
                 # What is set aside counts for nothing here: it was set aside for this.
                 own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)
-                check_affordable(view, own, Price(), view.as_of)
+                try:
+                    check_affordable(view, own, Price(), view.as_of)
+                except (BudgetExceeded, DeadlinePast) as refusal:
+                    return refusal
+        return None
 
     def _receipt(self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None) -> Receipt:
         ended = self._shop.clock.now()
@@ -398,12 +417,12 @@ class TupleRun:
             receipts=receipts,
             exit=0,
             at=print_time(self._shop.clock.now()),
-            spent=spent_since(self.claim, self._own),
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )
         self._settle(self._settled(last=last))
-        self._tell("done", receipt=last.id)
+        with self._shop.space.store.read() as view:  # it tells all that was counted, which may be more than we knew
+            self._tell("done", receipt=view.receipts_of(self.claim.id)[-1])
 
     def _every_own(self) -> list[Receipt]:
         """The executions of this tuple, those of earlier attempts among them."""

@@ -28,6 +28,50 @@ class Holding:
         assert take(harness) == []
         assert second.fence > first.fence
 
+    def test_a_tuple_may_come_in_somebodys_hands(self, harness: WorkHarness) -> None:
+        """Put and held in one line: there is no moment at which another could have it. # YT-05"""
+        put(harness)
+        (before,) = take(harness)
+        line = harness.space.store.last_line()
+        one, claim = harness.space.out_held(draft(priority=9), authority=PERSON, run=RUN, worker="w1")
+        assert harness.space.store.last_line() == line + 1
+        assert claim is not None
+        assert (claim.id, claim.attempt, claim.worker, claim.run, claim.done) == (one.id, 1, "w1", RUN, {})
+        assert claim.fence > before.fence
+        assert take(harness, worker="w2") == []
+        kept = harness.space.get(one.id)
+        assert (kept.state, kept.fence, kept.until, kept.body) == ("claimed", claim.fence, claim.until, claim.body)
+        assert harness.space.settle([finished(harness, claim, usd=0.25)])[0] == [None]
+        assert harness.space.get(one.id).state == "done"
+        assert harness.space.store.verify() == []
+
+    def test_a_tuple_in_somebodys_hands_is_anybodys_when_they_die(self, harness: WorkHarness) -> None:
+        """When the lease has ended, or the machine was started anew; the first claim of a start begins an epoch."""
+        harness.start_machine("second")
+        one, claim = harness.space.out_held(draft(), authority=PERSON, run=RUN, worker="w1")
+        assert claim is not None
+        harness.clock.turn(seconds=31)
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        (again,) = take(harness, worker="w2")
+        assert (again.id, again.attempt) == (one.id, 2)
+        harness.start_machine("third")
+        other, held = harness.space.out_held(draft("own"), authority=PERSON, run=RUN, worker="w3")
+        assert held is not None
+        assert held.fence.epoch == again.fence.epoch + 1
+        harness.delete_index()
+        assert harness.space.get(other.id).fence == held.fence
+        assert [each.id for each in take(harness)] == [one.id]
+
+    def test_a_tuple_that_was_there_comes_in_nobodys_hands(self, harness: WorkHarness) -> None:
+        """It is left as it is; and what is refused leaves nothing behind."""
+        (one,) = put(harness)
+        before = harness.journal_bytes()
+        again, claim = harness.space.out_held(harness.space.shown(one), authority=PERSON, run=RUN, worker="w1")
+        assert (again.id, again.new, claim) == (one, False, None)
+        late = draft(agent_terms={"deadline_iso": print_time(harness.clock.now())})
+        refused(DeadlinePast, harness.space.out_held, late, authority=PERSON, run=RUN, worker="w1")
+        assert harness.journal_bytes() == before
+
     def test_higher_priority_goes_first_then_older(self, harness: WorkHarness) -> None:
         """Order within a lane, and across lanes."""
         ids = put(harness, draft(), draft(priority=5), draft(), draft("other", priority=3), draft(priority=-1))

@@ -122,13 +122,15 @@ SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tok
 INSERT INTO running (ordinal, step, micros, tokens) VALUES (?, ?, ?, ?);
 
 -- name: cost
-INSERT INTO running VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (ordinal, step) DO UPDATE
-SET micros = excluded.micros, tokens = excluded.tokens, spent_micros = excluded.spent_micros,
-    spent_tokens = excluded.spent_tokens;
+UPDATE running SET micros = micros - ?, tokens = tokens - ? WHERE ordinal = ? AND step = ?;
+
+-- name: count_step
+INSERT INTO counted VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (ordinal, epoch, counter, step) DO UPDATE
+SET micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
 
 -- name: running_step
-SELECT micros, tokens, spent_micros, spent_tokens FROM running WHERE ordinal = ? AND step = ?;
+SELECT micros, tokens FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: any_running
 SELECT EXISTS (SELECT 1 FROM running);
@@ -350,11 +352,11 @@ SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE 
 -- name: averages
 SELECT runs, micros, tokens FROM yools WHERE name = ?;
 
--- name: running
-SELECT micros, tokens, spent_micros, spent_tokens FROM running
+-- name: counted
+SELECT micros, tokens FROM counted
 WHERE ordinal = (
     SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
-) AND step = ?;
+) AND epoch = ? AND counter = ? AND step = ?;
 
 -- name: runs
 SELECT * FROM runs ORDER BY number;

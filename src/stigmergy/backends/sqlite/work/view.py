@@ -24,9 +24,9 @@ from stigmergy.space.tuples import (
     Kept,
     LaneFigures,
     Pattern,
+    Price,
     Reign,
     RunFigures,
-    Running,
     fields_of,
     posting,
 )
@@ -254,12 +254,11 @@ class SqliteWorkView:
         runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
         return Averages(runs=runs, micros=micros, tokens=tokens)
 
-    def running(self, tuple_id: str, step: int) -> Running | None:
-        """A step under way."""
-        if self._applied.steps_run is None:
-            self._applied.steps_run = bool(self._one("any_running")[0])
-        row = self._one("running", *sought(tuple_id), step) if self._applied.steps_run else None
-        return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim."""
+        known = tuple_id in self._applied.held  # of which nothing was told
+        row = None if known else self._one("counted", *sought(tuple_id), fence.epoch, fence.counter, step)
+        return Price(micros=row[0], tokens=row[1]) if row else Price()
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples."""
