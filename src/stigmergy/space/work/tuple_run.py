@@ -6,13 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stigmergy.core import MICROS, SECOND, Clock, print_time
+from stigmergy.core import MICROS, SECOND, print_time
 from stigmergy.errors import (
     BudgetExceeded,
     DeadlinePast,
@@ -22,14 +20,13 @@ from stigmergy.errors import (
     TupleNotFound,
     YoolForbidden,
 )
-from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
-from stigmergy.policy.guardrails import Quotas, step_limits
-from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
+from stigmergy.evidence.receipts import Cost, Receipt, seal
+from stigmergy.policy.guardrails import step_limits
+from stigmergy.space.catalog import CatalogEntry, Yool
 from stigmergy.space.tuples import (
     Claim,
     Price,
     Settled,
-    TupleSpace,
     authority_of,
     check_affordable,
     dependencies,
@@ -39,59 +36,16 @@ from stigmergy.space.tuples import (
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
-from stigmergy.space.work.flight import Flight, Flights
-from stigmergy.space.work.own import OWN
-from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
+from stigmergy.space.work.flight import Flight
+from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest
 from stigmergy.space.work.refused import told_of
 from stigmergy.space.work.terms import quotas_of
+from stigmergy.space.work.workshop import Workshop
 
 PRESSED_SECONDS = 5.0
 """How long a worker waits for room on the disk before it looks again."""
 SLOT_SECONDS = 1.0
 """How long a tuple of which nothing was begun is kept for the next free slot."""
-ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
-"""Variables every step sees; they decide no result."""
-
-
-class Workshop(msgspec.Struct, frozen=True, kw_only=True):
-    """What workers work with."""
-
-    space: TupleSpace
-    registry: Registry
-    """The code that carries yools out."""
-    catalog: Callable[[], Catalog]
-    """What the project declares now: what is not in it is not carried out."""
-    runner: StepRunner
-    bodies: BodyStore
-    receipts: ReceiptFolder
-    """Where receipts lie as files."""
-    clock: Clock
-    root: Path
-    """The project's folder."""
-    environment: Mapping[str, str]
-    """What steps may be given of it."""
-    flights: Flights
-    """Steps under way: of equal ones the first runs, and the others wait for its result."""
-    quotas: Callable[[], tuple[Quotas, ...]] = tuple
-    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say now."""
-
-    def resolve(self, name: str) -> tuple[Yool, CatalogEntry]:
-        """The code that carries a yool out, and what it may: the catalog says which is meant, as it does at the door.
-
-        The product's own yools are in nobody's catalog; everything else that is not there is refused.
-        """
-        catalog = self.catalog()
-        own = OWN.get(name)
-        if own is not None and catalog.get(name) is None:
-            return own, own.entry
-        declared = catalog.lookup(name)
-        meant = declared.full_name
-        yool = self.registry.get(meant) or OWN.get(meant) or self.registry.lookup(meant)
-        return yool, in_both(declared, yool.entry)
-
-    def sweep(self) -> None:
-        """Count what steps of killed workers said they spent, and take away what they left."""
-        self.runner.sweep(partial(self.space.spend, synced=True))
 
 
 class TupleRun:
@@ -198,7 +152,7 @@ class TupleRun:
                     limit=", ".join(entry.authority) or "none",
                     used=held,
                 )
-            env = self._environment(entry)
+            env = self._shop.seen_by(entry)
             key = self._key(at, entry, env)
             if key is None or self._tuple.no_cache:
                 return self._execute(at, yool, entry, env, key)
@@ -222,7 +176,7 @@ class TupleRun:
         if found is None:
             return False
         damaged = damaged_body(found, self._shop.bodies)
-        if damaged is not None and self._purged(damaged):
+        if damaged is not None and self._shop.made_room_of(damaged):
             return False
         if damaged is not None:
             self._shop.space.report_damage(found.id, damaged)
@@ -231,11 +185,6 @@ class TupleRun:
         self._note(at, (at, found.id), found.id)
         self._tell("hit", at, entry.full_name, receipt=found.id)
         return True
-
-    def _purged(self, sha: str) -> bool:
-        """Whether a body that is not there was taken away to make room."""
-        with self._shop.space.store.read() as view:
-            return view.purged(sha) is not None and not self._shop.bodies.has(sha)
 
     def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
         """Execute a step, unless an equal one that is under way leaves its result first."""
@@ -448,10 +397,6 @@ class TupleRun:
 
     def _waits_again(self) -> bool:
         return self._shop.space.get(self.claim.id).state == "waiting"
-
-    def _environment(self, entry: CatalogEntry) -> dict[str, str]:
-        given = self._shop.environment
-        return {name: given[name] for name in (*ALWAYS_SEEN, *entry.contract.env) if name in given}
 
     def _tell(self, what: Any, at: int | None = None, yool: str = "", **more: Any) -> None:
         self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))

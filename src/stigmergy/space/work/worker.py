@@ -15,7 +15,8 @@ from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import Claim, Fence, Pattern, read_pattern
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress
-from stigmergy.space.work.tuple_run import PRESSED_SECONDS, TupleRun, Workshop
+from stigmergy.space.work.tuple_run import PRESSED_SECONDS, TupleRun
+from stigmergy.space.work.workshop import Workshop
 
 IDLE_SECONDS = 1.0
 """How long a worker waits for work before it looks whether it should stop."""
