@@ -210,8 +210,33 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     assert first.startswith("line 1\nline 2\n")
     assert last.endswith("line 39999\nline 40000\n")
     expect(page.locator("#drawer")).to_contain_text("--tail")
+    (ref,) = (each for each in offered(page) if "#L" in each)
+    assert board.ask("deref_pointer", pointer=ref).excerpt.startswith(f"line {first.count(chr(10)) + 1}\n")
     board.space.put_again(one, authority=PERSON)
     board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
+
+
+def offered(page: Page) -> list[str]:
+    """What a receipt says its output is read with."""
+    return [each.strip("'") for each in page.locator("#drawer p.soft code").all_text_contents()]
+
+
+@pytest.mark.parametrize(("says", "lines"), [("", []), ("before\n", ["L2"])])
+def test_one_line_that_is_longer_than_shown_is_read_from_both_its_ends(
+    visit: Visit, board: Board, says: str, lines: list[str]
+) -> None:  # YT-08
+    one = board.put(step("agent.tell.much", count=40_000, says=says))
+    board.pool().run(until_empty=True)
+    page = visit.open("/page/work")
+    page.locator(f"#ended-{one[7:]}").locator("a", has_text="agent.tell.much").click()
+    expect(page.locator("#drawer .code.plain pre")).to_have_count(2)
+    first, last = page.locator("#drawer .code.plain pre").all_text_contents()
+    assert first.startswith(says or "[0, 1, 2, ")
+    assert last.endswith(", 39998, 39999]\n")
+    refs = [each for each in offered(page) if "#L" in each]
+    assert [each.partition("#")[2] for each in refs] == lines, "lines are offered where there are others"
+    for ref in refs:
+        assert board.ask("deref_pointer", pointer=ref).excerpt.startswith("[0, 1, 2, ")
 
 
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))

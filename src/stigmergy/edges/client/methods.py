@@ -168,7 +168,7 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
+            max_tokens: The whole answer is never larger; cut at a line's end if one fits
             budget_token: A grant that pays for it
             tail: Its end, if not all fits
             idempotency_key: Repeats under the same key are answered, not done again
