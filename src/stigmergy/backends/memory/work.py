@@ -34,6 +34,7 @@ from stigmergy.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TupleAsked,
     TupleClaimed,
     TupleDone,
     TupleOut,
@@ -78,6 +79,8 @@ class WorkState:
         match fact:
             case TupleOut():
                 self._came(fact)
+            case TupleAsked():
+                self.asked[fact.asked] = Asked(id=fact.id, request=fact.request, accepted=fact.accepted)
             case TupleTaken():
                 self._stop(fact.id)
                 self._set(after_end(self.tuples[fact.id], "taken", None))
