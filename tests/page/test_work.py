@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from stigmergy.app import open_workshop
+from stigmergy.core import digest
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import Price, TupleSpace, read_pattern
+from stigmergy.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
 from tests.cli.stig import Desk
@@ -239,6 +240,32 @@ def test_one_line_that_is_longer_than_shown_is_read_from_both_its_ends(
         assert board.ask("deref_pointer", pointer=ref).excerpt.startswith("[0, 1, 2, ")
 
 
+def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, board: Board) -> None:
+    dead = board.put(step("agent.lint.nothing", n=99))
+    board.pool().run(until_empty=True)
+    before = visit.open("/page/work")
+    done = tile(before, "done").text_content()
+    board.ask("open_run", goal="Another goal")
+    page = visit.open("/page/work")
+    chosen = page.locator(".work header [aria-current]")
+    expect(chosen).to_have_text("every run")
+    expect(tile(page, "done")).to_have_text(done or "")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.click(".work header >> text=this run")
+    expect(chosen).to_have_text("this run")
+    expect(tile(page, "done")).to_have_text("0")
+    expect(page.locator(".work .tuples")).to_have_count(0)
+    expect(page.locator(".work .empty h3")).to_have_text("No work in this run yet")
+    expect(page.locator(".work h3", has_text="Lanes")).to_have_text("Lanes of every run")
+    expect(page.locator(".lanes tbody tr", has_text="later <script>")).to_be_visible()
+    page.click(".work header >> text=every run")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.goto(f"{visit.base}/page/work?run={board.run}")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    board.space.put_again(dead, authority=PERSON)
+    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=dead).again)
+
+
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
 BUDGETS = {"budget_usd": 2_000_000, "budget_tokens": 5_000_000_000}
 
@@ -294,3 +321,20 @@ def test_every_budget_is_shown_with_what_is_spent_of_it_and_dollars_always(
         assert cell.inner_text().split("\n")[0] == (dollars or meters[0][0])
     finally:
         board.ask("cancel_tuple", id=one)
+
+
+def test_a_receipt_says_what_went_to_make_room(visit: Visit, board: Board) -> None:  # YT-13
+    one = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
+    board.pool().run(until_empty=True)
+    for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
+        gone = BodyPurged(sha=digest(body), size=len(body), why="printed")
+        board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
+        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size
+    page = visit.open("/page/work")
+    row, drawer = page.locator(f"#ended-{one[7:]}"), page.locator("#drawer")
+    row.locator("a", has_text="agent.leave.report").click()
+    expect(drawer.locator(".artifacts li")).to_contain_text("bytes, gone since 2")
+    expect(drawer.locator(".artifacts a")).to_have_count(0)
+    page.click("#drawer .close")
+    row.locator("a", has_text="agent.sum.numbers").click()
+    expect(drawer).to_contain_text("BODY_NOT_FOUND The stored body was taken away to make room, at 2")

@@ -187,6 +187,14 @@ def test_what_was_made_of_a_file_that_changed_meanwhile_is_no_hit(shop: Shop, tm
     assert shop.work() == ["miss", "done"]
 
 
+def test_what_was_done_counts_though_what_it_read_cannot_be_read_any_more(shop: Shop, tmp_path: Path) -> None:  # YT-08
+    (tmp_path / "project/src").mkdir()
+    one = shop.put(step("agent.lead.out", path="src"))
+    assert shop.work() == ["miss", "done"]
+    executed, _ = shop.receipts(one)
+    assert (executed.exit, executed.key) == (0, None)
+
+
 def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     coloured = with_environment(shop, COLOUR="red", SECRET="x")
     one = coloured.put(step("agent.show.env"))
@@ -198,6 +206,14 @@ def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     other = with_environment(shop, COLOUR="blue")
     other.put(step("agent.show.env"))
     assert other.work() == ["miss", "done"]
+
+
+@pytest.mark.parametrize("name", ["agent.tell.tuple", "agent.show.tuple"])
+def test_a_step_knows_which_tuple_it_is_of(shop: Shop, name: str) -> None:  # YT-11
+    """So it can put others that spend what its own may."""
+    put = [shop.put(step(name)) for _ in range(2)]
+    assert shop.work().count("done") == 2
+    assert [shop.printed(each).strip().strip('"') for each in put] == put
 
 
 def test_a_damaged_body_is_a_miss_and_is_reported(shop: Shop, tmp_path: Path) -> None:
@@ -501,6 +517,7 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
         (step("agent.leave.link"), {}),
         (step("agent.spend.each", amounts=[-1]), {}),
         (step("agent.run.children"), {}),
+        (step("agent.give.back", what="path"), {}),
         (step("agent.show.file", path="/etc/passwd"), {}),
         (step("agent.spend.money", usd=1, times=1), {"budget_usd": 0.5}),
     ],
@@ -512,6 +529,26 @@ def test_what_would_only_be_refused_again_is_not_tried_again(
         one = shop.put(refused, agent_terms=terms)
         assert shop.work()[1:] == ["dead"]
         assert shop.space.get(one).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("path", "PosixPath is not JSON serializable"),
+        ("set", "set is not JSON serializable"),
+        ("key", "keys must be"),
+        ("circle", "Circular"),
+        ("text", "surrogates not allowed"),
+    ],
+)
+def test_what_cannot_be_written_down_is_told_in_a_line(shop: Shop, what: str, why: str) -> None:  # YT-08
+    one = shop.put(step("agent.give.back", what=what))
+    assert shop.work() == ["failed", "dead"]
+    receipt = shop.receipts(one)[0]
+    assert (receipt.exit, receipt.error, receipt.stdout_sha) == (1, "FIELD_VALUE", EMPTY)
+    (said,) = shop.shop.bodies.get(receipt.stderr_sha).decode().splitlines()
+    assert said.startswith("refused: FIELD_VALUE: What the step gave back is not JSON")
+    assert why in said
 
 
 # YT-06: a tuple has no more time than the one it is a part of.

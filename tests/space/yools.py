@@ -112,6 +112,24 @@ def do_oddly(how: str) -> None:
             time.sleep(0.3)
 
 
+@yool("agent.tell.tuple", lane="build", authority=EVERYONE, cached=False)
+def tell_tuple() -> str:
+    """Say which tuple this is a step of."""
+    return here.tuple_id()
+
+
+yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "STIGMERGY_TUPLE"])
+
+
+@yool("agent.give.back", lane="build", authority=EVERYONE, cached=False)
+def give_back(what: str) -> object:
+    """Give back what is not JSON."""
+    circle: list[object] = []
+    circle.append(circle)
+    odd = {"path": Path("x"), "set": {1}, "key": {(1, 2): 3}, "circle": circle, "text": "\ud800"}
+    return [odd[what]]
+
+
 @yool("agent.fail.always", lane="build", authority=EVERYONE)
 def fail() -> None:
     """Fail."""
@@ -140,6 +158,7 @@ def tell_much(count: int, says: str = "") -> list[int]:
 yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
     ["sh", "-c", 'cat "$0"/*', "${path}"]
 )
+yool("agent.lead.out", lane="build", inputs=["${path}"], authority=EVERYONE)(["ln", "-s", "/etc", "${path}/out"])
 yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
 
 

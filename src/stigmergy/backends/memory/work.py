@@ -335,13 +335,15 @@ class MemoryWorkView:
             for each in self._state.figures.values()
         ]
 
-    def under_way(self, *, limit: int) -> list[Kept]:
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
-        return [one for one in self._state.tuples.values() if one.state == "claimed"][:limit]
+        held = (one for one in self._state.tuples.values() if one.state == "claimed")
+        return [one for one in held if run in (None, one.run)][:limit]
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended."""
-        return [one for one in self._last() if one.run == run and (one.state != "dead" or one.again)][:limit]
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples that have ended."""
+        ended = (one for one in self._last() if one.state != "dead" or one.again)
+        return [one for one in ended if run in (None, one.run)][:limit]
 
     def given_up(
         self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None

@@ -167,12 +167,12 @@ class WorkView(Protocol):
         """Every run that has tuples, in the order of their first."""
         ...
 
-    def under_way(self, *, limit: int) -> list[Kept]:
-        """Tuples that somebody holds, oldest first."""
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples of a run or of all that somebody holds, oldest first."""
         ...
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended, the last first; of the dead only those that were put again."""
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples of a run or of all that have ended, the last first; of the dead only those that were put again."""
         ...
 
     def given_up(

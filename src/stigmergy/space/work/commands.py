@@ -14,7 +14,7 @@ from stigmergy.errors import BudgetExceeded, DeadlinePast, DiskQuota, MemoryQuot
 from stigmergy.space.catalog import fill_argv
 from stigmergy.space.work.folder import StepFolder
 from stigmergy.space.work.guard import Warden, Watch, reap
-from stigmergy.space.work.here import ARTIFACTS, COST
+from stigmergy.space.work.here import ARTIFACTS, COST, TUPLE
 from stigmergy.space.work.ports import StepRequest, Told
 from stigmergy.space.work.refused import told_of
 
@@ -30,12 +30,12 @@ def start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[
     if not isinstance(request.yool.run, tuple):
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
-    places = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), "TMPDIR": str(folder.temporary)}
+    own = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), TUPLE: request.tuple_id}
     with folder.stdout.open("ab") as stdout, folder.stderr.open("ab") as stderr:
         return subprocess.Popen(
             argv,
             cwd=request.root,
-            env={**request.env, **places},
+            env={**request.env, **own, "TMPDIR": str(folder.temporary)},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

@@ -15,6 +15,7 @@ from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
 from stigmergy.space.work.refused import told_of
+from stigmergy.space.work.script import check_not_loading
 
 NOT_STARTED = 127
 
@@ -23,6 +24,7 @@ class ProcessRunner:
     """Processes under guard; their output goes to files, and from there, piece by piece, to the bodies."""
 
     def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
+        check_not_loading()
         self._bodies = bodies
         self._scratch = scratch
         sweep(scratch)

@@ -104,7 +104,7 @@ class TupleRun:
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
         self._flights: list[Flight] = []
-        self._begun = False
+        self._begun = self._ending = False
         self.given_back = False
         """Whether it was given back because there was no slot for it."""
         self._total = 0
@@ -115,15 +115,20 @@ class TupleRun:
             failed = self._run_steps()
             if self.stop.is_set():
                 return
+            self._ending = True
             self._finish(failed)
         except (StaleFence, TupleNotFound):
-            self.lose()
+            self._lost()
         finally:
             for flight in self._flights:
                 flight.end()
 
     def lose(self) -> None:
-        """Stop: the tuple is not held any more."""
+        """Stop: the tuple is not held any more. While its end is written down, that tells whether it still was."""
+        if not self._ending:
+            self._lost()
+
+    def _lost(self) -> None:
         if not self.stop.is_set():
             self.stop.set()
             self._tell("lost")
@@ -190,7 +195,7 @@ class TupleRun:
             raise
         except StigmergyError as refusal:
             return self._refused(at, told_of(refusal))
-        except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
+        except Exception as problem:  # no process could be started, nothing kept, or a mistake of ours
             return self._refused(at, f"{type(problem).__name__}: {problem}")
 
     def _refused(self, at: int, why: str) -> str:
@@ -229,9 +234,10 @@ class TupleRun:
                 return None
             failed = self._execute(at, yool, entry, env, key)
             with self._lock:
-                # The last receipt is found by others once it is in the journal. A failure is found by nobody: those
-                # who wait go ahead at once, for one of them may be a step this very tuple waits for.
-                held = failed is None and bool(self._unsettled)
+                # The last receipt is found by others once it is in the journal. Every other is there already, and a
+                # failure is found by nobody: those who wait go ahead at once, for one of them may be a step this very
+                # tuple waits for.
+                held = failed is None and len(self._done) == len(self._tuple.payload)
                 if held:
                     self._flights.append(flight)
             return failed
@@ -242,6 +248,15 @@ class TupleRun:
     def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
         args, salt = self._tuple.payload[at].args, self._shop.space.settings.salt
         return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
+
+    def _has_changed(self, at: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
+        """Whether what a step read is not what it was when it began."""
+        if key is None or not entry.contract.inputs:
+            return False
+        try:
+            return key != self._key(at, entry, env)
+        except (StigmergyError, OSError):  # the step is done all the same
+            return True
 
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
@@ -280,7 +295,7 @@ class TupleRun:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
-        if outcome.exit != 0 or (entry.contract.inputs and key != self._key(at, entry, env)):
+        if outcome.exit != 0 or self._has_changed(at, entry, env, key):
             key = None  # a failure is no result, nor is what was made of files that changed meanwhile
         receipt = self._receipt(at, entry, outcome, started, key)
         self._note(at, receipt, receipt.id if receipt.exit == 0 else None)

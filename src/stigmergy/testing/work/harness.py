@@ -128,9 +128,9 @@ def draft(lane: str = "build", *args: int, **more: Any) -> dict[str, Any]:
     return {"lane": lane, "payload": steps, **more}
 
 
-def put(harness: WorkHarness, *drafts: dict[str, Any], **more: Any) -> list[str]:
+def put(harness: WorkHarness, *drafts: dict[str, Any], run: str = RUN, **more: Any) -> list[str]:
     """Put tuples; their ids."""
-    answers = harness.space.out(*(drafts or (draft(),)), authority=PERSON, run=RUN, **more)
+    answers = harness.space.out(*(drafts or (draft(),)), authority=PERSON, run=run, **more)
     return [answer.id for answer in answers]
 
 

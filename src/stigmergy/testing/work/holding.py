@@ -199,6 +199,30 @@ class Holding:
             harness.delete_index()
             harness.reopen()
 
+    def test_what_ended_and_what_is_held_is_told_of_a_run_or_of_all(self, harness: WorkHarness) -> None:
+        """The last that ended first, whatever the run, and as many of each as are asked for. # YT-15"""
+        of: dict[str, str] = {}
+        for run in ("one", "two", "one", "none", "two", "one"):
+            of |= dict.fromkeys(put(harness, draft("build"), run=run), run)
+        claims = [each for each in take(harness, "build", limit=9) if of[each.id] != "none"]
+        ended: list[str] = []
+        for claim in (claims[3], claims[0], claims[2]):
+            harness.space.settle([finished(harness, claim)])
+            ended.insert(0, claim.id)
+        held = [each for each in of if each not in ended]
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                for limit in (1, 2, 9):
+                    assert [each.id for each in view.ended(None, limit=limit)] == ended[:limit]
+                    assert [each.id for each in view.under_way(None, limit=limit)] == held[:limit]
+                for run in ("one", "two", "none", "another"):
+                    assert [each.id for each in view.ended(run, limit=9)] == [each for each in ended if of[each] == run]
+                    mine = [each for each in held if of[each] == run]
+                    assert [each.id for each in view.under_way(run, limit=9)] == mine
+                    assert [each.id for each in view.under_way(run, limit=1)] == mine[:1]
+            harness.delete_index()
+            harness.reopen()
+
     def test_the_strictest_yool_says_how_often_it_is_tried_again(self, harness: WorkHarness) -> None:
         """What a tuple does not say its yools say, also after a restart; what it says holds."""
 

@@ -342,7 +342,8 @@ def _told(journal: bytes) -> list[dict[str, Any]]:
 
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
-        ended = [view.ended(run, limit=1000) for run in (RUN, "other")], view.given_up(None, again=True, limit=1000)
+        told = [(view.ended(run, limit=1000), view.under_way(run, limit=1000)) for run in (RUN, "other", None)]
+        ended = told, view.ended(None, limit=2), view.given_up(None, again=True, limit=1000)
         return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), ended, view.as_of
 
 

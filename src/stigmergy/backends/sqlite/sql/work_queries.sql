@@ -241,8 +241,8 @@ ORDER BY t.ordinal DESC LIMIT 1;
 -- name: under_way
 SELECT {row}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'claimed'
-ORDER BY t.ordinal LIMIT ?;
+WHERE t.state = 'claimed' AND (?1 IS NULL OR r.run = ?1)
+ORDER BY t.ordinal LIMIT ?2;
 
 -- name: dead
 SELECT {row}
@@ -251,6 +251,28 @@ WHERE t.state = 'dead' AND t.ordinal > ?
 ORDER BY t.ordinal;
 
 -- name: ended
+-- The last so many of all are among the last so many of each of the so many runs in which something ended last.
+WITH latest AS MATERIALIZED (
+    SELECT r.number, (
+        SELECT max(t.ended) FROM tuples AS t INDEXED BY ended
+        WHERE t.run = r.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
+    ) AS last
+    FROM runs AS r
+    ORDER BY last DESC LIMIT ?1
+), found AS MATERIALIZED (
+    SELECT e.ordinal FROM latest AS l CROSS JOIN tuples AS e ON e.ordinal IN (
+        SELECT t.ordinal FROM tuples AS t INDEXED BY ended
+        WHERE t.run = l.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
+        ORDER BY t.ended DESC LIMIT ?1
+    )
+    ORDER BY e.ended DESC LIMIT ?1
+)
+SELECT {row}
+FROM found AS f CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+ORDER BY t.ended DESC;
+
+-- name: ended_in
 SELECT {row}
 FROM tuples AS t INDEXED BY ended CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.run = (SELECT number FROM runs WHERE run = ?) AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)

@@ -266,13 +266,14 @@ class SqliteWorkView:
         more = self._applied.figures.runs
         return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
 
-    def under_way(self, *, limit: int) -> list[Kept]:
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
-        return [kept_from(row) for row in self._rows("under_way", limit)]
+        return [kept_from(row) for row in self._rows("under_way", run, limit)]
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended."""
-        return [kept_from(row) for row in self._rows("ended", run, limit)]
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples that have ended."""
+        rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
+        return [kept_from(row) for row in rows]
 
     def given_up(
         self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
