@@ -247,8 +247,24 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
     bare = store.put(b"a\nb")
     assert evidence.read(pointer(f"artifact:{bare}#L2")).data == b"b"
     assert refusal(lambda: evidence.read(pointer(f"artifact:{bare}#L3"))).code == "SPAN_NOT_FOUND"
-    flat = evidence.read(pointer(f"artifact:{store.put(b'x' * 3000)}"))
-    assert (flat.data, flat.end) == (b"", b""), "a line is never cut"
+
+
+@pytest.mark.parametrize("before", ["", "\n", "a", "ab", "abc"])
+def test_one_line_too_large_to_hold_is_cut_at_the_edge_of_a_character(tmp_path: Path, before: str) -> None:  # EB-05
+    store = BodyStore(tmp_path / "cas")
+    evidence = Evidence({BodyAddress: BodyResolver(store, cap=1000)})
+    text = before + "🙂" * 1000 + before
+    flat = evidence.read(pointer(f"artifact:{store.put(text.encode())}"))
+    assert flat.end is not None
+    for part, whole in ((flat.data, text.encode()[: len(flat.data)]), (flat.end, text.encode()[-len(flat.end) :])):
+        assert part == whole
+        assert 990 < len(part) <= 1000
+        assert "🙂" in part.decode()
+    lines = store.put(b"first\n" + b"x" * 3000 + b"\nlast\n")
+    ends = evidence.read(pointer(f"artifact:{lines}"))
+    assert (ends.data, ends.end) == (b"first\n", b"last\n"), "no line is cut where another one is whole"
+    other = evidence.read(pointer(f"artifact:{store.put(bytes([0x80]) * 3000)}"))
+    assert (len(other.data), len(other.end or b"")) == (1000, 1000), "what is no text is for others to refuse"
 
 
 def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -32,6 +33,20 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:  # EB-1
         assert ("Idempotency-Key" in names) == operation.writes
         assert entry["responses"]["default"] == {"$ref": "#/components/responses/Refused"}
         assert ("requestBody" in entry) == (operation.route.method == "POST")
+
+
+def test_what_is_answered_under_an_etag_says_so(document: dict[str, Any]) -> None:  # YT-15
+    conditional = []
+    for path, methods in document["paths"].items():
+        for entry in methods.values():
+            asked = [each for each in entry.get("parameters", ()) if each["name"] == "If-None-Match"]
+            said = ["ETag" in entry["responses"][status].get("headers", {}) for status in ("200", "304") if asked]
+            assert bool(asked) == ("304" in entry["responses"]), path
+            assert all(said), path
+            if asked:
+                assert (asked[0]["in"], asked[0].get("required", False)) == ("header", False)
+                conditional.append(entry["operationId"])
+    assert sorted(conditional) == ["events", "receipt_get", "tuple_observe"]
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
@@ -87,3 +102,18 @@ def test_what_has_not_changed_is_not_sent_again(bus: Served, target: str) -> Non
         answer = bus.call("GET", target, token=None, headers={"If-None-Match": known})
         assert (answer.status, answer.body) == (304, b"")
     assert bus.call("GET", target, token=None, headers={"If-None-Match": '"x"'}).status == 200
+    for lines, status in ((['"x"', f'"y", {tag}'], 304), ([tag, '"x"'], 304), (['"x"', '"y"'], 200)):  # RFC 9110, 5.3
+        assert status_of(bus, target, [("If-None-Match", line) for line in lines]) == status
+
+
+def status_of(bus: Served, target: str, headers: list[tuple[str, str]]) -> int:
+    """What a request is answered that gives some header in several lines."""
+    connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
+    connection.putrequest("GET", target)
+    for name, value in headers:
+        connection.putheader(name, value)
+    connection.endheaders()
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -18,7 +18,7 @@ from stigmergy.app import open_workshop
 from stigmergy.core import digest
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import BodyPurged, TupleSpace, read_pattern
+from stigmergy.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
 from tests.cli.stig import Desk
@@ -211,8 +211,33 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     assert first.startswith("line 1\nline 2\n")
     assert last.endswith("line 39999\nline 40000\n")
     expect(page.locator("#drawer")).to_contain_text("--tail")
+    (ref,) = (each for each in offered(page) if "#L" in each)
+    assert board.ask("deref_pointer", pointer=ref).excerpt.startswith(f"line {first.count(chr(10)) + 1}\n")
     board.space.put_again(one, authority=PERSON)
     board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
+
+
+def offered(page: Page) -> list[str]:
+    """What a receipt says its output is read with."""
+    return [each.strip("'") for each in page.locator("#drawer p.soft code").all_text_contents()]
+
+
+@pytest.mark.parametrize(("says", "lines"), [("", []), ("before\n", ["L2"])])
+def test_one_line_that_is_longer_than_shown_is_read_from_both_its_ends(
+    visit: Visit, board: Board, says: str, lines: list[str]
+) -> None:  # YT-08
+    one = board.put(step("agent.tell.much", count=40_000, says=says))
+    board.pool().run(until_empty=True)
+    page = visit.open("/page/work")
+    page.locator(f"#ended-{one[7:]}").locator("a", has_text="agent.tell.much").click()
+    expect(page.locator("#drawer .code.plain pre")).to_have_count(2)
+    first, last = page.locator("#drawer .code.plain pre").all_text_contents()
+    assert first.startswith(says or "[0, 1, 2, ")
+    assert last.endswith(", 39998, 39999]\n")
+    refs = [each for each in offered(page) if "#L" in each]
+    assert [each.partition("#")[2] for each in refs] == lines, "lines are offered where there are others"
+    for ref in refs:
+        assert board.ask("deref_pointer", pointer=ref).excerpt.startswith("[0, 1, 2, ")
 
 
 def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, board: Board) -> None:
@@ -242,12 +267,13 @@ def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, boa
 
 
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
+BUDGETS = {"budget_usd": 2_000_000, "budget_tokens": 5_000_000_000}
 
 
 @pytest.mark.parametrize("width", [1280, 960, 390])
 def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width: int) -> None:  # YT-15
-    one = board.put(step(LONG), step("agent.sum.numbers", a=1, b=2), lane="l" * 128, agent_terms={"budget_usd": 1})
-    done = board.put(step("agent.sum.numbers", a=1, b=2), agent_terms={"budget_usd": 1})
+    one = board.put(step(LONG), step("agent.sum.numbers", a=1, b=2), lane="l" * 128, agent_terms=BUDGETS)
+    done = board.put(step("agent.sum.numbers", a=1, b=2), agent_terms=BUDGETS)
     board.pool().run(until_empty=True)
     with board.space.store.read() as view:
         assert view.find(done) is not None
@@ -256,7 +282,7 @@ def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width:
         page = visit.open("/page/work")
         page.set_viewport_size({"width": width, "height": 900})
         for name in (f"running-{one[7:]}", f"ended-{done[7:]}"):
-            for cell in page.locator(f"[id='{name}'] > *").all():
+            for cell in page.locator(f"[id='{name}'] > *, [id='{name}'] .meter small").all():
                 box = cell.bounding_box()
                 assert box is not None
                 assert box["x"] >= 0
@@ -264,6 +290,36 @@ def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     finally:
         board.space.release([(held.id, held.fence)])
+        board.ask("cancel_tuple", id=one)
+
+
+DRAWN = "each => each.value / each.max"
+
+
+@pytest.mark.parametrize(
+    ("terms", "meters", "dollars"),
+    [
+        ({"budget_usd": 1, "budget_tokens": 5}, [("$0.002/$1", False, 0.002), ("11/5 tokens", True, 1.0)], None),
+        ({"budget_tokens": 44}, [("11/44 tokens", False, 0.25)], "$0.002"),
+        ({"budget_usd": 0, "budget_tokens": 0}, [("$0.002/$0", True, 1.0), ("11/0 tokens", True, 1.0)], None),
+        ({}, [], "$0.002"),
+    ],
+)
+def test_every_budget_is_shown_with_what_is_spent_of_it_and_dollars_always(
+    visit: Visit, board: Board, terms: dict[str, Any], meters: list[tuple[str, bool, float]], dollars: str | None
+) -> None:  # YT-11
+    one = board.space.out({"lane": "paid", "payload": [], "agent_terms": terms}, authority=PERSON, run=board.run)[0].id
+    (claim,) = board.space.claim({"id": one}, worker="w")
+    board.space.spend(claim, 0, Price(micros=2_000, tokens=11))
+    try:
+        cell = visit.open("/page/work").locator(f"[id='running-{one[7:]}'] .cost")
+        shown = [
+            (each.inner_text(), "full" in (each.get_attribute("class") or ""), each.locator("meter").evaluate(DRAWN))
+            for each in cell.locator(".meter").all()
+        ]
+        assert shown == meters
+        assert cell.inner_text().split("\n")[0] == (dollars or meters[0][0])
+    finally:
         board.ask("cancel_tuple", id=one)
 
 

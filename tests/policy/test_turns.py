@@ -223,3 +223,41 @@ def test_the_end_is_read_when_it_is_asked_for(desk: Desk) -> None:  # EB-04
         assert all(len(msgspec.json.encode(each)) <= tokens * 4 for each in answers)
     with pytest.raises(BudgetTooSmall):
         desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=1, tail=True)
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\x01", "é", "🙂"])
+@pytest.mark.parametrize("lines", ["{}", "{}\n", "\n{}\n\n", "{}\r\n{}\r\n"])
+def test_a_line_that_does_not_fit_by_itself_is_cut_inside(desk: Desk, character: str, lines: str) -> None:  # EB-05
+    text = lines.replace("{}", f"<{character * 5000}>")
+    digest = desk.gateway.workbench.bodies.put(text.encode())
+    for tokens in (90, 200, 1001):
+        asked = {"pointer": f"artifact:{digest}", "max_tokens": tokens}
+        first, last = (desk.call("deref_pointer", LOCAL_ADMIN, **asked, tail=tail) for tail in (False, True))
+        assert first.excerpt.strip().startswith(f"<{character}")
+        assert last.excerpt.strip().endswith(f"{character}>")
+        assert text.startswith(first.excerpt)
+        assert text.endswith(last.excerpt)
+        for each, tail in ((first, False), (last, True)):
+            assert (each.truncated, each.tail, each.content_digest) == (True, tail, digest)
+            room = tokens * 4 - len(msgspec.json.encode(each))
+            assert 0 <= room < len(msgspec.json.encode(character)) - 2, "as much as fits, and not a character more"
+
+
+def test_a_line_is_whole_where_one_fits(desk: Desk) -> None:  # EB-05
+    digest = desk.gateway.workbench.bodies.put(b"first\n" + b"x" * 5000 + b"\nlast\n")
+    for tail, line in ((False, "first\n"), (True, "last\n")):
+        answer = desk.call("deref_pointer", LOCAL_ADMIN, pointer=f"artifact:{digest}", max_tokens=400, tail=tail)
+        assert (answer.excerpt, answer.truncated) == (line, True)
+    middle = desk.call("deref_pointer", LOCAL_ADMIN, pointer=f"artifact:{digest}#L2", max_tokens=400)
+    assert set(middle.excerpt) == {"x"}
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_of_one_line_larger_than_any_answer_as_much_is_read_as_an_answer_holds(desk: Desk, tail: bool) -> None:  # EB-05
+    text = "<" + "é" * 5_000_000 + ">"  # more than is held of a body
+    digest = desk.gateway.workbench.bodies.put(text.encode())
+    ref = f"artifact:{digest}"
+    answer = desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=100_000, tail=tail)
+    assert 399_000 < len(msgspec.json.encode(answer)) <= 400_000
+    assert text.endswith(answer.excerpt) if tail else text.startswith(answer.excerpt)
+    assert (answer.truncated, answer.tail, answer.content_digest) == (True, tail, digest)

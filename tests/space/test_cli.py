@@ -192,9 +192,14 @@ def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) 
     assert re.search(rf"^{one[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
     assert board.endswith("The last 1 of 2 given up; stig dead lists them all.\n")
     assert max(map(len, board.splitlines())) <= 80
+    both = {"lane": "build", "payload": [paid], "agent_terms": terms | {"budget_tokens": 1_000}}
+    (terminal.path / "t.json").write_text(json.dumps(both))
+    terminal.run("out", "t.json")
+    terminal.run(*WORK)
+    assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1, 11 of 1,000 tokens  build$", terminal.run("board"), re.M)
     terminal.run("again", one)
     terminal.run("cancel", terminal.json("observe", one)["again"])
-    assert terminal.run("board").startswith("1 cancelled, 1 dead, 1 done; ")
+    assert terminal.run("board").startswith("1 cancelled, 1 dead, 2 done; ")
 
 
 def test_the_board_tells_of_every_run_or_of_the_chosen_one(terminal: Terminal) -> None:  # YT-15

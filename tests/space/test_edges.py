@@ -323,3 +323,13 @@ def test_an_idempotency_key_dispatches_once(bus: Served) -> None:
     assert (again["id"], again["receipt_id"], again["new"]) == (first["id"], first["receipt_id"], False)
     other = {**TUPLE, "priority": 1}
     assert bus.call("POST", "/tuple", other, headers=headers).code == "IDEMPOTENCY_CONFLICT"
+
+
+def test_an_idempotency_key_is_used_up_by_a_tuple_that_was_there_already(bus: Served) -> None:  # YT-04
+    sent = bus.call("POST", "/tuple", TUPLE).json
+    read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(pattern={"id": sent["id"]}), LOCAL_ADMIN).tuple
+    headers = {"Idempotency-Key": "read before"}
+    for _ in range(2):
+        again = bus.call("POST", "/tuple", read, headers=headers)
+        assert again.json == {"id": sent["id"], "receipt_id": sent["receipt_id"], "new": False}
+    assert bus.call("POST", "/tuple", TUPLE, headers=headers).code == "IDEMPOTENCY_CONFLICT"

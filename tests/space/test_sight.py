@@ -78,6 +78,25 @@ def test_another_runs_tuples_match_no_pattern(runs: Runs, name: str) -> None:
     assert runs.ask(name, runs.hers, lane="notes").tuple["id"] == one
 
 
+def test_what_is_taken_is_shown_as_it_was_read(runs: Runs) -> None:
+    put = runs.ask("tuple_dispatch", runs.hers, lane="build", **STEPS)
+    read = runs.ask("tuple_rd", runs.hers, lane="build")
+    taken = runs.ask("tuple_in", runs.hers, lane="build")
+    assert (read.state, taken.state) == ("waiting", "taken")
+    assert taken.tuple == read.tuple
+    assert taken.tuple["receipts"] == [put.receipt_id]
+
+
+def test_patterns_see_a_tuple_as_it_was_created_and_its_id_run_and_state(runs: Runs) -> None:
+    one = runs.ask("tuple_dispatch", runs.hers, lane="build", **STEPS)
+    assert runs.ask("tuple_rd", runs.hers, lane="build").tuple["receipts"] == [one.receipt_id]
+    stamped = {"id": one.id, "run": runs.run_of(runs.hers), "state": "waiting"}
+    created = {"lane": "build", "payload.0.yool": LINT.name, "receipts.0": {"exists": False}}
+    assert runs.ask("tuple_rd", runs.hers, pattern=stamped | created).tuple["id"] == one.id
+    with pytest.raises(TupleNotFound):
+        runs.ask("tuple_rd", runs.hers, pattern={"receipts.0": one.receipt_id})
+
+
 def test_an_agent_is_listed_the_work_of_its_own_run(runs: Runs) -> None:
     terms = {"max_retries": 0}
     dead = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -445,6 +446,8 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     kept = shop.space.get(one)
     receipt, _ = shop.receipts(one)
     assert receipt.error == "BUDGET_EXCEEDED"
+    why = shop.shop.bodies.get(receipt.stderr_sha).decode()
+    assert re.search(r"The tuple has spent 1[26]000 micro-dollars of 10000\.", why)
     assert receipt.cost.micros == kept.micros
     assert 10_000 < kept.micros < 40 * 4_000
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1

@@ -176,6 +176,15 @@ yool("agent.deploy.prod", lane="build", authority=["user"])(["true"])
 yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
     ["sh", "-c", "seq -f 'line %.0f' 40000; exit 2"]
 )
+
+
+@yool("agent.tell.much", lane="build", effect="pure", authority=EVERYONE)
+def tell_much(count: int, says: str = "") -> list[int]:
+    """Many numbers, in one line."""
+    print(says, end="")
+    return list(range(count))
+
+
 yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
     ["sh", "-c", 'cat "$0"/*', "${path}"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -52,7 +53,8 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     pointer: PointerOrRef
     max_tokens: Annotated[
-        int, Meta(ge=1, le=MAX_MAX_TOKENS, description="The whole answer is never larger; it is cut at a line's end")
+        int,
+        Meta(ge=1, le=MAX_MAX_TOKENS, description="The whole answer is never larger; cut at a line's end if one fits"),
     ] = DEFAULT_MAX_TOKENS
     budget_token: Annotated[str, Meta(max_length=8192, description="A grant that pays for it")] | None = None
     tail: Annotated[bool, Meta(description="Its end, if not all fits")] = False
@@ -60,15 +62,15 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class DerefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     excerpt: str
-    """The pointed lines, as many as fit."""
+    """The pointed lines, as many as fit; where not one does, as much of one as fits."""
     pointer: Pointer
     """The pointer that was followed, in canonical form."""
     content_digest: str
     """Over the whole pointed content, whether or not all of it is in the excerpt."""
     truncated: bool
-    """Whether lines were left out."""
+    """Whether something was left out."""
     tail: bool = False
-    """Whether they are those before the excerpt, and not those behind it."""
+    """Whether it is what stands before the excerpt, and not what stands behind it."""
 
 
 @operation(
@@ -249,37 +251,50 @@ def as_pointer(given: Pointer | str) -> Pointer:
 
 
 def _within(whole: DerefAnswer, max_tokens: int) -> DerefAnswer:
-    """The answer with as many whole lines as let its JSON fit the budget."""
+    """The answer with as many whole lines as let its JSON fit the budget; with a part of one where none does."""
     allowed = max_tokens * BYTES_PER_TOKEN
     if len(whole.excerpt) <= allowed and len(_encode(whole)) <= allowed:
         return whole
     cut = msgspec.structs.replace(whole, excerpt="", truncated=True)
-    used = size_of(cut, max_tokens)
+    left = allowed - size_of(cut, max_tokens)
     end = 0
     while end < len(whole.excerpt):
         after = whole.excerpt.find("\n", end) + 1 or len(whole.excerpt)
-        used += len(_encode(whole.excerpt[end:after])) - 2
-        if used > allowed:
+        size = _size(whole.excerpt[end:after])
+        if size > left:
             break
+        left -= size
         end = after
+    if not whole.excerpt[:end].strip():
+        rest = whole.excerpt[end : end + left]
+        end += bisect_right(range(1, len(rest) + 1), left, key=lambda many: _size(rest[:many]))
     return msgspec.structs.replace(cut, excerpt=whole.excerpt[:end])
 
 
 def _last_within(whole: DerefAnswer, max_tokens: int) -> DerefAnswer:
-    """The answer with as many of the last whole lines as let its JSON fit the budget."""
+    """The answer with as many of the last whole lines as let its JSON fit the budget; or with the end of the last."""
     allowed = max_tokens * BYTES_PER_TOKEN
     if len(whole.excerpt) <= allowed and len(_encode(whole)) <= allowed:
         return whole
     cut = msgspec.structs.replace(whole, excerpt="", truncated=True, tail=True)
-    used = size_of(cut, max_tokens)
+    left = allowed - size_of(cut, max_tokens)
     start = len(whole.excerpt)
     while start > 0:
         before = whole.excerpt.rfind("\n", 0, start - 1) + 1
-        used += len(_encode(whole.excerpt[before:start])) - 2
-        if used > allowed:
+        size = _size(whole.excerpt[before:start])
+        if size > left:
             break
+        left -= size
         start = before
+    if not whole.excerpt[start:].strip():
+        rest = whole.excerpt[max(0, start - left) : start]
+        start -= bisect_right(range(1, len(rest) + 1), left, key=lambda many: _size(rest[-many:]))
     return msgspec.structs.replace(cut, excerpt=whole.excerpt[start:])
+
+
+def _size(text: str) -> int:
+    """What a text takes in an answer's JSON."""
+    return len(_encode(text)) - 2
 
 
 class LinkPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

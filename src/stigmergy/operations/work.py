@@ -124,7 +124,7 @@ class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
     pattern: Annotated[
         dict[str, Any] | UnsetType,
-        Meta(description="Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}"),
+        Meta(description="Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}"),
     ] = UNSET
     timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
 
@@ -141,7 +141,7 @@ def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
     found = context.workbench.space.rd(_pattern(context, request), timeout=request.timeout)
     if found is None:
         raise TupleNotFound("No tuple matches.", field="pattern")
-    return _shown(context, found)
+    return _shown(context, found, found.state)
 
 
 class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,7 +156,7 @@ def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
     )
     if found is None:
         raise TupleNotFound("No waiting tuple matches.", field="pattern")
-    return TupleAnswer(state="taken", tuple=msgspec.json.decode(found.body) | {"id": found.id})
+    return _shown(context, found, "taken")
 
 
 def _pattern(context: Context, request: TuplePattern) -> Any:
@@ -242,8 +242,11 @@ def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
     return one
 
 
-def _shown(context: Context, one: Kept) -> TupleAnswer:
-    return TupleAnswer(state=one.state, tuple=context.workbench.space.shown(one.id))
+def _shown(context: Context, one: Kept, state: str) -> TupleAnswer:
+    from stigmergy.space.tuples import shown
+
+    with context.workbench.space.store.read() as view:
+        return TupleAnswer(state=state, tuple=shown(one, view.receipts_of(one.id)))
 
 
 class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -35,6 +35,7 @@ from stigmergy.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TupleAsked,
     TupleClaimed,
     TupleDone,
     TupleOut,
@@ -81,6 +82,8 @@ class WorkState:
         match fact:
             case TupleOut():
                 self._came(fact)
+            case TupleAsked():
+                self.asked[fact.asked] = Asked(id=fact.id, request=fact.request, accepted=fact.accepted)
             case TupleTaken():
                 self._stop(fact.id)
                 self._set(after_end(self.tuples[fact.id], "taken", None))

@@ -168,7 +168,7 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; it is cut at a line's end
+            max_tokens: The whole answer is never larger; cut at a line's end if one fits
             budget_token: A grant that pays for it
             tail: Its end, if not all fits
             idempotency_key: Repeats under the same key are answered, not done again
@@ -899,7 +899,7 @@ class Methods(ABC):
         Args:
             lane: Only this lane's
             state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
         """
         return cast("TupleAnswer", self._do("tuple_rd", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}))
@@ -918,7 +918,7 @@ class Methods(ABC):
         Args:
             lane: Only this lane's
             state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
             idempotency_key: Repeats under the same key are answered, not done again
         """

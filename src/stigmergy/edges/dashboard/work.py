@@ -23,8 +23,16 @@ class Printed(NamedTuple):
     sha: str
     text: str
     end: str | None
-    """Its last lines, when `text` holds only the first ones."""
+    """Its end, when `text` holds only the beginning."""
     refusal: StigmergyError | None
+
+    @property
+    def between(self) -> str:
+        """The lines that follow the beginning, as a pointer names them: only such as are there for certain."""
+        if not self.end or not self.text.endswith("\n"):
+            return ""  # what was cut inside its first line may have no other
+        first, last = (each.removesuffix("\n").count("\n") + 1 for each in (self.text, self.end))
+        return f"#L{first + 1}" + (f"-L{first + last}" if last > 1 else "")
 
 
 def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def _printed(desk: Desk, name: str, sha: str) -> Printed:
         whole = read(OUTPUT_TOKENS)
         if not whole.truncated:
             return Printed(name, sha, whole.excerpt, None, None)
-        # What does not fit at once is longer than these two together, so that no line is shown twice.
+        # What does not fit at once is longer than these two together, so that nothing is shown twice.
         head, end = read(HEAD_TOKENS), read(OUTPUT_TOKENS - HEAD_TOKENS, tail=True)
     except StigmergyError as refusal:
         return Printed(name, sha, "", None, refusal)

@@ -7,7 +7,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from stigmergy.core import digest
-from stigmergy.edges.http.requests import BODY_READ, has_body, header
+from stigmergy.edges.http.requests import BODY_READ, has_body, listed
 from stigmergy.errors import MethodNotAllowed, StigmergyError, Unauthorized
 
 Headers = list[tuple[bytes, bytes]]
@@ -43,7 +43,7 @@ async def send_conditionally(scope: Scope, send: Send, body: bytes) -> None:
 
 def is_known(scope: Scope, etag: bytes) -> bool:
     """Whether whoever asks has what bears this ETag already, or says that any will do."""
-    known = [tag.strip().removeprefix(b"W/") for tag in (header(scope, b"if-none-match") or b"").split(b",")]
+    known = [tag.removeprefix(b"W/") for tag in listed(scope, b"if-none-match")]
     return etag in known or known == [b"*"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stigmergy.edges.http.events import MOST_PAGE_EVENTS, PAGE_EVENTS
+from stigmergy.edges.http.openapi import ETAG, IF_NONE_MATCH
 from stigmergy.operations.events import TYPES
 
 _PAGE: dict[str, Any] = {
@@ -53,16 +54,18 @@ EVENTS: dict[str, Any] = {
             "description": "The descendant in whose name to act",
             "schema": {"type": "string", "minLength": 1, "maxLength": 64},
         },
+        IF_NONE_MATCH,
     ],
     "responses": {
         "200": {
             "description": "A stream that goes on until either side ends it, or a page with an ETag.",
+            "headers": ETAG,
             "content": {
                 "text/event-stream": {"schema": {"type": "string"}},
                 "application/json": {"schema": _PAGE},
             },
         },
-        "304": {"description": "There is nothing new since the page with that ETag."},
+        "304": {"description": "There is nothing new since the page with that ETag.", "headers": ETAG},
         "default": {"$ref": "#/components/responses/Refused"},
     },
 }

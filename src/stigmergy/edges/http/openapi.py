@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stigmergy.edges.http.calls import SPEAK_AS, list_fields, path_fields, route_of
+from stigmergy.edges.http.calls import CONDITIONAL, SPEAK_AS, list_fields, path_fields, route_of
 from stigmergy.knowledge.engrams import schema_bytes
 from stigmergy.operations import Operation
 from stigmergy.version import __version__
@@ -39,6 +39,14 @@ _PROBLEM: Schema = {
         "resend": {"type": "string"},
     },
 }
+
+IF_NONE_MATCH: Schema = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "ETags of answers that are known already",
+    "schema": {"type": "string"},
+}
+ETAG: Schema = {"ETag": {"description": "What this answer is known by", "schema": {"type": "string"}}}
 
 
 def openapi(
@@ -109,6 +117,10 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
             "default": {"$ref": "#/components/responses/Refused"},
         },
     }
+    if operation.name in CONDITIONAL:
+        parameters.append(IF_NONE_MATCH)
+        entry["responses"]["200"]["headers"] = ETAG
+        entry["responses"]["304"] = {"description": "It would be answered what is known already.", "headers": ETAG}
     if has_body:
         entry["requestBody"] = _body(operation, request, in_path)
     if public:

@@ -44,6 +44,11 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return found
 
 
+def listed(scope: Scope, name: bytes) -> list[bytes]:
+    """The members of a header that holds a list; it may be given in several lines (RFC 9110, 5.3)."""
+    return [part.strip() for given, value in scope["headers"] if given == name for part in value.split(b",")]
+
+
 def bearer(scope: Scope) -> str:
     """The bearer token of a request."""
     given = (header(scope, b"authorization") or b"").decode("latin-1")

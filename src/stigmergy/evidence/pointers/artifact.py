@@ -80,16 +80,31 @@ class BodyResolver:
         self._cap = cap
 
     def resolve(self, address: BodyAddress) -> Content:
-        """The pointed lines, or the stored body; of one that is too large, whole lines from both its ends."""
+        """The pointed lines, or the stored body; of one that is too large, both its ends."""
         if address.lines is not None:
             return Content.of(self._bodies.get_lines(address.digest, *address.lines, self._cap))
         try:
             return Content.of(self._bodies.get(address.digest, self._cap))
         except ContentTooLarge:
             first, last = self._bodies.get_ends(address.digest, min(AN_END, self._cap))
-        return Content(
-            data=first[: first.rfind(b"\n") + 1], end=last[last.find(b"\n") + 1 or len(last) :], digest=address.digest
-        )
+        return Content(data=_first_lines(first), end=_last_lines(last), digest=address.digest)
+
+
+def _first_lines(data: bytes) -> bytes:
+    """The whole lines of a beginning, or the whole characters where there is nothing but one line."""
+    lines = data[: data.rfind(b"\n") + 1]
+    return lines if lines.strip() else next((data[:-n] for n in range(1, 5) if _begins(data[-n])), data)
+
+
+def _last_lines(data: bytes) -> bytes:
+    """The whole lines of an end, or the whole characters where there is nothing but one line."""
+    lines = data[data.find(b"\n") + 1 or len(data) :]
+    return lines if lines.strip() else next((data[n:] for n in range(4) if _begins(data[n])), data)
+
+
+def _begins(byte: int) -> bool:
+    """Whether a byte of UTF-8 is a character's first."""
+    return byte & 0xC0 != 0x80
 
 
 def _find(repository: GitRepository, revision: str, name: str) -> Blob:

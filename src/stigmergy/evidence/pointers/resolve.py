@@ -24,13 +24,13 @@ A = TypeVar("A", contravariant=True)
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pointer leads to, whole; of what is too large to hold, its first lines and its last ones."""
+    """What a pointer leads to, whole; of what is too large to hold, its beginning and its end."""
 
     data: bytes
     digest: str
     """The digest of the whole."""
     end: bytes | None = None
-    """Its last lines, when `data` holds only the first ones."""
+    """Its end, when `data` holds only the beginning."""
     blob: str | None = None
     """The id git keeps the whole file under, where there is one."""
 

@@ -14,7 +14,7 @@ from stigmergy.core import SECOND, parse_time, print_time
 from stigmergy.errors import IdempotencyConflict, LaneFull, LineageTooLong, TimeInvalid, TupleEnded, TupleNotFound
 from stigmergy.evidence.receipts import Receipt, seal
 from stigmergy.space.tuples.endings import ACCEPTED, CANCELLED, end, whole
-from stigmergy.space.tuples.facts import Fact, StepDone, TupleDone, TupleOut, TupleTaken
+from stigmergy.space.tuples.facts import Fact, StepDone, TupleAsked, TupleDone, TupleOut, TupleTaken
 from stigmergy.space.tuples.money import MAX_GENERATIONS, lineage
 from stigmergy.space.tuples.patterns import Pattern
 from stigmergy.space.tuples.ports import WorkView
@@ -79,6 +79,8 @@ def put(
             ours = draft.id in there and (every_run or there[draft.id].run == run)
             before_it = _receipt_for(view, draft.id) if accept and ours else fresh.get(draft.id)
             answers.append(Put(id=draft.id, new=False, accepted=before_it))
+            if key is not None and request is not None:
+                facts.append(TupleAsked(id=draft.id, asked=key, request=request, accepted=before_it))
             continue
         check_new(draft, view.as_of)
         retries = admit(draft)

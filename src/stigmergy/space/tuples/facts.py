@@ -30,6 +30,18 @@ class TupleOut(_Fact, frozen=True, tag="tuple.out"):
     """How often it may be tried again, where not it but its yools say so."""
 
 
+class TupleAsked(_Fact, frozen=True, tag="tuple.asked"):
+    """A tuple that was there already was asked for under a key: asked again, it is the answer."""
+
+    id: str
+    asked: str
+    """The caller and the key."""
+    request: str
+    """The digest of what was asked."""
+    accepted: str | None = None
+    """The id of the receipt for taking it in, where that was the answer."""
+
+
 class TupleTaken(_Fact, frozen=True, tag="tuple.taken"):
     """A tuple was taken out for good."""
 
@@ -155,6 +167,7 @@ class BodyPurged(_Fact, frozen=True, tag="body.purged"):
 
 Fact = (
     TupleOut
+    | TupleAsked
     | TupleTaken
     | TupleClaimed
     | LeaseRenewed

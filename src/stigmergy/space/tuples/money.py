@@ -45,18 +45,20 @@ def check_affordable(view: Family, one: Kept, price: Price, now: int) -> None:
     for each in lineage(view, one):
         if each.deadline is not None and each.deadline <= now:
             raise DeadlinePast(field="agent_terms.deadline_iso", used=each.id)
-        for name, budget, spent, wanted in (
-            ("budget_usd", each.budget_micros, each.micros + each.held_micros, price.micros),
-            ("budget_tokens", each.budget_tokens, each.tokens + each.held_tokens, price.tokens),
+        for name, unit, budget, spent, held, wanted in (
+            ("budget_usd", "micro-dollars", each.budget_micros, each.micros, each.held_micros, price.micros),
+            ("budget_tokens", "tokens", each.budget_tokens, each.tokens, each.held_tokens, price.tokens),
         ):
-            if budget is not None and spent + wanted > budget:
+            if budget is not None and spent + held + wanted > budget:
                 whose = "The tuple" if each is one else "A tuple it is a part of"
-                left, unit = max(0, budget - spent), "micro-dollars" if name == "budget_usd" else "tokens"
+                if spent > budget:
+                    why = f"has spent {spent} {unit} of {budget}."
+                elif spent + held > budget:
+                    why = f"has spent {spent} {unit} of {budget}, and {held} are set aside."
+                else:
+                    why = f"has {budget - spent - held} {unit} left; the step will probably take {wanted}."
                 raise BudgetExceeded(
-                    f"{whose} has {left} {unit} left; the step will probably take {wanted}.",
-                    field=f"agent_terms.{name}",
-                    limit=budget,
-                    used=spent + wanted,
+                    f"{whose} {why}", field=f"agent_terms.{name}", limit=budget, used=spent + held + wanted
                 )
 
 

@@ -304,6 +304,29 @@ class Linda:
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
         refused(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
 
+    def test_an_idempotency_key_is_kept_where_the_tuple_was_there_already(self, harness: WorkHarness) -> None:
+        """The key is used up by its first request, whatever came of that; after a restart too. # YT-04"""
+        first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True)[0]
+        whole = harness.space.shown(first.id)
+
+        def ask(said: dict[str, Any], request: str, run: str = RUN) -> tuple[str, str | None, bool]:
+            (one,) = harness.space.out(said, authority=PERSON, run=run, accept=True, asked=(f"{run} k", request))
+            return one.id, one.accepted, one.new
+
+        for run, receipt in ((RUN, first.accepted), ("other", None)):
+            assert ask(whole, "r1", run) == (first.id, receipt, False)
+            before = harness.journal_bytes()
+            assert ask(whole, "r1", run) == (first.id, receipt, False)
+            for said in (whole, draft("build", 1)):
+                refused(IdempotencyConflict, ask, said, "r2", run)
+            harness.delete_index()
+            harness.reopen()
+            assert ask(whole, "r1", run) == (first.id, receipt, False)
+            refused(IdempotencyConflict, ask, draft(), "r2", run)
+            assert harness.journal_bytes() == before
+        assert harness.space.shown(first.id) == whole
+        assert len(harness.space.rd_all({})) == 1
+
     def test_room_is_asked_for_and_not_again_for_a_while(self, harness: WorkHarness) -> None:
         """Not while somebody is at it, nor for five minutes after. # YT-13"""
 

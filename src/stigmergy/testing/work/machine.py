@@ -53,6 +53,7 @@ SETTINGS = SpaceSettings(queue_maxsize=8, max_retries=1)
 TURNS = (-60, 0, 1, 2, 10, 31)
 
 steps = st.integers(0, 3)
+keys, requests = st.sampled_from(("k1", "k2")), st.sampled_from(("r1", "r2"))
 prices = st.builds(Price, micros=st.sampled_from((0, 1, 4000, 9000)), tokens=st.sampled_from((0, 3)))
 
 
@@ -144,12 +145,12 @@ class WorkAgrees(RuleBasedStateMachine):
         answer = self.both(lambda space: space.out(child, authority=PERSON, run="other", every_run=every_run))
         return multiple(*(each.id for each in answer or ()))
 
-    @rule(one=tuples)
-    def out_again_with_its_id(self, one: str) -> None:
-        """Put what is there already."""
-        self.both(lambda space: space.out(space.shown(one), authority=PERSON, run=RUN, accept=True))
+    @rule(one=tuples, asked=st.none() | st.tuples(keys, requests))
+    def out_again_with_its_id(self, one: str, asked: tuple[str, str] | None) -> None:
+        """Put what is there already, under a key or none."""
+        self.both(lambda space: space.out(space.shown(one), authority=PERSON, run=RUN, accept=True, asked=asked))
 
-    @rule(target=tuples, key=st.sampled_from(("k1", "k2")), request=st.sampled_from(("r1", "r2")))
+    @rule(target=tuples, key=keys, request=requests)
     def dispatch(self, key: str, request: str) -> Any:
         """Put under a key, for a receipt."""
         answer = self.both(

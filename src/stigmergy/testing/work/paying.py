@@ -28,10 +28,32 @@ class Paying:
         put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=8_000))
-        refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
+        least = refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
+        assert "has 2000 micro-dollars left; the step will probably take 3000" in least.detail
         done = receipt(harness, claim, 0, usd=0.005)
         harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(done,))])
         harness.space.start_step(claim, 1, Price(micros=5_000))
+
+    def test_what_is_overspent_is_told_as_spent(self, harness: WorkHarness) -> None:
+        """Nothing is said to be left, nor what another step would take: it is not the next step's fault."""
+        put(harness, draft("build", 1, 2, agent_terms={"budget_tokens": 100}))
+        (claim,) = take(harness)
+        harness.space.start_step(claim, 0, Price(tokens=20))
+        harness.space.spend(claim, 0, Price(tokens=110))
+        over = refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(tokens=7))
+        assert over.detail == "The tuple has spent 110 tokens of 100."
+        assert (over.field, over.limit, over.used) == ("agent_terms.budget_tokens", 100, 117)
+
+    def test_what_is_set_aside_is_told_where_it_is_more_than_is_left(self, harness: WorkHarness) -> None:
+        """What two steps set aside, and one of them then overspent, belongs to nobody else."""
+        (whole,) = put(harness, draft("top", agent_terms={"budget_tokens": 100}))
+        put(harness, *(draft("low", number, parent_id=whole) for number in (1, 2, 3)))
+        first, second, third = take(harness, "low", limit=3)
+        harness.space.start_step(first, 0, Price(tokens=10))
+        harness.space.start_step(second, 0, Price(tokens=90))
+        harness.space.spend(first, 0, Price(tokens=30))
+        short = refused(BudgetExceeded, harness.space.start_step, third, 0, Price())
+        assert short.detail == "A tuple it is a part of has spent 30 tokens of 100, and 90 are set aside."
 
     def test_children_spend_what_their_parent_has(self, harness: WorkHarness) -> None:
         """All the way up, exactly."""

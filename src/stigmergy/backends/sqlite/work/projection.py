@@ -25,6 +25,7 @@ from stigmergy.space.tuples import (
     StepDone,
     StepHit,
     StepStarted,
+    TupleAsked,
     TupleClaimed,
     TupleDone,
     TupleOut,
@@ -105,6 +106,9 @@ class Projection:
             case TupleReleased():
                 ordinal = self._move(fact.id, "waiting")
                 self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
+            case TupleAsked():
+                accepted = raw_id(fact.accepted) if fact.accepted is not None else None
+                self._rows["keep_asked"] += (fact.asked, raw_id(fact.id), fact.request, accepted)
             case TupleTaken():
                 ordinal = self._move(fact.id, "taken")
                 self._change("end", ordinal, "taken", None)

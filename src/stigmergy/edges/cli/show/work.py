@@ -175,10 +175,9 @@ def _board(answer: BoardAnswer) -> Iterator[str]:
 
 
 def _cost(one: TupleRow) -> str:
-    """What a tuple has spent of what it may, in dollars or else in tokens."""
-    if one.budget_usd is None and one.budget_tokens is not None:
-        return f"{one.tokens:,} of {one.budget_tokens:,} tokens"
-    return print_dollars(one.usd) + (f" of {print_dollars(one.budget_usd)}" if one.budget_usd is not None else "")
+    """What a tuple has spent, and of what: dollars always, tokens where they have a budget."""
+    dollars = print_dollars(one.usd) + (f" of {print_dollars(one.budget_usd)}" if one.budget_usd is not None else "")
+    return dollars + (f", {one.tokens:,} of {one.budget_tokens:,} tokens" if one.budget_tokens is not None else "")
 
 
 def _steps(one: TupleRow) -> str:
