@@ -180,7 +180,7 @@ def test_a_token_is_needed_and_must_be_this_projects(bus: Served) -> None:
 
 
 def test_a_stream_ends_when_its_token_does(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as reader:
             assert reader.status == 200
@@ -238,7 +238,7 @@ def test_reading_on_after_the_server_was_started_again(
 
 def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, heartbeat_seconds=0.05)
-    with serving(gateway, repository, streams=streams) as bus, reading(bus) as reader:
+    with serving(gateway, repository, events=streams) as bus, reading(bus) as reader:
         reader.block()
         beats = [reader.block() for _ in range(3)]
     assert all(beat is not None and beat.comment and beat.type is None and beat.id == "1" for beat in beats)
@@ -246,7 +246,7 @@ def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) 
 
 def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, heartbeat_seconds=0.5)
-    with serving(gateway, repository, streams=streams) as bus, reading(bus, "?type=less.run.end") as reader:
+    with serving(gateway, repository, events=streams) as bus, reading(bus, "?type=less.run.end") as reader:
         reader.block()
         done = threading.Event()
 
@@ -266,7 +266,7 @@ def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway,
 
 
 def test_there_are_only_so_many_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, most=3)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, most=3)) as bus:
         with ExitStack() as stack:
             for _ in range(3):
                 assert stack.enter_context(reading(bus)).block() is not None
@@ -292,7 +292,7 @@ def _soon(done: Callable[[], bool]) -> None:
 def test_who_takes_nothing_is_cut_off_and_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, most=2, stall_seconds=1.0)
     with (
-        serving(gateway, repository, streams=streams, send_buffer=4096) as bus,
+        serving(gateway, repository, events=streams, send_buffer=4096) as bus,
         reading(bus, receive_buffer=2048) as slow,
         reading(bus) as quick,
         ThreadPoolExecutor(1) as beside,
@@ -371,7 +371,7 @@ def test_who_sees_the_same_is_told_the_same_and_nobody_else(bus: Served) -> None
 
 
 def test_a_token_that_ends_ends_only_its_own_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as first, reading(bus, token=token) as second, reading(bus) as other:
             for reader in (first, second):

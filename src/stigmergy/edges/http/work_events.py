@@ -10,17 +10,17 @@ from functools import partial
 from typing import Any
 
 import anyio
-from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
-from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, Streams, write
+from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, Stream, Streams
 from stigmergy.errors import RoleForbidden, StigmergyError
 from stigmergy.operations import Credential, Gateway
 from stigmergy.policy import ADMIN
 
+MOST_STREAMS = 64
 PACE_SECONDS = 0.25
 """How often the journal's size is asked: what happens meanwhile is told as one."""
 
@@ -42,7 +42,7 @@ class WorkStreams:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._streams = Streams()
+        self._streams = Streams(MOST_STREAMS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, or its token holds no more."""
@@ -51,22 +51,25 @@ class WorkStreams:
         read_query(scope, frozenset())
         await read_body(scope, receive, 0)
         credential = Credential(token=token)
-        line = await to_thread.run_sync(self._line, credential)
-        await self._streams.serve(scope, receive, send, partial(self._follow, send, credential, line))
+        line = await self._streams.in_thread(partial(self._line, credential))
+        with self._streams.opened(scope, receive, send) as stream:
+            await stream.run(partial(self._follow, credential, line))
 
-    async def _follow(self, send: Send, credential: Credential, line: int) -> None:
-        known, quiet = -1, 0.0
+    def close(self) -> None:
+        """End every stream, and open no more."""
+        self._streams.close()
+
+    async def _follow(self, credential: Credential, line: int, stream: Stream) -> None:
+        known = -1
         while True:
             if line != known:
-                await write(send, b'event: work.changed\nid: %d\ndata: {"line":%d}\n\n' % (line, line))
-                known, quiet = line, 0.0
-            elif quiet >= HEARTBEAT_SECONDS:
-                await write(send, b":\n\n")
-                quiet = 0.0
+                await stream.write(b'event: work.changed\nid: %d\ndata: {"line":%d}\n\n' % (line, line))
+                known = line
+            elif stream.quiet_seconds >= HEARTBEAT_SECONDS:
+                await stream.write(b":\n\n")
             await anyio.sleep(PACE_SECONDS)
-            quiet += PACE_SECONDS
             try:
-                line = await to_thread.run_sync(self._line, credential)
+                line = await self._streams.in_thread(partial(self._line, credential))
             except StigmergyError:
                 break  # the token holds no more: asked again, the gateway says so
 
