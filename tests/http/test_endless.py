@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from contextlib import ExitStack
 
@@ -74,14 +75,25 @@ def test_the_server_does_not_wait_for_a_reader_that_takes_nothing(
     gateway: Gateway, repository: Repository, changes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([LINT]))
-    with ExitStack() as stack:
+    with ExitStack() as stack, serving(gateway, repository, send_buffer=4096) as bus:
+        one = bus.call("POST", "/tuple", {"lane": "a", "payload": STEPS}).json["id"]
+        slow = stack.enter_context(reading(bus, path=f"/tuple/{one}/events", receive_buffer=2048))
+        assert slow.status == 200
+        with reading(bus, path=f"/tuple/{one}/events") as quick:
+            assert quick.block() is not None
+            _change(gateway, quick, changes)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_the_server_does_not_wait_for_somebody_who_takes_no_answer(
+    gateway: Gateway, repository: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         with serving(gateway, repository, send_buffer=4096) as bus:
-            one = bus.call("POST", "/tuple", {"lane": "a", "payload": STEPS}).json["id"]
-            slow = stack.enter_context(reading(bus, path=f"/tuple/{one}/events", receive_buffer=2048))
-            assert slow.status == 200
-            with reading(bus, path=f"/tuple/{one}/events") as quick:
-                assert quick.block() is not None
-                _change(gateway, quick, changes)
+            silent.connect(("127.0.0.1", bus.port))
+            silent.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % bus.port * 3)
+            assert silent.recv(4) == b"HTTP"
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 

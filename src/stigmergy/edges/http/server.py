@@ -50,9 +50,9 @@ class Server(uvicorn.Server):
             cutting.cancel()
 
     def _cut_off(self) -> None:
-        """Cut the connections whose answers are whole and not taken; they would not end by themselves either."""
+        """Cut the connections that only wait for their readers, who may never take what is left."""
         for connection in list(self.server_state.connections):
-            if connection.transport.is_closing():
+            if isinstance(connection, Connection) and connection.is_waited_for:
                 connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -67,6 +67,11 @@ class Connection(H11Protocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.app = self._with_hang_up(self.app)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether nothing is left to be done but for the reader to take what was sent."""
+        return self.transport.is_closing() or self.flow.write_paused
 
     def _with_hang_up(self, app: ASGIApp) -> ASGIApp:
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
