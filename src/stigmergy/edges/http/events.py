@@ -305,7 +305,9 @@ def _wants_page(scope: Scope) -> bool:
 def _read_limit(given: str | None) -> int:
     if given is None:
         return PAGE_EVENTS
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:6]) <= MOST_PAGE_EVENTS:
+    # A number of few digits, and only then read as one: what is too long to be read is too large as well.
+    small = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_PAGE_EVENTS))
+    if not small or not 1 <= int(given) <= MOST_PAGE_EVENTS:
         raise FieldValue(field="limit", limit=MOST_PAGE_EVENTS, used=given[:20])
     return int(given)
 
