@@ -91,6 +91,25 @@ def test_a_query_is_told_to_those_who_are_there_and_has_no_id(bus: Served) -> No
         assert "less.engram.query" not in {block.type for block in again.until("less.engram.put", 2)}
 
 
+def test_that_work_went_on_is_told_to_those_who_may_see_it(bus: Served, tmp_path: Path) -> None:  # YT-08
+    with (
+        reading(bus) as admin,
+        reading(bus, "?type=work.changed") as board,
+        reading(bus, token=bus.add("ada", "architect")) as agent,
+    ):
+        admin.until("less.agent.add")
+        assert bus.call("POST", "/tuple", {"lane": "later"}).status == 200
+        told = admin.event()
+        assert (told.type, told.id, told.data["data"]) == ("work.changed", None, {"line": 1})
+        assert board.event().data["data"] == {"line": 1}
+        stig(bus, tmp_path / "home", "out", "--lane", "later")
+        assert board.event().data["data"] == {"line": 2}
+        bus.put(CLAIM)
+        assert agent.event().type == "less.engram.put", "of all work an agent is told nothing"
+    with reading(bus, "?after=0&type=work.changed,less.engram.put") as again:
+        assert again.event().type == "less.engram.put", "who comes later looks for itself"
+
+
 def test_no_content_is_ever_sent(bus: Served) -> None:  # EB-26
     token = bus.add("ada", "architect")
     with reading(bus, "?after=0") as reader:

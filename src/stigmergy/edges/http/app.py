@@ -23,7 +23,6 @@ from stigmergy.edges.http.page import PAGE_HEADERS, PageDoor
 from stigmergy.edges.http.sessions import Codes, session_operations
 from stigmergy.edges.http.streams import Endless
 from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
-from stigmergy.edges.http.work_events import WORK_EVENTS, WorkStreams
 from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
@@ -35,7 +34,6 @@ _BESIDE = {
     "/events": {"get": EVENTS},
     "/metrics": {"get": METRICS},
     "/tuple/{id}/events": {"get": TUPLE_EVENTS},
-    "/work/events": {"get": WORK_EVENTS},
 }
 """What HTTP offers beside the operations."""
 
@@ -72,7 +70,6 @@ def create_app(
     methods["/healthz"] = {"GET": _health}
     methods["/events"] = {"GET": events or EventStreams(gateway)}
     methods["/tuple/{id}/events"] = {"GET": tuples or TupleStreams(gateway)}
-    methods["/work/events"] = {"GET": WorkStreams(gateway)}
     mcp = McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
     methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}
