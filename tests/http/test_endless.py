@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from contextlib import ExitStack
 
@@ -114,3 +115,36 @@ def _let_in(stack: ExitStack, bus: Served, tuple_id: str) -> None:
     while stack.enter_context(reading(bus, path=f"/tuple/{tuple_id}/events")).status != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_tuples_stream_is_kept_alive_while_other_work_goes_on(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, tuples=TupleStreams(gateway, heartbeat_seconds=0.5)) as bus:
+        one = bus.call("POST", "/tuple", {"lane": "nobody"}).json["id"]
+        done = threading.Event()
+
+        def busy() -> None:
+            while not done.is_set():
+                bus.call("POST", "/tuple", {"lane": "other"})
+
+        working = threading.Thread(target=busy)
+        with reading(bus, path=f"/tuple/{one}/events") as reader:
+            assert reader.block() is not None
+            working.start()
+            try:
+                beat = reader.block()
+            finally:
+                done.set()
+                working.join()
+    assert beat is not None
+    assert (beat.comment, beat.type) == (True, None)
+
+
+def test_a_tuples_stream_ends_when_its_token_does(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, tuples=TupleStreams(gateway, heartbeat_seconds=0.2)) as bus:
+        path = f"/tuple/{bus.call('POST', '/tuple', {'lane': 'nobody'}).json['id']}/events"
+        token = bus.sign(seconds=2)
+        with reading(bus, path=path, token=token) as reader:
+            assert reader.status == 200
+            _read_out(reader)
+        with reading(bus, path=path, token=token) as again:
+            assert again.problem() == "TOKEN_EXPIRED", "it did not end before"
