@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stigmergy.backends.cortex import CortexFolder
 from stigmergy.backends.sqlite import SqliteStore, create_store
@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from stigmergy.core.journal import Damage
     from stigmergy.evidence.receipts import Receipt
     from stigmergy.policy.guardrails import Quotas, Retention
-    from stigmergy.space.tuples import TupleSpace
+    from stigmergy.space.tuples import TupleSpace, WorkView
     from stigmergy.space.work import Caretaker, Collector, Workshop
+
+T = TypeVar("T")
 
 WORK_JOURNAL = "tuples.jsonl"
 DEFAULT_GOAL = "first run"
@@ -276,19 +278,23 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore, 
             urls = view.policy().urls
         return UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
-    def receipt(receipt_id: str) -> Receipt | None:
+    def of_work(ask: Callable[[WorkView], T]) -> T | None:
         if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
             return None
         with workbench.space.store.read() as view:
-            return view.receipt(receipt_id)
+            return ask(view)
 
+    def receipt(receipt_id: str) -> Receipt | None:
+        return of_work(lambda view: view.receipt(receipt_id))
+
+    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged(sha)))
     resolvers: dict[type[Any], Resolver[Any]] = {
         RepoAddress: RepoResolver(repositories),
         ArtifactAddress: ArtifactResolver(repositories),
-        BodyAddress: BodyResolver(BodyStore(project.catalog / "cas")),
+        BodyAddress: BodyResolver(bodies),
         DiffAddress: DiffResolver(repositories),
         SamAddress: SamResolver(store.read),
-        TestAddress: TestResolver(receipt, workbench.bodies),
+        TestAddress: TestResolver(receipt, bodies),
         UrlAddress: UrlResolver(url_settings),
     }
     return Evidence(resolvers)

@@ -88,6 +88,7 @@ StigmergyError                    code, HTTP status, and what a caller needs to 
 │   │   ├── YoolTwice             YOOL_TWICE
 │   │   ├── YoolContract          YOOL_CONTRACT
 │   │   ├── YoolArguments         YOOL_ARGUMENTS
+│   │   ├── ScriptUnguarded       SCRIPT_UNGUARDED
 │   │   ├── LaneName              LANE_NAME
 │   │   ├── AuthorityInvalid      AUTHORITY_INVALID
 │   │   ├── TermsInvalid          TERMS_INVALID
@@ -775,6 +776,12 @@ class YoolArguments(CatalogRefusal):
     """The arguments are not those the command takes."""
 
     code = "YOOL_ARGUMENTS"
+
+
+class ScriptUnguarded(CatalogRefusal):
+    """The script starts a worker as it is loaded: what it does belongs under 'if __name__ == "__main__":'."""
+
+    code = "SCRIPT_UNGUARDED"
 
 
 class LaneName(CatalogRefusal):

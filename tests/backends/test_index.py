@@ -16,7 +16,8 @@ import pytest
 
 from stigmergy.backends.sqlite import SqliteStore
 from stigmergy.backends.sqlite.projection import PENDING_FULL
-from stigmergy.core.journal import print_line
+from stigmergy.backends.sqlite.recover import over_journals
+from stigmergy.core.journal import print_line, set_damage_aside
 from stigmergy.errors import FormatUnknown, JournalDamaged
 from stigmergy.operations import Credential, Gateway
 from stigmergy.policy import RunOpened
@@ -421,4 +422,23 @@ def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second:
     for thread in threads:
         thread.join()
     assert Hand(harness).counts()["runs"] == 3
+    assert harness.gateway.store.verify() == []
+
+
+@pytest.mark.parametrize("first", ["reads", "writes"])
+def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
+    harness: SqliteHarness, first: str
+) -> None:
+    """The journal is as long again as when this process wrote last, and the index speaks of a line behind that."""
+    journal = harness.folder / "memory.jsonl"
+    hand, length = Hand(harness), journal.stat().st_size
+    with closing(SqliteStore(harness.folder, harness.clock)) as other:
+        other.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
+    data = bytearray(journal.read_bytes())
+    data[length + 30] ^= 1
+    journal.write_bytes(data)
+    over_journals(harness.folder, lambda held: set_damage_aside(held, harness.clock.now()))
+    if first == "writes":
+        hand.put("One more matter")
+    assert len(hand.call("list_runs").runs) == 1
     assert harness.gateway.store.verify() == []

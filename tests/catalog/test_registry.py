@@ -106,6 +106,32 @@ def test_a_version_is_somebodys_once() -> None:  # YT-03
     assert registry.lookup("net.fetch").entry.authority == ("user", "ci")
 
 
+def test_a_command_registered_again_is_the_same() -> None:  # YT-03
+    registry = Registry()
+    for _ in range(2):
+        registry.yool("net.fetch", lane="net")(["curl"])
+    with pytest.raises(YoolTwice, match=r"net\.fetch\.v1"):
+        registry.yool("net.fetch", lane="net")(["wget"])
+
+
+SCRIPT = "def first(): ...\n\n\ndef second(): ...\n"
+
+
+def test_a_function_of_a_script_is_that_of_the_module_it_is_imported_as() -> None:  # YT-03
+    loaded: dict[str, dict[str, Any]] = {}
+    for name in ("__main__", "pipeline", "__mp_main__", "copied"):
+        loaded[name] = {"__name__": name}
+        exec(compile(SCRIPT, "copied.py" if name == "copied" else "pipeline.py", "exec"), loaded[name])
+    for others in (("__main__", "__mp_main__"), ("__mp_main__", "__main__")):
+        registry = Registry()
+        for name in (others[0], "pipeline", others[1]):
+            registry.yool("net.fetch", lane="net")(loaded[name]["first"])
+        assert registry.lookup("net.fetch").run is loaded["pipeline"]["first"]  # which any process can import
+        for another in (loaded["__main__"]["second"], loaded["copied"]["first"]):
+            with pytest.raises(YoolTwice):
+                registry.yool("net.fetch", lane="net")(another)
+
+
 def test_one_authority_needs_no_list() -> None:  # YT-03
     registry = Registry()
     registry.yool("net.fetch", lane="net", authority="user")(["curl"])

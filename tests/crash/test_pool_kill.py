@@ -54,7 +54,7 @@ def _put(shop: Shop, numbers: range, calls: Path) -> list[str]:
         shop.put(
             step("agent.sum.numbers", a=number % 5, b=1),
             step("agent.leave.report", text=f"report {number}"),
-            step("agent.spend.each", amounts=[0.001, 0.002]),
+            step("agent.spend.each", amounts=[0.001, 0.002], notes=str(calls / f"spent-{number}")),
             step("agent.count.calls", path=str(calls / str(number))),
         )
         for number in numbers
@@ -99,6 +99,12 @@ def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> Non
                     worker.end()
         shop.work()
         _check(shop, put, [words for each in every for words in each.told()])
+        for number, one in enumerate(put):
+            notes = [line.split() for line in (calls / f"spent-{number}").read_text().splitlines()]
+            most, least = (
+                sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what) for what in ("about", "said")
+            )
+            assert least <= shop.space.get(one).micros <= most, "what was said is not counted, or counted twice"
     assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(put)))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from stigmergy.backends.sqlite.work import SqliteWork
 from stigmergy.core import SECOND, SystemClock, print_time
 from stigmergy.evidence.receipts import Cost, seal
-from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, spent_since, whole
+from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -36,7 +36,7 @@ def do(space: TupleSpace, claim: Claim) -> Settled:
     number = claim.tuple.payload[0].args["n"]
     if number % 4 == 0:
         space.start_step(claim, 0, Price(micros=1_500))
-        space.spend(claim, 0, Price(micros=500))
+        space.spend(claim.id, claim.fence, 0, Price(micros=500))
     now = print_time(SystemClock().now())
     done = seal(
         yool="agent.lint.ruff.v1",
@@ -55,7 +55,6 @@ def do(space: TupleSpace, claim: Claim) -> Settled:
         receipts=[done.id],
         exit=0,
         at=now,
-        spent=spent_since(claim, [done]),
         attempt=claim.attempt,
         worker=claim.worker,
     )
@@ -86,8 +85,8 @@ def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
                 if getattr(refusal, "code", None) != "STALE_FENCE":
                     raise
         answered, claims = space.settle(results, more=(WORK, worker, BATCH))
-        ended = [each for each, refused in zip(results, answered, strict=True) if refused is None]
-        os.write(diary, "".join(f"end {each.id} {each.last.id}\n" for each in ended if each.last).encode())
+        ended = [each.id for each, refused in zip(results, answered, strict=True) if refused is None]
+        os.write(diary, "".join(f"end {each} {space.shown(each)['receipts'][-1]}\n" for each in ended).encode())
         if not claims and put >= tuples:
             claims = space.claim(WORK, worker=worker, limit=BATCH, timeout=1.5)
             idle = 0 if claims else idle + 1

@@ -135,6 +135,21 @@ def test_the_receipt_of_the_whole_tuple_leads_there_too(project: Gateway, report
     assert "skipped" in bus.deref_pointer(pointer, max_tokens=100).excerpt
 
 
+# YT-15
+def test_what_a_report_tells_is_told_of_its_tuple(project: Gateway, report: bytes) -> None:
+    bus = Bus(project, LOCAL_ADMIN)
+    recorded = bus.record_tests(report.decode())
+    seen = bus.tuple_observe(recorded.tuple_id)
+    (step,) = seen.steps
+    assert (step.receipt, step.exit, step.hit) == (recorded.receipt_id, 1, False)
+    assert seen.error == "3 of 7 tests failed"
+    (row,) = bus.work_board().ended
+    assert (row.steps, row.error) == (seen.steps, seen.error)
+    good = bus.record_tests('<testsuite><testcase classname="tests.test_box" name="test_good"/></testsuite>')
+    passed = bus.tuple_observe(good.tuple_id)
+    assert ([step.exit for step in passed.steps], passed.error) == ([0], None)
+
+
 JAVA = (
     '<testsuite name="s"><testcase classname="com.acme.BoxTest" name="holds" time="0.1">'
     '<failure message="expected 2" type="X">at com.acme.BoxTest.holds(BoxTest.java:12)</failure>'

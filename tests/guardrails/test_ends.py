@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stigmergy.policy.guardrails import MB, StepLimits
+from stigmergy.space.tuples import Price
 from stigmergy.space.work.guard.memory import OwnPeak, reap
 from stigmergy.space.work.guard.processes import ProcTable
 from stigmergy.space.work.guard.tree import Tree
@@ -175,6 +176,23 @@ def test_a_peak_is_counted_from_when_it_was_asked_for() -> None:
     assert OwnPeak().read() < most
 
 
+# YT-14: though it was the first step that left it, and had more room.
+def test_what_the_code_of_one_yool_keeps_is_not_held_against_another(steps: Steps) -> None:
+    keep = "import sys; sys.kept = bytearray(b'x') * 300_000_000"
+    assert steps.run("agent.run.called", StepLimits(memory=2000 * MB), code=keep).error is None
+    outcome = steps.run("agent.echo.later", StepLimits(memory=150 * MB), value=1)
+    assert steps.answered(outcome) == {"said": 1}
+
+
+# YT-14: a new process would hold as much, and have it to fetch again.
+def test_what_the_code_of_a_yool_keeps_is_there_for_its_next_step(steps: Steps) -> None:
+    keep = "import os, sys; sys.kept = getattr(sys, 'kept', None) or bytearray(b'x') * 300_000_000"
+    keep += "; print(os.getpid(), file=sys.stderr)"
+    limits = StepLimits(memory=400 * MB)
+    said = [steps.said(steps.run("agent.run.called", limits, code=keep)) for _ in range(2)]
+    assert said[0] == said[1] != ""
+
+
 # YT-14
 def test_a_warm_process_full_of_what_steps_left_is_not_held_against_the_next(steps: Steps) -> None:
     steps.run("agent.run.called", code="pass")
@@ -198,7 +216,7 @@ def test_what_a_step_said_it_spent_is_never_lost(
     limits = StepLimits(tokens=99) if error == "BUDGET_EXCEEDED" else StepLimits()
     outcome = steps.run("agent.run.shell", limits, code=SPEND + code)
     assert (outcome.error, outcome.usd_micros, outcome.tokens_in) == (error, micros, tokens), steps.said(outcome)
-    assert (sum(each.micros for each in steps.spent), sum(each.tokens for each in steps.spent)) == (micros, tokens)
+    assert steps.spent[-1] == Price(micros=micros, tokens=tokens)
 
 
 # YT-12: a child that left group, session and parent is found at the very next look.

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from stigmergy import Bus, Pointer
 from stigmergy.app import open_workshop
 from stigmergy.core import SECOND, SystemClock, digest, print_time
-from stigmergy.errors import DiskPressure
+from stigmergy.errors import BodyNotFound, DiskPressure
 from stigmergy.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
 from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
 from stigmergy.operations.gc import CollectGarbage
@@ -31,8 +31,9 @@ from stigmergy.space.work import Caretaker, Collected, Collector, Progress
 from stigmergy.space.work.caretaker import last_night
 from stigmergy.testing import TurningClock, refused
 from stigmergy.testing.work import PERSON, RUN
+from tests.cli.stig import Desk
 from tests.guardrails.test_segments import lines, store
-from tests.projects import make_gateway, make_repository, make_settings
+from tests.projects import Repository, make_gateway, make_repository, make_settings
 from tests.space.shop import Shop, open_shop, step
 
 NOW = SystemClock().now()
@@ -460,6 +461,57 @@ def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Point
     project.workbench.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
     with refused("BODY_NOT_FOUND"):
         bus.put_engram("It failed twice.", pointers=[pointers[kind]], kind="risk")
+
+
+def _let_go(project: Gateway) -> str:
+    """Let everything go that may; when the report went."""
+    _collect(project)
+    with project.workbench.space.store.read() as view:
+        at = view.purged(digest(REPORT.encode()))
+    assert at is not None
+    return print_time(at)
+
+
+# YT-08, YT-13: what went is said to be gone, and since when; what is there is judged, whatever is written of it.
+def test_what_went_is_told_by_its_receipt_and_to_whoever_reads_it(
+    project: Gateway, pointers: dict[str, Pointer]
+) -> None:
+    bus, kept = Bus(project, LOCAL_ADMIN), digest(REPORT.encode())
+    named = pointers["test"].ref.rpartition("@")[2]
+    assert bus.receipt_get(named).gone == {}
+    since = _let_go(project)
+    assert bus.receipt_get(named).gone == {kept: since}
+    told = bus.receipt_verify(named)
+    assert told.sound
+    assert [(each.whole, each.gone_at) for each in told.bodies if each.sha == kept] == [(False, since)]
+    for pointer in pointers.values():
+        with pytest.raises(BodyNotFound, match=since):
+            bus.deref_pointer(pointer)
+    project.workbench.bodies.put(REPORT.encode())
+    assert bus.receipt_get(named).gone == {}
+    assert all(each.whole and each.gone_at is None for each in bus.receipt_verify(named).bodies)
+    (project.workplace.kept("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
+    assert not bus.receipt_verify(named).sound
+    assert bus.receipt_get(named).gone == {}
+
+
+def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
+    project: Gateway, pointers: dict[str, Pointer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = pointers["test"].ref.rpartition("@")[2]
+    desk = Desk(Repository(project.workplace.root, ""), tmp_path / "home", monkeypatch)
+    assert "stig deref artifact:" in desk.ok("receipt", "get", named).out
+    since = _let_go(project)
+    shown = desk.ok("receipt", "get", named).out
+    assert f"junit.xml  gone since {since}, to make room" in shown
+    assert "stig deref" not in shown
+    told = desk.ok("receipt", "verify", named).out
+    assert told.startswith(f"{named} is sound\n")
+    assert f"  gone     junit.xml  {digest(REPORT.encode())}  since {since}\n" in told
+    assert "DAMAGED" not in told
+    read = desk.run("deref", pointers["body"].ref)
+    assert read.code == 1
+    assert f"The stored body was taken away to make room, at {since}." in read.err
 
 
 def project_operation(name: str) -> Any:

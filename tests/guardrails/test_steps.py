@@ -150,7 +150,7 @@ def test_a_step_that_spends_more_tokens_than_it_may_is_stopped_while_it_runs(ste
     outcome = steps.run("agent.spend.called", StepLimits(tokens=1000), each=30, times=500)
     assert (outcome.exit, outcome.error) == (143, "BUDGET_EXCEEDED")
     assert outcome.tokens_in > 1000
-    assert sum(each.tokens for each in steps.spent) == outcome.tokens_in
+    assert steps.spent[-1].tokens == outcome.tokens_in
     assert len(steps.spent) > 1
 
 
@@ -194,7 +194,7 @@ def test_a_killed_worker_leaves_nothing_running_and_nothing_standing_still(tmp_p
     scratch = tmp_path / "scratch"
     (left,) = scratch.iterdir()
     with StepFolder(scratch) as own:
-        sweep(scratch)
+        sweep(scratch, lambda *spent: None)
         assert list(scratch.iterdir()) == [own.path] != [left]
 
 

@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from stigmergy.app import open_workshop
+from stigmergy.core import digest
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
 from stigmergy.settings import Settings
-from stigmergy.space.tuples import TupleSpace, read_pattern
+from stigmergy.space.tuples import BodyPurged, TupleSpace, read_pattern
 from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
 from stigmergy.testing.work import PERSON
 from tests.cli.stig import Desk
@@ -214,6 +215,32 @@ def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  #
     board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
 
 
+def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, board: Board) -> None:
+    dead = board.put(step("agent.lint.nothing", n=99))
+    board.pool().run(until_empty=True)
+    before = visit.open("/page/work")
+    done = tile(before, "done").text_content()
+    board.ask("open_run", goal="Another goal")
+    page = visit.open("/page/work")
+    chosen = page.locator(".work header [aria-current]")
+    expect(chosen).to_have_text("every run")
+    expect(tile(page, "done")).to_have_text(done or "")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.click(".work header >> text=this run")
+    expect(chosen).to_have_text("this run")
+    expect(tile(page, "done")).to_have_text("0")
+    expect(page.locator(".work .tuples")).to_have_count(0)
+    expect(page.locator(".work .empty h3")).to_have_text("No work in this run yet")
+    expect(page.locator(".work h3", has_text="Lanes")).to_have_text("Lanes of every run")
+    expect(page.locator(".lanes tbody tr", has_text="later <script>")).to_be_visible()
+    page.click(".work header >> text=every run")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    page.goto(f"{visit.base}/page/work?run={board.run}")
+    expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
+    board.space.put_again(dead, authority=PERSON)
+    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=dead).again)
+
+
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
 
 
@@ -238,3 +265,20 @@ def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width:
     finally:
         board.space.release([(held.id, held.fence)])
         board.ask("cancel_tuple", id=one)
+
+
+def test_a_receipt_says_what_went_to_make_room(visit: Visit, board: Board) -> None:  # YT-13
+    one = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
+    board.pool().run(until_empty=True)
+    for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
+        gone = BodyPurged(sha=digest(body), size=len(body), why="printed")
+        board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
+        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size
+    page = visit.open("/page/work")
+    row, drawer = page.locator(f"#ended-{one[7:]}"), page.locator("#drawer")
+    row.locator("a", has_text="agent.leave.report").click()
+    expect(drawer.locator(".artifacts li")).to_contain_text("bytes, gone since 2")
+    expect(drawer.locator(".artifacts a")).to_have_count(0)
+    page.click("#drawer .close")
+    row.locator("a", has_text="agent.sum.numbers").click()
+    expect(drawer).to_contain_text("BODY_NOT_FOUND The stored body was taken away to make room, at 2")

@@ -106,7 +106,6 @@ def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(te
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
         puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]
-    assert "The run 'XYZ' has no work" in terminal.run("resume", "--run-id", "XYZ", code=1)
     terminal.run("resume", "--import", "tests.space.yools")
     assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
 
@@ -196,6 +195,36 @@ def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) 
     terminal.run("again", one)
     terminal.run("cancel", terminal.json("observe", one)["again"])
     assert terminal.run("board").startswith("1 cancelled, 1 dead, 1 done; ")
+
+
+def test_the_board_tells_of_every_run_or_of_the_chosen_one(terminal: Terminal) -> None:  # YT-15
+    first = terminal.json("run", "list")["runs"][0]["run_id"]
+    draft = {"lane": "build", "payload": [{"yool": "agent.fail.always"}], "agent_terms": {"max_retries": 0}}
+    (terminal.path / "t.json").write_text(json.dumps(draft))
+    dead = terminal.json("out", "t.json")["id"]
+    terminal.run(*WORK)
+    terminal.run("out", "--lane", "later", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=2")
+    second = terminal.json("run", "new", "another")["run_id"]
+    assert terminal.run("board").splitlines()[:3] == [
+        "1 dead, 1 waiting; 1 executed, 0 from the cache, $0",
+        "LANE   WAITING  RUNNING",
+        "later  1        0",
+    ]
+    every = terminal.json("board")
+    assert "run_id" not in every
+    assert [each["id"] for each in every["dead"]] == [dead]
+    of_first = terminal.json("board", "--run", first)
+    assert of_first == every | {"run_id": first, "as_of": of_first["as_of"]}
+    of_second = terminal.json("board", "--run", second)
+    assert (of_second["run_id"], of_second["totals"]["states"], of_second["dead"]) == (second, {}, [])
+    assert terminal.run("board", "--run", second).splitlines() == [
+        "no work in this run yet; 0 executed, 0 from the cache, $0",
+        "LANE (EVERY RUN'S)  WAITING  RUNNING",
+        "later               1        0",
+    ]
+    terminal.run("out", "--run", second, "--lane", "notes")
+    totals = terminal.json("board")["totals"]
+    assert (totals["states"], totals["given_up"], totals["executed"]) == ({"dead": 1, "waiting": 2}, 1, 1)
 
 
 def test_what_is_said_of_a_tuple_beside_its_file_is_checked(terminal: Terminal) -> None:  # YT-05

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from stigmergy.space.tuples import read_pattern
+from stigmergy.space.work import LaneWorkerPool, Progress
 from tests.space.shop import Shop, open_shop, step, until
 
 
@@ -18,9 +20,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-def finish(shop: Shop, seconds: float) -> bool:
+def finish(shop: Shop, seconds: float, told: Callable[[Progress], None] = lambda heard: None) -> bool:
     """Work until nothing is left; whether that was ever so."""
-    pool = shop.pool(concurrency=4)
+    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=4, told=told)
     working = threading.Thread(target=pool.run, kwargs={"until_empty": True})
     working.start()
     working.join(seconds)
@@ -30,9 +32,9 @@ def finish(shop: Shop, seconds: float) -> bool:
     return ended
 
 
-def failing(tmp_path: Path, name: str, go: str) -> dict[str, object]:
+def failing(tmp_path: Path, name: str, go: str, fails: bool = True) -> dict[str, object]:
     """A step that says it was called, waits for a file and fails; equal to others of that name."""
-    args = {"calls": str(tmp_path / name), "go": str(tmp_path / go), "fails": True}
+    args = {"calls": str(tmp_path / name), "go": str(tmp_path / go), "fails": fails}
     return {**step("agent.think.once", **args), "after": []}
 
 
@@ -42,6 +44,25 @@ def test_equal_steps_of_one_tuple_that_fail_end_it(shop: Shop, tmp_path: Path) -
     assert finish(shop, 20)
     assert shop.space.get(one).state == "dead"
     assert (tmp_path / "calls").read_text() == "called\n" * 2
+
+
+def test_an_equal_step_goes_ahead_when_a_third_one_fails_meanwhile(shop: Shop, tmp_path: Path) -> None:
+    """The first has its result in the journal, and is still telling of it when the third one's failure is noted."""
+    (tmp_path / "go").touch()
+    failed = threading.Event()
+
+    def told(heard: Progress) -> None:
+        if heard.what == "failed":
+            failed.set()
+        elif heard.what == "miss":
+            (tmp_path / "later").touch()
+            assert failed.wait(20)
+
+    equal = failing(tmp_path, "calls", "go", fails=False)
+    one = shop.put(failing(tmp_path, "others", "later"), equal, equal)
+    assert finish(shop, 30, told)
+    assert shop.space.get(one).state == "dead"
+    assert (tmp_path / "calls").read_text() == "called\n"
 
 
 def test_nobody_waits_for_the_rest_of_a_tuple_whose_equal_step_failed(shop: Shop, tmp_path: Path) -> None:

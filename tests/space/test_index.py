@@ -12,10 +12,12 @@ from pathlib import Path
 import apsw
 import pytest
 
+from stigmergy.backends.sqlite.recover import over_journals
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
 from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
 from stigmergy.backends.sqlite.work.verify import COMPARED
 from stigmergy.core import SECOND, print_time
+from stigmergy.core.journal import set_damage_aside
 from stigmergy.core.journal.format import stated_mark
 from stigmergy.errors import JournalDamaged, StaleFence
 from stigmergy.evidence.receipts import ReceiptFolder
@@ -241,7 +243,7 @@ def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
     for happens in (
         lambda: harness.space.renew([(claim.id, claim.fence)]),
         lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
-        lambda: harness.space.spend(below, 0, Price(micros=900_000)),
+        lambda: harness.space.spend(below.id, below.fence, 0, Price(micros=900_000)),
         lambda: harness.space.settle([finished(harness, below, usd=0.95)]),
         lambda: harness.space.release([(claim.id, claim.fence)]),
     ):
@@ -291,6 +293,59 @@ def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
     other.close()
 
 
+# BX-03, YT-10: what a writer that was killed left is cut off by whoever comes, and the journal is as long as before.
+def test_counts_hold_when_another_process_cuts_a_torn_line(tmp_path: Path) -> None:
+    one = SqliteWorkHarness(tmp_path / "catalog")
+    put(one, draft(), draft(), draft())
+    with (tmp_path / "catalog" / WORK_JOURNAL).open("ab") as journal:
+        journal.write(b'{"at":"2026-11-16T0')
+    other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
+    with other.space.store.read() as view:
+        assert view.waiting("build") == 3
+    put(one)
+    for harness in (one, other):
+        with harness.space.store.read() as view:
+            assert view.waiting("build") == 4
+            assert [each.states for each in view.runs()] == [{"waiting": 4}]
+        assert harness.space.store.verify() == []
+    one.close()
+    other.close()
+
+
+# BX-03: damage was set aside, which left the journal as long as this process had it before.
+@pytest.mark.parametrize("first", ["reads", "writes"])
+@pytest.mark.parametrize("done", ["put", "taken"])
+def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
+    tmp_path: Path, done: str, first: str
+) -> None:
+    folder = tmp_path / "catalog"
+    one = SqliteWorkHarness(folder)
+    ids = put(one, draft(), draft(), draft())
+    length = (folder / WORK_JOURNAL).stat().st_size
+    other = SqliteWorkHarness(folder, one.clock)
+    if done == "put":
+        put(other, draft())
+    else:
+        assert other.space.in_({"lane": "build"}, by="w") is not None
+    other.close()
+    spoil(folder / WORK_JOURNAL, length)
+    over_journals(folder, lambda journal: set_damage_aside(journal, one.clock.now()))
+    assert (folder / WORK_JOURNAL).stat().st_size == length
+    if first == "writes":
+        ids += put(one, draft())
+    assert [each.id for each in one.space.rd_all({"state": "waiting"})] == ids
+    assert one.space.store.verify() == []
+    assert [each.id for each in one.space.claim({}, worker="w", limit=9)] == ids
+    one.close()
+
+
+def spoil(journal: Path, at: int) -> None:
+    """Flip a bit of the line behind a place."""
+    data = bytearray(journal.read_bytes())
+    data[at + 30] ^= 1
+    journal.write_bytes(data)
+
+
 CHANGES = (
     ("applied", "UPDATE applied SET at = at + 1"),
     ("applied", "UPDATE applied SET counter = counter + 1"),
@@ -308,6 +363,7 @@ CHANGES = (
     ("purged", "UPDATE purged SET at = at + 1"),
     ("asked", "UPDATE asked SET request = 'another'"),
     ("running", "UPDATE running SET micros = micros + 1"),
+    ("counted", "UPDATE counted SET micros = micros + 1"),
     ("run numbers", "UPDATE runs SET run = 'another'"),
     ("runs", "UPDATE runs SET done = done + 1"),
     ("runs", "UPDATE applied SET figures = x'7B7D'"),
@@ -325,6 +381,7 @@ def full(folder: Path) -> SqliteWorkHarness:
     done = finished(harness, first, key="k")
     harness.space.settle([done])
     harness.space.start_step(second, 0, Price(micros=5))
+    harness.space.spend(second.id, second.fence, 0, Price(micros=2))
     gone = BodyPurged(sha=done.receipts[0].stdout_sha, size=1, why="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness

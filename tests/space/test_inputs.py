@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,6 +99,59 @@ def test_a_folder_that_leads_back_to_itself_has_an_end(tree: Path) -> None:
     before = shas(tree, "src")
     (tree / "src/a.py").write_text("other")
     assert shas(tree, "src") != before
+
+
+@pytest.mark.parametrize("pattern", ["packages", "packages/**", "packages/**/*.js", "packages/*/node_modules"])
+def test_packages_that_link_to_each_other_are_each_read_once(tmp_path: Path, pattern: str) -> None:
+    """However many ways there are to a file: with twenty packages more than there is time to go."""
+    for number in range(20):
+        inside = tmp_path / f"packages/p{number}/node_modules"
+        inside.mkdir(parents=True)
+        (inside.parent / "index.js").write_text(str(number))
+        for other in range(20):
+            if other != number:
+                (inside / f"p{other}").symlink_to(f"../../p{other}")
+    before = shas(tmp_path, pattern)
+    assert len(before) <= 20 + 20 * 19 + 20
+    assert shas(tmp_path, pattern) == before
+    (tmp_path / "packages/p7/index.js").write_text("other")
+    changed = shas(tmp_path, pattern)
+    assert len(set(before) - set(changed)) == 1
+    if pattern != "packages/**/*.js":
+        (tmp_path / "packages/p3/node_modules/p7").unlink()
+        (tmp_path / "packages/p3/node_modules/p7").symlink_to("../../p8")
+        assert shas(tmp_path, pattern) != changed, "a link leads elsewhere"
+
+
+def test_files_behind_a_link_count(tree: Path) -> None:
+    (tree / "lib").mkdir()
+    (tree / "lib/c.py").write_text("c")
+    (tree / "src/lib").symlink_to("../lib")
+    before = shas(tree, "src")
+    (tree / "lib/c.py").write_text("other")
+    assert shas(tree, "src") != before
+
+
+def test_a_folder_may_be_as_deep_as_the_disk_has_it(tree: Path) -> None:
+    folder = tree / "src"
+    for _ in range(50):  # deeper than calls may be nested, and not so deep that the folder cannot be tidied up
+        folder = folder / "/".join("d" * 12)
+        folder.mkdir(parents=True)
+    (folder / "a").write_text("a")
+    before = shas(tree, "src")
+    assert len(before) == 3
+    (folder / "a").write_text("other")
+    assert shas(tree, "src") != before
+
+
+def test_a_name_that_is_no_unicode_is_a_name(shop: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "project/src"
+    folder.mkdir()
+    for number, name in enumerate((b"\xff", b"\xfe", b"\\xff")):
+        (Path(os.fsdecode(os.fsencode(folder) + b"/" + name))).write_text(str(number))
+    shop.put(step("agent.show.folder", path="src"))
+    assert shop.work() == ["miss", "done"]
+    assert len(set(shas(tmp_path / "project", "src"))) == 3
 
 
 def test_a_folder_that_leads_out_is_refused(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

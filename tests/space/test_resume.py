@@ -17,7 +17,7 @@ from stigmergy.space.work import LaneWorkerPool
 from stigmergy.testing.work import PERSON
 from tests.projects import Repository
 from tests.space.shop import open_shop, step, until
-from tests.space.terminal import Terminal, open_terminal
+from tests.space.terminal import WORK, Terminal, open_terminal
 
 GONE = f"{socket.gethostname()}/{2**22 + 1}.1"
 """A worker of a process no machine has."""
@@ -114,6 +114,65 @@ def test_what_a_live_worker_holds_does_not_go_on_here(terminal: Terminal) -> Non
         gateway.workbench.space.release([(claim.id, claim.fence)])
         process.communicate(timeout=120)
     assert terminal.json("observe", one)["state"] == "done"
+
+
+def new_run(terminal: Terminal, goal: str) -> str:
+    """Begin a run that is the current one from now on; its id."""
+    return str(terminal.json("run", "new", goal)["run_id"])
+
+
+def test_a_chosen_run_is_the_one_that_goes_on(terminal: Terminal) -> None:
+    runs = [new_run(terminal, goal) for goal in ("first", "second", "third", "fourth")]
+    ones = []
+    for number, run in enumerate(runs):
+        numbers = ("--arg", f"a={number}", "--arg", "b=1")
+        ones.append(
+            terminal.json("out", "--run", run, "--lane", "build", "--yool", "agent.sum.numbers", *numbers)["id"]
+        )
+    resume(terminal, "tests.space.yools", "--run", runs[1])
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["waiting", "done", "waiting", "waiting"]
+    terminal.environment["STIGMERGY_RUN"] = runs[0]
+    resume(terminal)
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "done", "waiting", "waiting"]
+    out, err = resume(terminal)
+    assert "agent.sum.numbers" not in out
+    assert err == (
+        f"[resume] nothing is left to do in run {runs[0]}\n"
+        f"[resume] work is unfinished in {runs[3]}, {runs[2]} (--run RUN)\n"
+    )
+    assert "RUN_NOT_FOUND" in terminal.run("resume", "--run", "XYZ", code=1)
+    assert "No such option" in terminal.run("resume", "--run-id", runs[2], code=2)
+
+
+def test_a_worker_told_of_a_run_works_on_no_other(terminal: Terminal) -> None:
+    runs = [new_run(terminal, goal) for goal in ("first", "second")]
+    asked = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=1")
+    ones = [terminal.json(*asked, "--run", run)["id"] for run in runs]
+    terminal.run(*WORK, "--run", runs[0])
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "waiting"]
+    assert "RUN_NOT_FOUND" in terminal.run(*WORK, "--run", "XYZ", code=1)
+    terminal.run(*WORK)
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "done"]
+
+
+def test_without_a_choice_the_newest_run_with_unfinished_work_goes_on(terminal: Terminal) -> None:
+    assert resume(terminal) == ("", "[resume] nothing is left to do\n")
+    first, one = new_run(terminal, "first"), put(terminal, step("agent.sum.numbers", a=1, b=2))
+    second, two = new_run(terminal, "second"), put(terminal, step("agent.sum.numbers", a=3, b=4))
+    new_run(terminal, "all done, but for what only says something")
+    put(terminal, step("agent.sum.numbers", a=5, b=6), lane="other")
+    put(terminal, lane="facts", map_pos={"about": "lunch"})
+    terminal.run("worker", "--lane", "other", "--until-empty", "--import", "tests.space.yools")
+    _, err = resume(terminal)
+    assert [terminal.json("observe", each)["state"] for each in (one, two)] == ["waiting", "done"]
+    assert err.splitlines()[:2] == [
+        f"[resume] run {second} goes on",
+        f"[resume] work is unfinished in {first} (--run RUN)",
+    ]
+    _, err = resume(terminal)
+    assert terminal.json("observe", one)["state"] == "done"
+    assert "(--run RUN)" not in err
+    assert resume(terminal) == ("", "[resume] nothing is left to do\n")
 
 
 def test_a_worker_tells_the_end_of_what_it_is_not_given(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ class Recorded:
         """How it holds steps to their quotas."""
         return "none"
 
+    def sweep(self, spend: Any) -> None:
+        """Nothing was left."""
+
     def close(self) -> None:
         """Nothing to let go of."""
 
@@ -160,7 +163,7 @@ def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:
             with folder.cost.open("a") as file:
                 file.write(written)
             folder.note_spending(spent.append)
-        assert spent == [Price(micros=1_000_000), Price(micros=500_000, tokens=30)]
+        assert spent == [Price(micros=1_000_000), Price(micros=1_500_000, tokens=30)]
         folder.note_spending(spent.append, last=True)
         assert len(spent) == 2
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stigmergy import Worker
 from stigmergy.errors import FieldValue
 from stigmergy.settings import Settings
+from stigmergy.space.catalog import Catalog
 from stigmergy.space.tuples import read_pattern
 from stigmergy.space.work import LaneWorkerPool, Progress
+from stigmergy.space.work.worker import LOOK_SECONDS
 from tests.projects import Repository
-from tests.space.shop import Shop, open_shop, step
+from tests.space.shop import DECLARED, Shop, open_shop, step
 from tests.space.terminal import WORK, Terminal, open_terminal
 
 
@@ -46,6 +50,37 @@ def test_a_listener_that_fails_undoes_no_step(shop: Shop, tmp_path: Path, what: 
     states = [shop.space.get(each).state for each in ids]
     assert states.count("done") == len(calls.read_text().splitlines()) > 0
     assert set(states) == {"done", "waiting"}
+
+
+def test_what_was_written_down_is_not_told_to_be_lost(shop: Shop) -> None:
+    """Though the heart looks after the end was written, and before the worker let go of it."""
+    shop.put(step("agent.sum.numbers", a=1, b=2))
+    told: list[str] = []
+
+    def listen(progress: Progress) -> None:
+        told.append(progress.what)
+        if progress.what == "done":
+            time.sleep(2.5 * LOOK_SECONDS)
+
+    LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), told=listen).run(until_empty=True)
+    assert told == ["miss", "done"]
+
+
+def test_a_mistake_of_ours_costs_one_tuple_and_not_the_worker(shop: Shop) -> None:
+    """Whatever it is: those put beside it are worked on."""
+    broken, sound = (shop.put(step("agent.sum.numbers", a=number, b=2)) for number in (1, 2))
+
+    def catalog() -> Catalog:
+        if not told:
+            told.append("asked")
+            raise ZeroDivisionError("a mistake")
+        return DECLARED
+
+    told: list[str] = []
+    shop = shop._replace(shop=msgspec.structs.replace(shop.shop, catalog=catalog))
+    assert sorted(shop.work()) == ["dead", "done", "miss", "refused"]
+    states = {shop.space.get(each).state for each in (broken, sound)}
+    assert states == {"dead", "done"}
 
 
 def test_a_closed_pipe_ends_a_worker_that_leaves_nothing_in_its_hands(terminal: Terminal, tmp_path: Path) -> None:

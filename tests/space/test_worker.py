@@ -186,6 +186,14 @@ def test_what_was_made_of_a_file_that_changed_meanwhile_is_no_hit(shop: Shop, tm
     assert shop.work() == ["miss", "done"]
 
 
+def test_what_was_done_counts_though_what_it_read_cannot_be_read_any_more(shop: Shop, tmp_path: Path) -> None:  # YT-08
+    (tmp_path / "project/src").mkdir()
+    one = shop.put(step("agent.lead.out", path="src"))
+    assert shop.work() == ["miss", "done"]
+    executed, _ = shop.receipts(one)
+    assert (executed.exit, executed.key) == (0, None)
+
+
 def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     coloured = with_environment(shop, COLOUR="red", SECRET="x")
     one = coloured.put(step("agent.show.env"))
@@ -197,6 +205,14 @@ def test_only_named_variables_are_seen_and_they_count(shop: Shop) -> None:
     other = with_environment(shop, COLOUR="blue")
     other.put(step("agent.show.env"))
     assert other.work() == ["miss", "done"]
+
+
+@pytest.mark.parametrize("name", ["agent.tell.tuple", "agent.show.tuple"])
+def test_a_step_knows_which_tuple_it_is_of(shop: Shop, name: str) -> None:  # YT-11
+    """So it can put others that spend what its own may."""
+    put = [shop.put(step(name)) for _ in range(2)]
+    assert shop.work().count("done") == 2
+    assert [shop.printed(each).strip().strip('"') for each in put] == put
 
 
 def test_a_damaged_body_is_a_miss_and_is_reported(shop: Shop, tmp_path: Path) -> None:
@@ -448,7 +464,7 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         one = shop.put(step("agent.spend.money", usd=0.02, times=2))
         (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
         shop.space.start_step(claim, 0, Price())
-        shop.space.spend(claim, 0, Price(micros=1_500_000, tokens=7))
+        shop.space.spend(claim.id, claim.fence, 0, Price(micros=1_500_000, tokens=7))
         shop.space.let_go([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)
@@ -498,6 +514,7 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
         (step("agent.leave.link"), {}),
         (step("agent.spend.each", amounts=[-1]), {}),
         (step("agent.run.children"), {}),
+        (step("agent.give.back", what="path"), {}),
         (step("agent.show.file", path="/etc/passwd"), {}),
         (step("agent.spend.money", usd=1, times=1), {"budget_usd": 0.5}),
     ],
@@ -509,6 +526,26 @@ def test_what_would_only_be_refused_again_is_not_tried_again(
         one = shop.put(refused, agent_terms=terms)
         assert shop.work()[1:] == ["dead"]
         assert shop.space.get(one).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("path", "PosixPath is not JSON serializable"),
+        ("set", "set is not JSON serializable"),
+        ("key", "keys must be"),
+        ("circle", "Circular"),
+        ("text", "surrogates not allowed"),
+    ],
+)
+def test_what_cannot_be_written_down_is_told_in_a_line(shop: Shop, what: str, why: str) -> None:  # YT-08
+    one = shop.put(step("agent.give.back", what=what))
+    assert shop.work() == ["failed", "dead"]
+    receipt = shop.receipts(one)[0]
+    assert (receipt.exit, receipt.error, receipt.stdout_sha) == (1, "FIELD_VALUE", EMPTY)
+    (said,) = shop.shop.bodies.get(receipt.stderr_sha).decode().splitlines()
+    assert said.startswith("refused: FIELD_VALUE: What the step gave back is not JSON")
+    assert why in said
 
 
 # YT-06: a tuple has no more time than the one it is a part of.
@@ -582,6 +619,44 @@ def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
         thread = eval_(shop.shop, draft, authority=PERSON, run=RUN)
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_an_active_tuple_computes_itself_here_though_others_wait_in_its_lane(shop: Shop) -> None:  # YT-05
+    over = threading.Event()
+    stolen: list[str] = []
+
+    def wait_for_work() -> None:
+        while not over.is_set():
+            claims = shop.space.claim({"lane": "own"}, worker="another", timeout=5)
+            stolen.extend(claim.id for claim in claims)
+
+    other = threading.Thread(target=wait_for_work, daemon=True)
+    other.start()
+    try:
+        ids = []
+        for number in range(20):
+            draft = {"lane": "own", "payload": [step("agent.sum.numbers", a=number, b=1)]}
+            active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+            ids.append(active.name)
+            until(lambda active=active: bool(stolen) or not active.is_alive())  # type: ignore[misc]
+    finally:
+        over.set()
+        shop.put(lane="own")
+        other.join(30)
+    assert not set(stolen) & set(ids)
+    for each in ids:
+        executed, last = shop.receipts(each)
+        assert (executed.exit, last.exit, last.worker) == (0, 0, worker_name())
+
+
+def test_an_active_tuple_that_was_put_before_is_worked_on_once(shop: Shop) -> None:  # YT-05
+    one = shop.put(step("agent.sum.numbers", a=1, b=2))
+    draft = shop.space.shown(one)
+    for _ in range(2):
+        active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
+        active.join(60)
+        assert active.name == one
+    assert [each.yool for each in shop.receipts(one)] == ["agent.sum.numbers.v1", "tuple.run"]
 
 
 def test_a_tuple_without_steps_is_done_at_once(shop: Shop) -> None:

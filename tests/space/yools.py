@@ -60,10 +60,18 @@ def spend(usd: float, times: int) -> None:
 
 
 @yool("agent.spend.each", lane="build", authority=EVERYONE, cached=False)
-def spend_each(amounts: list[float]) -> None:
-    """Spend these amounts."""
+def spend_each(amounts: list[float], notes: str = "") -> None:
+    """Spend these amounts; if asked, note each before it is said and after."""
     for usd in amounts:
+        _note(notes, f"about {usd}")
         here.spend(usd=usd)
+        _note(notes, f"said {usd}")
+
+
+def _note(path: str, line: str) -> None:
+    if path:
+        with open(path, "a") as file:
+            file.write(line + "\n")
 
 
 @yool("agent.spend.again", lane="build", authority=EVERYONE, cached=False)
@@ -73,6 +81,28 @@ def spend_again(mark: str) -> None:
     if not Path(mark).exists():
         Path(mark).touch()
         sys.exit(1)
+
+
+@yool("agent.spend.signal", lane="build", authority=EVERYONE, cached=False)
+def spend_and_signal(worker: str, number: int, mark: str) -> None:
+    """Spend; and the first time send the worker a signal before it could read that, and spend more later."""
+    here.spend(usd=0.05, tokens_in=7)
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(int(Path(worker).read_text()), number)
+        for _ in range(3):
+            time.sleep(0.6)
+            here.spend(usd=0.01, tokens_out=1)
+
+
+yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
+    [
+        "sh",
+        "-c",
+        'trap \'echo "{\\"usd\\":0.04}" >> "$STIGMERGY_COST"; exit 1\' TERM; '
+        'echo "{\\"usd\\":0.02}" >> "$STIGMERGY_COST"; touch ${started}; while :; do sleep 0.05; done',
+    ]
+)
 
 
 @yool("agent.count.slowly", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)
@@ -112,6 +142,24 @@ def do_oddly(how: str) -> None:
             time.sleep(0.3)
 
 
+@yool("agent.tell.tuple", lane="build", authority=EVERYONE, cached=False)
+def tell_tuple() -> str:
+    """Say which tuple this is a step of."""
+    return here.tuple_id()
+
+
+yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "STIGMERGY_TUPLE"])
+
+
+@yool("agent.give.back", lane="build", authority=EVERYONE, cached=False)
+def give_back(what: str) -> object:
+    """Give back what is not JSON."""
+    circle: list[object] = []
+    circle.append(circle)
+    odd = {"path": Path("x"), "set": {1}, "key": {(1, 2): 3}, "circle": circle, "text": "\ud800"}
+    return [odd[what]]
+
+
 @yool("agent.fail.always", lane="build", authority=EVERYONE)
 def fail() -> None:
     """Fail."""
@@ -131,6 +179,7 @@ yool("agent.print.much", lane="build", authority=EVERYONE, cached=False)(
 yool("agent.show.folder", lane="build", effect="reads", inputs=["${path}"], authority=EVERYONE)(
     ["sh", "-c", 'cat "$0"/*', "${path}"]
 )
+yool("agent.lead.out", lane="build", inputs=["${path}"], authority=EVERYONE)(["ln", "-s", "/etc", "${path}/out"])
 yool("agent.read.everything", lane="build", effect="reads", inputs=["**/*"], authority=EVERYONE)(["true"])
 
 

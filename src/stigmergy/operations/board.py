@@ -12,7 +12,7 @@ from stigmergy.operations.gateway import Context
 from stigmergy.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
-    from stigmergy.space.tuples import Kept, WorkView
+    from stigmergy.space.tuples import Kept, RunFigures, WorkView
 
 MAX_LISTED = 200
 
@@ -47,7 +47,7 @@ class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tuple it was put again as."""
 
 
-class RunTotals(Struct, frozen=True, kw_only=True):
+class BoardTotals(Struct, frozen=True, kw_only=True):
     states: dict[str, int]
     given_up: int
     """Of the dead, those that were not put again."""
@@ -58,17 +58,18 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-class BoardAnswer(Struct, frozen=True, kw_only=True):
+class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: str
-    totals: RunTotals
-    """Of the run."""
+    run_id: str | None = None
+    """The run it tells of, when one was chosen; otherwise it tells of all."""
+    totals: BoardTotals
     lanes: list[LaneRow]
-    """Where something waits or is worked on, whatever the run."""
+    """Where something waits or is worked on; always of all runs, which share them."""
     running: list[TupleRow]
     ended: list[TupleRow]
-    """Of the run, the last first; without those that are given up."""
+    """The last first; without those that are given up."""
     dead: list[TupleRow]
-    """Of the run, given up and not put again, the last first."""
+    """Given up and not put again, the last first."""
 
 
 @operation(
@@ -80,24 +81,33 @@ class BoardAnswer(Struct, frozen=True, kw_only=True):
 )
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""
-    run = context.caller.run.run_id
+    run = context.run_seen
     with context.workbench.space.store.read() as view:
-        totals = next((each for each in view.runs() if each.run == run), None)
         return BoardAnswer(
             as_of=print_time(view.as_of),
-            totals=RunTotals(
-                states=totals.states if totals else {},
-                given_up=totals.states.get("dead", 0) - totals.again if totals else 0,
-                executed=totals.executed if totals else 0,
-                hits=totals.hits if totals else 0,
-                usd=totals.micros / MICROS if totals else 0.0,
-                tokens=totals.tokens if totals else 0,
-            ),
+            run_id=run,
+            totals=_totals([each for each in view.runs() if run in (None, each.run)]),
             lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lanes()],
-            running=[_row(view, one) for one in view.under_way(limit=request.limit)],
+            running=[_row(view, one) for one in view.under_way(run, limit=request.limit)],
             ended=[_row(view, one) for one in view.ended(run, limit=request.limit)],
             dead=[_row(view, one) for one in view.given_up(run, limit=request.limit)],
         )
+
+
+def _totals(runs: list[RunFigures]) -> BoardTotals:
+    """What became of the tuples of some runs, together."""
+    states: dict[str, int] = {}
+    for each in runs:
+        for state, count in each.states.items():
+            states[state] = states.get(state, 0) + count
+    return BoardTotals(
+        states=dict(sorted(states.items())),
+        given_up=states.get("dead", 0) - sum(each.again for each in runs),
+        executed=sum(each.executed for each in runs),
+        hits=sum(each.hits for each in runs),
+        usd=sum(each.micros for each in runs) / MICROS,
+        tokens=sum(each.tokens for each in runs),
+    )
 
 
 def _row(view: WorkView, one: Kept) -> TupleRow:

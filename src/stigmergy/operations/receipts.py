@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from stigmergy.core import print_time
 from stigmergy.errors import ReceiptNotFound
 from stigmergy.operations.declare import Command, Route, operation
 from stigmergy.operations.gateway import Context
@@ -27,6 +28,8 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: dict[str, Any] | None = None
     statement: dict[str, Any] | None = None
     """The receipt as an in-toto Statement v1, when asked for."""
+    gone: dict[str, str] = {}
+    """Bodies the receipt names that were taken away to make room, and when."""
 
 
 @operation(
@@ -42,7 +45,8 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     receipt = _receipt(context, request.id)
     if request.intoto:
         return ReceiptAnswer(statement=statement(receipt))
-    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt))
+    gone = _gone(context, [sha for _, sha in _named(receipt)])
+    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt), gone=gone)
 
 
 def _receipt(context: Context, given: str) -> Receipt:
@@ -63,20 +67,41 @@ def _receipt(context: Context, given: str) -> Receipt:
     return receipt
 
 
+def _named(receipt: Receipt) -> list[tuple[str, str]]:
+    """What a receipt calls the bodies it names, and their digests."""
+    printed = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
+    return printed + [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
+
+
+def _gone(context: Context, named: list[str]) -> dict[str, str]:
+    """Of some bodies, those that are not here because they were taken away to make room, and when."""
+    from stigmergy.evidence.receipts import EMPTY
+
+    absent = [sha for sha in named if sha != EMPTY and not context.workbench.bodies.has(sha)]
+    if not absent:
+        return {}
+    # It is written down before a body goes: what was seen to be absent is known by now.
+    with context.workbench.space.store.read() as view:
+        found = {sha: view.purged(sha) for sha in absent}
+    return {sha: print_time(at) for sha, at in found.items() if at is not None}
+
+
 class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
 
 
-class BodyState(Struct, frozen=True, kw_only=True):
+class BodyState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha: str
     name: str
     whole: bool
+    gone_at: str | None = None
+    """When it was taken away to make room, if it was and is not here again."""
 
 
 class ReceiptVerified(Struct, frozen=True, kw_only=True):
     id: str
     sound: bool
-    """Whether it has the id its content gives, and everything it names is there and whole."""
+    """Whether it has the id its content gives, and everything it names is there and whole, or was taken away."""
     id_matches: bool
     bodies: list[BodyState]
 
@@ -87,9 +112,10 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
     from stigmergy.evidence.receipts import receipt_id
 
     receipt = _receipt(context, request.id)
-    named = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
-    named += [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
-    bodies = [BodyState(sha=sha, name=name, whole=context.workbench.bodies.holds(sha)) for name, sha in named]
+    named = _named(receipt)
+    whole = {sha: context.workbench.bodies.holds(sha) for _, sha in named}
+    gone = _gone(context, [sha for sha, is_whole in whole.items() if not is_whole])
+    bodies = [BodyState(sha=sha, name=name, whole=whole[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id
-    sound = matches and all(body.whole for body in bodies)
+    sound = matches and all(body.whole or body.gone_at is not None for body in bodies)
     return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)

@@ -25,7 +25,7 @@ def steps_of(view: WorkView, one: Kept) -> list[StepState]:
     """How each step of a tuple stands."""
     steps, finished = one.tuple.payload, view.finished(one.id)
     last: dict[int, Receipt] = {}
-    if len(finished) < len(steps) and one.attempts:
+    if len(finished) < len(steps):
         for each in view.receipts_of(one.id):
             receipt = view.receipt(each)
             if receipt is not None and receipt.step is not None and receipt.tuple_id == one.id:

@@ -22,14 +22,15 @@ from stigmergy.space.tuples import (
     BodyPurged,
     EpochBegun,
     Fact,
+    Fence,
     Kept,
     Kind,
     LaneFigures,
     LeaseRenewed,
     Pattern,
+    Price,
     Reign,
     RunFigures,
-    Running,
     StepCost,
     StepDone,
     StepHit,
@@ -61,7 +62,9 @@ class WorkState:
         self.receipt_runs: list[tuple[str, str]] = []
         self.of_tuple: dict[str, list[str]] = {}
         self.finished: dict[str, dict[int, str]] = {}
-        self.running: dict[str, dict[int, Running]] = {}
+        self.running: dict[str, dict[int, Price]] = {}
+        """What is set aside for each step under way and not yet spent."""
+        self.counted: dict[tuple[str, Fence, int], Price] = {}
         self.cache: dict[str, list[str]] = {}
         self.averages: dict[str, Averages] = {}
         self.figures: dict[str, RunFigures] = {}
@@ -92,13 +95,13 @@ class WorkState:
                 self._set(after_release(self.tuples[fact.id], fact))
             case StepStarted():
                 self._stop(fact.id, fact.step)
-                self.running.setdefault(fact.id, {})[fact.step] = Running(micros=fact.micros, tokens=fact.tokens)
+                self.running.setdefault(fact.id, {})[fact.step] = Price(micros=fact.micros, tokens=fact.tokens)
                 self._hold(fact.id, fact.micros, fact.tokens)
             case StepCost():
                 self._cost(fact)
             case StepDone():
                 self._stop(fact.id, fact.step)
-                self._spend(fact.id, fact.micros, fact.tokens)
+                self._spend(fact)
                 self._executed(fact)
             case StepHit():
                 self.finished.setdefault(fact.id, {})[fact.step] = fact.receipt
@@ -169,17 +172,12 @@ class WorkState:
         self.of_tuple.setdefault(receipt.tuple_id, []).append(receipt.id)
 
     def _cost(self, fact: StepCost) -> None:
-        steps = self.running.setdefault(fact.id, {})
-        before = steps.get(fact.step, Running())
-        micros, tokens = min(before.micros, fact.micros), min(before.tokens, fact.tokens)
-        steps[fact.step] = Running(
-            micros=before.micros - micros,
-            tokens=before.tokens - tokens,
-            spent_micros=before.spent_micros + fact.micros,
-            spent_tokens=before.spent_tokens + fact.tokens,
-        )
-        self._hold(fact.id, -micros, -tokens)
-        self._spend(fact.id, fact.micros, fact.tokens)
+        steps = self.running.get(fact.id, {})
+        aside = None if fact.late else steps.get(fact.step)
+        if aside is not None:
+            left = steps[fact.step] = aside.beyond(Price(micros=fact.micros, tokens=fact.tokens))
+            self._hold(fact.id, left.micros - aside.micros, left.tokens - aside.tokens)
+        self._spend(fact)
 
     def _stop(self, tuple_id: str, step: int | None = None) -> None:
         """Set nothing aside any more for a step, or for every step."""
@@ -194,9 +192,12 @@ class WorkState:
                 each, held_micros=each.held_micros + micros, held_tokens=each.held_tokens + tokens
             )
 
-    def _spend(self, tuple_id: str, micros: int, tokens: int) -> None:
+    def _spend(self, fact: StepCost | StepDone) -> None:
+        tuple_id, micros, tokens = fact.id, fact.micros, fact.tokens
         if not micros and not tokens:
             return
+        key = fact.id, Fence(fact.epoch, fact.counter), fact.step
+        self.counted[key] = self.counted.get(key, Price()) + Price(micros=micros, tokens=tokens)
         one = self.tuples[tuple_id]
         for each in list(lineage(self, one)):
             self.tuples[each.id] = msgspec.structs.replace(
@@ -321,9 +322,9 @@ class MemoryWorkView:
         """What successful executions of a yool cost so far."""
         return self._state.averages.get(yool, Averages())
 
-    def running(self, tuple_id: str, step: int) -> Running | None:
-        """A step under way."""
-        return self._state.running.get(tuple_id, {}).get(step)
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim."""
+        return self._state.counted.get((tuple_id, fence, step), Price())
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples."""
@@ -332,13 +333,15 @@ class MemoryWorkView:
             for each in self._state.figures.values()
         ]
 
-    def under_way(self, *, limit: int) -> list[Kept]:
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
-        return [one for one in self._state.tuples.values() if one.state == "claimed"][:limit]
+        held = (one for one in self._state.tuples.values() if one.state == "claimed")
+        return [one for one in held if run in (None, one.run)][:limit]
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended."""
-        return [one for one in self._last() if one.run == run and (one.state != "dead" or one.again)][:limit]
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples that have ended."""
+        ended = (one for one in self._last() if one.state != "dead" or one.again)
+        return [one for one in ended if run in (None, one.run)][:limit]
 
     def given_up(
         self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None

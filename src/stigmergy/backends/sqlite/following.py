@@ -77,6 +77,8 @@ class Following(ABC, Generic[A, P]):
         self._writer_file: Identity | None = None
         self._known: A | None = None
         """How far the index has come, when this process was the last to know."""
+        self._version: object = None
+        """What SQLite calls the state of the index, as long as nobody else has written to it."""
         if not index.exists():
             self._locked(self._open_writer)
 
@@ -184,6 +186,8 @@ class Following(ABC, Generic[A, P]):
             and writer is not None
             and known.place.offset == self._journal.size()
             and identity(self._index_name) == self._writer_file
+            # Another process may have cut the journal back to this length, and have changed the index with it.
+            and writer.pragma("data_version") == self._version
         ):
             return writer, known
         for _ in range(3):
@@ -200,6 +204,7 @@ class Following(ABC, Generic[A, P]):
                 elif known is None and applied.synced < applied.place.offset:
                     self._journal.sync()
                     applied.synced = applied.place.offset
+                self._version = writer.pragma("data_version")
                 return writer, applied
             except DAMAGED:
                 self._rebuild()

@@ -141,7 +141,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "resume": Entry(
         WORK,
-        "Go on with what a run left unfinished, from the first missing step of each tuple.",
+        "Go on with the newest run that has unfinished work, or --run RUN, from the first missing step of each tuple.",
         "stig resume --import tools.yools",
         "worker:resume",
     ),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stigmergy.space.work import LaneWorkerPool, Progress, Workshop
 
 _MODULES = ["--import", "modules"]
+_NAMED = 5
+"""How many runs are named at once."""
 
 
 def worker(entry: Entry) -> Command:
@@ -47,7 +49,6 @@ def resume(entry: Entry) -> Command:
         "resume",
         entry,
         [
-            click.Option(["--run-id", "run_id"], metavar="RUN", help="The run; the newest with work unless said."),
             click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once."),
             _import_option(),
         ],
@@ -69,39 +70,72 @@ def _worker(session: Session, given: dict[str, Any]) -> None:
         _opened(session, given["modules"]) as (gateway, shop),
         nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
-        _work(session, shop, read_pattern({"lane": given["lane"]}), given["concurrency"], until_empty=once)
+        wanted = {"lane": given["lane"]}
+        credential = session.credential()
+        if credential.run is not None:
+            wanted["run"] = gateway.who(credential).run.run_id
+        _work(session, shop, read_pattern(wanted), given["concurrency"], until_empty=once)
 
 
 def _resume(session: Session, given: dict[str, Any]) -> None:
-    from stigmergy.errors import RunNotFound
     from stigmergy.space.tuples import read_pattern
     from stigmergy.space.work import is_dead
 
-    with _opened(session, given["modules"]) as (_, shop):
+    with _opened(session, given["modules"]) as (gateway, shop):
         space = shop.space
-        with space.store.read() as view:
-            runs = [each.run for each in view.runs()]
-        run = given["run_id"] or (runs[-1] if runs else None)
-        if run is None or run not in runs:
-            said = "No run has any work" if run is None else f"The run '{run[:40]}' has no work"
-            raise RunNotFound(f"{said} to go on with.", field="run-id", used=run and run[:40])
-        pattern = {"run": run, "lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
-        left = _unfinished(shop, pattern)
+        pattern = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
+        chosen = _chosen(session, gateway)
+        unfinished = _unfinished(shop, pattern)
+        run = chosen or next(iter(unfinished), None)
+        left = unfinished.pop(run, []) if run is not None else []
+        if not session.json:
+            for line in _which(run, chosen=chosen is not None, left=bool(left), others=list(unfinished)):
+                session.say(line)
+        if not left:
+            return
         gone = {one.id: one.fence for one in left if one.fence and one.worker and is_dead(one.worker)}
         space.let_go(gone.items(), reason="its worker is gone")
         alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
-        _work(session, shop, read_pattern(pattern).but(alone), given["concurrency"], until_empty=True)
+        wanted = read_pattern({**pattern, "run": run}).but(alone)
+        _work(session, shop, wanted, given["concurrency"], until_empty=True)
 
 
-def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> list[Kept]:
-    """What has steps and no end. What only says something waits for a reader, and alarms for somebody to take them."""
+def _chosen(session: Session, gateway: Gateway) -> str | None:
+    """The run that was chosen, or that a token names."""
+    from stigmergy.policy import ADMIN
+
+    credential = session.credential()
+    caller = gateway.who(credential)
+    return caller.run.run_id if credential.run is not None or caller.role != ADMIN else None
+
+
+def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> dict[str, list[Kept]]:
+    """What has steps and no end, by its run, the newest first.
+
+    What only says something waits for a reader, and alarms for somebody to take them.
+    """
     found: list[Kept] = []
     for state in ("waiting", "claimed"):
         after = 0
         while page := shop.space.rd_all({**pattern, "state": state}, limit=500, after=after):
             found += page
             after = page[-1].ordinal
-    return sorted(found, key=lambda one: one.ordinal)
+    with shop.space.store.read() as view:
+        runs: dict[str, list[Kept]] = {each.run: [] for each in reversed(view.runs())}
+    for one in sorted(found, key=lambda one: one.ordinal):
+        runs[one.run].append(one)
+    return {run: ones for run, ones in runs.items() if ones}
+
+
+def _which(run: str | None, *, chosen: bool, left: bool, others: list[str]) -> Iterator[str]:
+    """Say which run goes on where that is not plain, and in which others there is something to go on with."""
+    if not left:
+        yield "[resume] nothing is left to do" + (f" in run {run}" if chosen else "")
+    elif others and not chosen:
+        yield f"[resume] run {run} goes on"
+    if others and not (left and chosen):
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        yield f"[resume] work is unfinished in {', '.join(others[:_NAMED])}{more} (--run RUN)"
 
 
 def _resumed(session: Session, shop: Workshop, one: Kept, *, held: bool) -> bool:

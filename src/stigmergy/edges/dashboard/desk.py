@@ -20,6 +20,7 @@ class Desk:
         self._credential = credential
         self.runs: list[RunRow] = self.ask("list_runs").runs
         self.run = _chosen(self.runs, run)
+        self._over_runs = msgspec.structs.replace(credential, run=run)
         self._credential = msgspec.structs.replace(credential, run=self.run.run_id)
 
     @property
@@ -29,9 +30,16 @@ class Desk:
 
     def ask(self, operation: str, /, **fields: Any) -> Any:
         """An operation's answer; fields may be text, as a form sends them, and those that are None are left out."""
+        return self._ask(self._credential, operation, fields)
+
+    def ask_over_runs(self, operation: str, /, **fields: Any) -> Any:
+        """The same of every run, unless the address names one."""
+        return self._ask(self._over_runs, operation, fields)
+
+    def _ask(self, credential: Credential, operation: str, fields: dict[str, Any]) -> Any:
         declared = OPERATIONS[operation]
         given = {name: value for name, value in fields.items() if value is not None}
-        return self._gateway.call(declared, to_request(given, declared.request, lax=True), self._credential)
+        return self._gateway.call(declared, to_request(given, declared.request, lax=True), credential)
 
 
 def _chosen(runs: list[RunRow], run_id: str | None) -> RunRow:

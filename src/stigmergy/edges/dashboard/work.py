@@ -29,16 +29,17 @@ class Printed(NamedTuple):
 
 def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """The board as it is now."""
-    return {"board": desk.ask("work_board", limit=SHOWN)}
+    return {"board": desk.ask_over_runs("work_board", limit=SHOWN)}
 
 
 def load_receipt(desk: Desk, receipt_id: str) -> dict[str, Any]:
     """A receipt, with what was printed as far as it is kept."""
-    receipt = desk.ask("receipt_get", id=receipt_id).receipt
+    answer = desk.ask("receipt_get", id=receipt_id)
+    receipt = answer.receipt
     named = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
     outputs = [_printed(desk, name, sha) for name, sha in named if sha != EMPTY]
     steps = [desk.ask("receipt_get", id=each).receipt for each in receipt.get("receipts", ())[:SHOWN]]
-    return {"receipt": receipt, "outputs": outputs, "steps": steps}
+    return {"receipt": receipt, "gone": answer.gone, "outputs": outputs, "steps": steps}
 
 
 def _printed(desk: Desk, name: str, sha: str) -> Printed:

@@ -7,13 +7,13 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from stigmergy.core import digest as digest_of_bytes
-from stigmergy.core import is_digest
+from stigmergy.core import is_digest, print_time
 from stigmergy.errors import (
     BodyNotFound,
     ContentTooLarge,
@@ -39,8 +39,10 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class BodyStore:
     """A folder of bodies. A body is on the disk, with its folder, before `put` answers; `get` checks every byte."""
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, purged: Callable[[str], int | None] = lambda digest: None) -> None:
+        """`purged` knows when a body was taken away to make room: whoever asks for it is told."""
         self._root = Path(root)
+        self._purged = purged
 
     def put(self, body: bytes | BinaryIO) -> str:
         """Keep a body and give its digest."""
@@ -123,7 +125,7 @@ class BodyStore:
             with self._folder(digest) as folder:
                 body = _open(folder, digest[9:])
         except FileNotFoundError:
-            raise BodyNotFound from None
+            raise self._absent(digest) from None
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
         try:
@@ -132,6 +134,15 @@ class BodyStore:
             yield body
         finally:
             os.close(body)
+
+    def _absent(self, digest: str) -> BodyNotFound:
+        at = self._purged(digest)
+        if at is None:
+            return BodyNotFound()
+        return BodyNotFound(
+            f"The stored body was taken away to make room, at {print_time(at)}.",
+            hint="A step whose result went is executed anew the next time it is asked for.",
+        )
 
     def holds(self, digest: str) -> bool:
         """Whether the body of that digest is here and whole; nothing at all needs no file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -23,6 +24,7 @@ from stigmergy.space.catalog.values import (
 )
 
 Implementation = Callable[..., Any] | list[str] | tuple[str, ...]
+Run = Callable[..., Any] | tuple[str, ...]
 T = TypeVar("T", bound=Implementation)
 
 
@@ -30,7 +32,7 @@ class Yool(msgspec.Struct, frozen=True, kw_only=True):
     """A yool that code on this machine can carry out."""
 
     entry: CatalogEntry
-    run: Callable[..., Any] | tuple[str, ...]
+    run: Run
     """A function, sync or async, called with the step's `args` by name; or a command, see `fill_argv`."""
 
     @property
@@ -55,14 +57,17 @@ class Registry:
         """Take a yool in; each version is somebody's once."""
         versions = self._versions.setdefault(yool.entry.name, {})
         known = versions.setdefault(yool.entry.version, yool)
-        if known.run is not yool.run or known.entry != yool.entry:
-            how = "" if known.run is not yool.run else ", not in the same way"
+        same = _is_same(known.run, yool.run)
+        if not same or known.entry != yool.entry:
+            how = ", not in the same way" if same else ""
             raise YoolTwice(
                 f"'{yool.entry.full_name}' is registered twice{how}: by {_where(known.run)} and by {_where(yool.run)}.",
                 field="name",
                 used=yool.entry.full_name,
                 hint=f"Give one of them the next version: {yool.entry.name}.v{max(versions) + 1}.",
             )
+        if _is_of_script(known.run):  # what a module has, any process can import
+            versions[yool.entry.version] = yool
 
     def get(self, name: str) -> Yool | None:
         """The yool of that name; the newest version when none is named."""
@@ -143,7 +148,7 @@ class Registry:
         )
 
         def register(what: T) -> T:
-            run: Callable[..., Any] | tuple[str, ...]
+            run: Run
             if isinstance(what, list | tuple):
                 run = check_argv(what)
             elif callable(what):
@@ -167,7 +172,27 @@ def _texts(listed: Iterable[str], field: str) -> tuple[str, ...]:
     return texts
 
 
-def _where(run: Callable[..., Any] | tuple[str, ...]) -> str:
+def _is_of_script(run: Run) -> bool:
+    return getattr(run, "__module__", None) in ("__main__", "__mp_main__")
+
+
+def _lines_of(run: Run) -> tuple[str, int, str] | None:
+    """Where a function is written."""
+    from inspect import unwrap
+
+    code = None if isinstance(run, tuple) else getattr(unwrap(run), "__code__", None)
+    return code and (os.path.realpath(code.co_filename), code.co_firstlineno, code.co_qualname)
+
+
+def _is_same(one: Run, other: Run) -> bool:
+    """Whether these are one command or function, or the same lines of a script that is imported as a module too."""
+    if one == other:
+        return True
+    lines = _lines_of(one) if _is_of_script(one) or _is_of_script(other) else None
+    return lines is not None and lines == _lines_of(other)
+
+
+def _where(run: Run) -> str:
     if isinstance(run, tuple):
         return f"the command '{run[0]}'"
     return f"{getattr(run, '__module__', '?')}.{getattr(run, '__qualname__', repr(run))}"

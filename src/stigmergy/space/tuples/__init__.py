@@ -1,7 +1,7 @@
 """The tuple space: work that waits, is held, done, tried again and paid for."""
 
 from stigmergy.space.tuples.coming import GC_LANE, GC_YOOL, OWN_AUTHORITY, Put, gc_draft
-from stigmergy.space.tuples.endings import ACCEPTED, WHOLE, spent_since, whole
+from stigmergy.space.tuples.endings import ACCEPTED, WHOLE, whole
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     BodyDamaged,
@@ -41,7 +41,6 @@ from stigmergy.space.tuples.ports import (
     LaneFigures,
     Reign,
     RunFigures,
-    Running,
     WorkDecide,
     WorkStore,
     WorkView,
@@ -98,7 +97,6 @@ __all__ = [
     "Put",
     "Reign",
     "RunFigures",
-    "Running",
     "Settled",
     "SpaceSettings",
     "Step",
@@ -136,7 +134,6 @@ __all__ = [
     "read_pattern",
     "read_tuple",
     "shown",
-    "spent_since",
     "tuple_id",
     "whole",
     "why_over",

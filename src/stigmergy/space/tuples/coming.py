@@ -213,7 +213,14 @@ def record(
     """Write down something that was done elsewhere: a tuple that comes in with its receipt, and has ended."""
     draft = made_new(view, draft)
     receipt = made(draft.id)
-    last = whole(draft.id, own=[receipt], receipts=[receipt.id], exit=receipt.exit, at=print_time(view.as_of))
+    last = whole(
+        draft.id,
+        own=[receipt],
+        receipts=[receipt.id],
+        exit=receipt.exit,
+        at=print_time(view.as_of),
+        error=receipt.error,
+    )
     return [
         TupleOut(id=draft.id, run=run, tuple=msgspec.Raw(draft.body)),
         StepDone(id=draft.id, step=0, run=run, receipt=receipt),

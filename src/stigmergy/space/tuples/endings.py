@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from stigmergy.core import MICROS, print_time
-from stigmergy.evidence.receipts import Cost, Receipt, seal
+from stigmergy.evidence.receipts import Cost, Receipt, receipt_id, seal
 from stigmergy.space.tuples.facts import TupleDone
 from stigmergy.space.tuples.ports import WorkView
-from stigmergy.space.tuples.values import Claim, Kept, Price
+from stigmergy.space.tuples.values import Kept, Price
 
 ACCEPTED, WHOLE = "tuple.accept", "tuple.run"
 """What the receipts of taking a tuple in, and of all its steps together, say in the place of a yool."""
@@ -28,10 +30,9 @@ def end(view: WorkView, one: Kept, state: str, *, exit: int, error: str, more: S
         exit=exit,
         error=error,
         at=print_time(view.as_of),
-        spent=one.spent,
         attempt=one.attempts or None,
     )
-    return TupleDone(id=one.id, run=one.run, state=state, receipt=receipt)
+    return TupleDone(id=one.id, run=one.run, state=state, receipt=with_all_spent(receipt, one.spent))
 
 
 def whole(
@@ -41,23 +42,18 @@ def whole(
     receipts: Sequence[str],
     exit: int,
     at: str,
-    spent: Price | None = None,
     error: str | None = None,
     attempt: int | None = None,
     worker: str | None = None,
 ) -> Receipt:
-    """The receipt of a whole tuple: what its own executions took together; hits took nothing.
-
-    `spent` is all it has spent itself, where that may be more than its executions tell: one that was cut short leaves
-    no receipt, and yet what it said it spent.
-    """
+    """The receipt of a whole tuple: what its own executions took together; hits took nothing."""
     return seal(
         yool=WHOLE,
         tuple_id=tuple_id,
         started_at=min([each.started_at for each in own], default=at),
         ended_at=max([each.ended_at for each in own], default=at),
         exit=exit,
-        cost=_together(own, spent),
+        cost=_together(own),
         receipts=tuple(receipts),
         error=error,
         attempt=attempt,
@@ -65,14 +61,21 @@ def whole(
     )
 
 
-def spent_since(claim: Claim, own: Sequence[Receipt]) -> Price:
-    """All a tuple has spent itself: what its claim tells, and what was executed since."""
-    since = (Price(micros=each.cost.micros, tokens=each.cost.tokens) for each in own)
-    return sum(since, claim.spent)
+def with_all_spent(last: Receipt, spent: Price) -> Receipt:
+    """The receipt of a whole tuple, telling all that was counted for it, which may be more than its executions tell:
+    one that was cut short leaves no receipt, and yet what it said it spent. Of such tokens all count as read."""
+    if (last.cost.micros, last.cost.tokens) == (spent.micros, spent.tokens):
+        return last
+    tokens_out = min(last.cost.tokens_out, spent.tokens)
+    cost = msgspec.structs.replace(
+        last.cost, usd=spent.micros / MICROS, tokens_in=spent.tokens - tokens_out, tokens_out=tokens_out
+    )
+    told = msgspec.structs.replace(last, cost=cost)
+    return msgspec.structs.replace(told, id=receipt_id(told))
 
 
-def _together(receipts: Sequence[Receipt], spent: Price | None) -> Cost:
-    """What executions used up, added; tokens that no receipt tells of count as read."""
+def _together(receipts: Sequence[Receipt]) -> Cost:
+    """What executions used up, added."""
     micros = tokens_in = tokens_out = wall_ms = 0
     disk_mb = 0.0
     for receipt in receipts:
@@ -82,8 +85,6 @@ def _together(receipts: Sequence[Receipt], spent: Price | None) -> Cost:
         tokens_out += cost.tokens_out
         wall_ms += cost.wall_ms
         disk_mb += cost.disk_mb
-    if spent is not None:
-        micros, tokens_in = spent.micros, spent.tokens - tokens_out
     return Cost(
         usd=micros / MICROS,
         tokens_in=tokens_in,

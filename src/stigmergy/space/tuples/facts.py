@@ -75,12 +75,17 @@ class StepStarted(_Fact, frozen=True, tag="step.started"):
 
 
 class StepCost(_Fact, frozen=True, tag="step.cost"):
-    """A step under way has spent something more."""
+    """A step has spent something more than was counted of it before."""
 
     id: str
     step: int
     micros: int = 0
     tokens: int = 0
+    epoch: int = 0
+    """The claim it was executed under, with the counter: of one execution nothing is counted twice."""
+    counter: int = 0
+    late: bool = False
+    """Whether that claim was not the tuple's any more: another's, or the tuple had ended."""
 
 
 class StepDone(_Fact, frozen=True, tag="step.done"):
@@ -93,6 +98,9 @@ class StepDone(_Fact, frozen=True, tag="step.done"):
     micros: int = 0
     """What it cost beyond what was said while it ran."""
     tokens: int = 0
+    epoch: int = 0
+    """The claim it was executed under, with the counter, if it cost more than was said."""
+    counter: int = 0
 
 
 class StepHit(_Fact, frozen=True, tag="step.hit"):

@@ -10,7 +10,7 @@ from stigmergy.core import print_time
 from stigmergy.errors import DeadlinePast, ReceiptForeign, StaleFence, TupleNotFound
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples.coming import made_new
-from stigmergy.space.tuples.endings import LOST, REFUSED, end
+from stigmergy.space.tuples.endings import LOST, REFUSED, end, with_all_spent
 from stigmergy.space.tuples.facts import (
     AlarmRaised,
     EpochBegun,
@@ -53,7 +53,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     hits: tuple[tuple[int, str], ...] = ()
     """Steps that had been executed before: position and original receipt."""
     last: Receipt | None = None
-    """The receipt of the whole tuple, when it is finished."""
+    """The receipt of the whole tuple, when it is finished; what it cost is told as it was counted."""
     failed: str | None = None
     """Why it is not, in short: a code, or a code, a colon and more; then it is tried again if it may be."""
 
@@ -62,13 +62,7 @@ def claim(
     view: WorkView, pattern: Pattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[Claim]]:
     """Give tuples to a worker for a while. Claims that nobody holds any more are judged here, not in a job apart."""
-    facts: list[Fact] = []
-    reign = view.reign()
-    epoch = reign.epoch
-    if reign.boot != boot:
-        epoch += 1
-        facts.append(EpochBegun(epoch=epoch, boot=boot))
-    counter = reign.counter if epoch == reign.epoch else 0
+    facts, epoch, counter = _begun(view, boot)
     now = view.as_of
     until = now + settings.lease
     claims: list[Claim] = []
@@ -91,10 +85,26 @@ def claim(
                 run=one.run,
                 body=one.body,
                 done=view.finished(one.id) if one.attempts or one.ready_at else {},
-                spent=one.spent,
             )
         )
     return facts, claims
+
+
+def hold(view: WorkView, new: TupleOut, *, worker: str, settings: SpaceSettings, boot: str) -> tuple[list[Fact], Claim]:
+    """Give a tuple to a worker with the very commit it comes in by: nobody else ever sees it wait."""
+    facts, epoch, counter = _begun(view, boot)
+    fence, until = Fence(epoch, counter + 1), view.as_of + settings.lease
+    facts += [new, TupleClaimed(id=new.id, worker=worker, epoch=epoch, counter=fence.counter, until=until)]
+    body = bytes(new.tuple)
+    return facts, Claim(id=new.id, fence=fence, until=until, attempt=1, worker=worker, run=new.run, body=body, done={})
+
+
+def _begun(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
+    """The epoch claims are made in, begun if the machine was started anew, and the last claim of it."""
+    reign = view.reign()
+    if reign.boot == boot:
+        return [], reign.epoch, reign.counter
+    return [EpochBegun(epoch=reign.epoch + 1, boot=boot)], reign.epoch + 1, 0
 
 
 def _due(view: WorkView, pattern: Pattern, epoch: int, limit: int, settings: SpaceSettings) -> list[Kept]:
@@ -167,12 +177,26 @@ def start_step(
 
 
 def spend(
-    view: WorkView, tuple_id: str, fence: Fence, step: int, more: Price, *, settings: SpaceSettings, boot: str
-) -> tuple[list[Fact], Kept]:
-    """Write down what a step under way has spent beyond what was written before."""
-    one = check_held(view, tuple_id, fence, boot)
-    facts: list[Fact] = [StepCost(id=tuple_id, step=step, micros=more.micros, tokens=more.tokens)]
-    return [*facts, *_alarms(view, alarming(view, one, more, settings.alarm_pct), more, settings)], one
+    view: WorkView, tuple_id: str, fence: Fence, step: int, said: Price, *, settings: SpaceSettings, boot: str
+) -> tuple[list[Fact], bool]:
+    """Count what a step has said in all that it spent, as far as it was not counted before; whether it is still held.
+
+    Money that is spent is the tuple's, whoever holds it by now and whatever has become of it: no fence keeps it out.
+    But a claim that nobody made spends nothing.
+    """
+    one, reign = view.find(tuple_id), view.reign()
+    if one is None:
+        raise TupleNotFound(field="id", used=tuple_id)
+    if fence > Fence(reign.epoch, reign.counter):
+        raise StaleFence("There was no such claim.", field="fence", used=str(fence))
+    held = one.fence == fence
+    more = said.beyond(view.counted(tuple_id, fence, step))
+    facts: list[Fact] = []
+    if more:
+        at = {"epoch": fence.epoch, "counter": fence.counter}
+        facts.append(StepCost(id=tuple_id, step=step, micros=more.micros, tokens=more.tokens, late=not held, **at))
+        facts += _alarms(view, alarming(view, one, more, settings.alarm_pct), more, settings)
+    return facts, held and one.until > view.as_of and fence.epoch == reign.epoch and reign.boot == boot
 
 
 def settle(
@@ -214,12 +238,17 @@ def _settled(
             raise ReceiptForeign(field="receipt", used=receipt.id)
         if receipt.id in told:  # told twice
             continue
-        before = view.running(one.id, receipt.step)
-        micros, tokens = receipt.cost.micros, receipt.cost.tokens
-        if before is not None:
-            micros, tokens = max(0, micros - before.spent_micros), max(0, tokens - before.spent_tokens)
-        spent += Price(micros=micros, tokens=tokens)
-        facts.append(StepDone(id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=micros, tokens=tokens))
+        in_all = Price(micros=receipt.cost.micros, tokens=receipt.cost.tokens)
+        more = in_all.beyond(meanwhile.counted(one.id, result.fence, receipt.step)) if in_all else in_all
+        at = {"epoch": result.fence.epoch, "counter": result.fence.counter} if more else {}
+        facts.append(
+            StepDone(
+                id=one.id, step=receipt.step, run=one.run, receipt=receipt, micros=more.micros, tokens=more.tokens, **at
+            )
+        )
+        if more:
+            spent += more
+            meanwhile.count(one.id, result.fence, receipt.step, more)
     facts += [StepHit(id=one.id, step=step, receipt=original) for step, original in result.hits]
     if spent:
         nearly = alarming(meanwhile, meanwhile.now(one), spent, settings.alarm_pct)
@@ -228,7 +257,8 @@ def _settled(
         for each in nearly:
             meanwhile.alarm(each)
     if result.last is not None:
-        facts.append(TupleDone(id=one.id, run=one.run, state="done", receipt=result.last))
+        last = with_all_spent(result.last, meanwhile.now(one).spent)
+        facts.append(TupleDone(id=one.id, run=one.run, state="done", receipt=last))
     elif result.failed is not None:
         facts.append(_failed(view, meanwhile.now(one), result, settings))
     return facts + alarms

@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from stigmergy.errors import BudgetExceeded, DeadlinePast
-from stigmergy.space.tuples.ports import Averages
-from stigmergy.space.tuples.values import Kept, Price
+from stigmergy.space.tuples.ports import Averages, WorkView
+from stigmergy.space.tuples.values import Fence, Kept, Price
 
 MAX_GENERATIONS = 64
 """So many tuples that are parts of each other count what the last of them spends, itself among them."""
@@ -63,9 +63,10 @@ def check_affordable(view: Family, one: Kept, price: Price, now: int) -> None:
 class Meanwhile:
     """A family to which what was just decided has happened already."""
 
-    def __init__(self, view: Family) -> None:
+    def __init__(self, view: WorkView) -> None:
         self._view = view
         self._changed: dict[str, Kept] = {}
+        self._counted: dict[tuple[str, Fence, int], Price] = {}
 
     def find(self, tuple_id: str) -> Kept | None:
         """The tuple of that id."""
@@ -86,6 +87,14 @@ class Meanwhile:
                 own_micros=own.micros,
                 own_tokens=own.tokens,
             )
+
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim."""
+        return self._counted.get((tuple_id, fence, step)) or self._view.counted(tuple_id, fence, step)
+
+    def count(self, tuple_id: str, fence: Fence, step: int, more: Price) -> None:
+        """Let so much more of it have been counted."""
+        self._counted[tuple_id, fence, step] = self.counted(tuple_id, fence, step) + more
 
     def alarm(self, one: Kept) -> None:
         """Let somebody have been told of a tuple's spending."""

@@ -11,7 +11,7 @@ import msgspec
 from stigmergy.core.journal import Line
 from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples.patterns import Pattern
-from stigmergy.space.tuples.values import Kept
+from stigmergy.space.tuples.values import Fence, Kept, Price
 
 T = TypeVar("T")
 
@@ -24,17 +24,6 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     """What tells one start of the machine from another."""
     counter: int = 0
     """The last claim's."""
-
-
-class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A step under way."""
-
-    micros: int = 0
-    """What is set aside for it and not yet spent."""
-    tokens: int = 0
-    spent_micros: int = 0
-    """What it has said it spent."""
-    spent_tokens: int = 0
 
 
 class Averages(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,20 +148,20 @@ class WorkView(Protocol):
         """What successful executions of a yool cost so far."""
         ...
 
-    def running(self, tuple_id: str, step: int) -> Running | None:
-        """A step under way."""
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim, while it ran and since."""
         ...
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples, in the order of their first."""
         ...
 
-    def under_way(self, *, limit: int) -> list[Kept]:
-        """Tuples that somebody holds, oldest first."""
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples of a run or of all that somebody holds, oldest first."""
         ...
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended, the last first; of the dead only those that were put again."""
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples of a run or of all that have ended, the last first; of the dead only those that were put again."""
         ...
 
     def given_up(

@@ -21,7 +21,7 @@ from stigmergy.errors import (
 from stigmergy.evidence.receipts import Receipt, ReceiptFolder
 from stigmergy.space.catalog import CatalogEntry
 from stigmergy.space.tuples import coming, holding
-from stigmergy.space.tuples.facts import BodyDamaged, TupleDone
+from stigmergy.space.tuples.facts import BodyDamaged, TupleDone, TupleOut
 from stigmergy.space.tuples.keep import shown
 from stigmergy.space.tuples.patterns import Pattern, read_pattern
 from stigmergy.space.tuples.ports import WorkStore, WorkView
@@ -140,15 +140,18 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
+        before: Callable[[], None] = lambda: None,
         ended: Callable[[Receipt], None] = lambda last: None,
     ) -> list[Claim]:
         """Hold up to so many tuples for a while; each is somebody's once. Waited for so long.
 
-        `ended` is told the last receipt of each that was not given out: its attempts were used up, or it was late.
+        `before` is called each time before anything is taken. `ended` is told the last receipt of each that was not
+        given out: its attempts were used up, or it was late.
         """
         wanted = _read(pattern)
 
         def take() -> list[Claim] | None:
+            before()
             while self._may_match(wanted):
                 claims, last = self._claim(wanted, worker, limit)
                 for each in last:
@@ -169,6 +172,23 @@ class TupleSpace:
             return facts, (claims, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
 
         return self.store.commit(decide, synced=False)
+
+    def out_held(
+        self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
+    ) -> tuple[coming.Put, Claim | None]:
+        """Put a tuple that a worker holds from the first; no claim on one that was there before."""
+        self.check_room(run)
+
+        def put(view: WorkView) -> tuple[Sequence[Any], tuple[coming.Put, Claim | None]]:
+            checked = read_tuple(draft, authority, view.as_of)
+            facts, (answer,) = coming.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            new = next((fact for fact in facts if isinstance(fact, TupleOut)), None)
+            if new is None:
+                return facts, (answer, None)
+            held, claim = holding.hold(view, new, worker=worker, settings=self.settings, boot=self._boot)
+            return held, (answer, claim)
+
+        return self.store.commit(put)
 
     def settle(
         self,
@@ -219,13 +239,14 @@ class TupleSpace:
             lambda view: holding.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
         )
 
-    def spend(self, claim: Claim, step: int, more: Price) -> Kept:
-        """Write down what a step under way has spent beyond what was written before; gives the tuple as it was."""
+    def spend(self, tuple_id: str, fence: Fence, step: int, said: Price, *, synced: bool = False) -> bool:
+        """Count what a step has said it spent, in all; told as often as one likes, by whomever, it counts once.
+
+        It counts also when the tuple is another's by now or has ended. Tells whether it is still held by this fence.
+        """
         return self.store.commit(
-            lambda view: holding.spend(
-                view, claim.id, claim.fence, step, more, settings=self.settings, boot=self._boot
-            ),
-            synced=False,
+            lambda view: holding.spend(view, tuple_id, fence, step, said, settings=self.settings, boot=self._boot),
+            synced=synced,
         )
 
     # Looking after it

@@ -100,6 +100,10 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     def __add__(self, more: Price) -> Price:
         return Price(micros=self.micros + more.micros, tokens=self.tokens + more.tokens)
 
+    def beyond(self, counted: Price) -> Price:
+        """What of it was not counted before."""
+        return Price(micros=max(0, self.micros - counted.micros), tokens=max(0, self.tokens - counted.tokens))
+
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A tuple in the space, and what has become of it."""
@@ -170,8 +174,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     done: dict[int, str]
     """The receipts of steps that are finished, by position."""
-    spent: Price = Price()
-    """What it has spent itself before, also in attempts that left no receipt."""
 
     @property
     def tuple(self) -> Tuple:

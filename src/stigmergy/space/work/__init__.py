@@ -7,8 +7,9 @@ from stigmergy.space.work.flight import Flights
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
 from stigmergy.space.work.runner import ProcessRunner
-from stigmergy.space.work.tuple_run import TupleRun, Workshop
+from stigmergy.space.work.tuple_run import TupleRun
 from stigmergy.space.work.worker import LaneWorkerPool, eval_
+from stigmergy.space.work.workshop import Workshop
 
 __all__ = [
     "Caretaker",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +38,76 @@ def step_key(
 def file_shas(pattern: str, args: Mapping[str, Any], root: Path) -> list[str]:
     """A digest for each file a pattern names, over where it lies and what it holds: files that swap places differ.
 
-    A folder means every file in it. What git and the product keep is left out, unless the pattern itself names it: it
-    changes with every step.
+    A folder means every file in it, and a link to a folder where that lies and every file in it. What git and the
+    product keep is left out, unless the pattern itself names it: it changes with every step.
     """
-    real, wanted = os.path.realpath(root), _filled(pattern, args)
-    left_out = KEPT_ASIDE - set(wanted.split("/"))
-    names: set[str] = set()
-    for name in glob.glob(wanted, root_dir=real, recursive=True, include_hidden=True):
-        if left_out.isdisjoint(name.split("/")):
-            names |= _files(real, os.path.normpath(name), frozenset())
-    return [digest_of([name, _content(os.path.join(real, name))]) for name in sorted(names)]
+    real = os.path.realpath(root)
+    held = _held(real, _named(real, _filled(pattern, args)))
+    return [digest_of([_spelled(name), held[name]]) for name in sorted(held)]
 
 
-def _files(root: str, name: str, above: frozenset[str]) -> set[str]:
-    """The files a name means: itself, or those of a folder, however deep; a folder that leads back up is left there."""
-    path = os.path.join(root, name)
-    target = os.path.realpath(path)
-    if os.path.commonpath([root, target]) != root:
-        raise LinkRefused("A file a step reads lies outside the project.", field="inputs", used=name[:200])
-    if not os.path.isdir(path):
-        return {name} if os.path.isfile(path) else set()
-    if target in above:
-        return set()
-    inside = (each for each in os.listdir(path) if each not in KEPT_ASIDE)
-    found = (_files(root, os.path.normpath(os.path.join(name, each)), above | {target}) for each in inside)
-    return set().union(*found)
+def _named(root: str, wanted: str) -> set[str]:
+    """What a pattern names. `**` goes through no links: packages that link to each other have no end of ways."""
+    parts = [part for part in wanted.split("/") if part not in ("", ".")]
+    left_out = KEPT_ASIDE.difference(parts)
+    names = {"."}
+    for part in parts:
+        if part == "**":
+            names = {each for name in names for each in _folders(root, name, left_out)}
+        elif glob.has_magic(part):
+            matching = ((name, fnmatch.filter(_inside(root, name), part)) for name in names)
+            names = {os.path.normpath(os.path.join(name, each)) for name, some in matching for each in some}
+        else:
+            names = {os.path.normpath(os.path.join(name, part)) for name in names}
+    return {name for name in names if left_out.isdisjoint(name.split("/"))}
+
+
+def _folders(root: str, name: str, left_out: frozenset[str]) -> Iterator[str]:
+    """A folder and those below it."""
+    for place, inside, _ in os.walk(os.path.join(root, name)):
+        inside[:] = [each for each in inside if each not in left_out]
+        yield os.path.relpath(place, root)
+
+
+def _inside(root: str, name: str) -> list[str]:
+    try:
+        return os.listdir(os.path.join(root, name))
+    except OSError:  # nothing, or no folder
+        return []
+
+
+def _held(root: str, names: set[str]) -> dict[str, str]:
+    """What lies under the names and in the folders they mean: what a file holds, and where a link to a folder leads."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        path = os.path.join(root, name)
+        target = os.path.realpath(path)
+        if os.path.commonpath([root, target]) != root:
+            raise LinkRefused("A file a step reads lies outside the project.", field="inputs", used=ascii(name)[:200])
+        with suppress(FileNotFoundError):  # somebody took it away as we looked
+            if os.path.isfile(path):
+                found[name] = _content(path)
+            elif os.path.isdir(path):
+                place = os.path.relpath(target, root)
+                if place != name:
+                    found[name] = _spelled(place)
+                if place not in seen:
+                    seen.add(place)
+                    inside = (each for each in os.listdir(target) if each not in KEPT_ASIDE)
+                    left.extend(os.path.normpath(os.path.join(place, each)) for each in inside)
+    return found
+
+
+def _spelled(name: str) -> str:
+    """A name as a text; one that is no Unicode by its bytes, behind what no name holds."""
+    raw = os.fsencode(name)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"\0{raw.hex()}"
 
 
 def _filled(pattern: str, args: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ from stigmergy.core import SECOND, digest
 from stigmergy.errors import StigmergyError
 from stigmergy.space.tuples import GC_LANE, OWN_AUTHORITY, gc_draft, read_pattern
 from stigmergy.space.work.ports import Progress
-from stigmergy.space.work.tuple_run import Workshop
 from stigmergy.space.work.worker import LaneWorkerPool
+from stigmergy.space.work.workshop import Workshop
 
 LONGEST_SLEEP = 600.0
 """Seconds after which the clock is looked at again: a machine may have slept meanwhile."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -114,7 +115,7 @@ class Collector:
         left = [(each, _size(each)) for each in abandoned(scratch)]
         halves = list(self._bodies.leftovers(untouched_since=time.time() - self._grace))
         if not dry_run:
-            sweep(scratch)
+            sweep(scratch, partial(self._space.spend, synced=True))
             for path, _ in halves:
                 path.unlink(missing_ok=True)
         found = [*left, *halves]

@@ -14,7 +14,7 @@ from stigmergy.errors import BudgetExceeded, DeadlinePast, DiskQuota, MemoryQuot
 from stigmergy.space.catalog import fill_argv
 from stigmergy.space.work.folder import StepFolder
 from stigmergy.space.work.guard import Warden, Watch, reap
-from stigmergy.space.work.here import ARTIFACTS, COST
+from stigmergy.space.work.here import ARTIFACTS, COST, TUPLE
 from stigmergy.space.work.ports import StepRequest, Told
 from stigmergy.space.work.refused import told_of
 
@@ -30,12 +30,12 @@ def start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[
     if not isinstance(request.yool.run, tuple):
         raise TypeError("a command is a list of arguments")
     argv = fill_argv(request.yool.run, request.args)
-    places = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), "TMPDIR": str(folder.temporary)}
+    own = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), TUPLE: request.tuple_id}
     with folder.stdout.open("ab") as stdout, folder.stderr.open("ab") as stderr:
         return subprocess.Popen(
             argv,
             cwd=request.root,
-            env={**request.env, **places},
+            env={**request.env, **own, "TMPDIR": str(folder.temporary)},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -122,13 +122,13 @@ def check_within(request: StepRequest, folder: StepFolder, watch: Watch) -> None
         raise watch.past
     if limits.disk is not None and (size := folder.size(limits.disk)) > limits.disk:
         raise DiskQuota(limit=limits.disk, used=size)
-    spent = folder.tokens_in + folder.tokens_out
-    if limits.tokens is not None and spent > limits.tokens:
-        raise BudgetExceeded("The step has spent its tokens.", field="budget_tokens", limit=limits.tokens, used=spent)
-    if limits.micros is not None and folder.micros > limits.micros:
+    said = folder.cost_file.said
+    if limits.tokens is not None and said.tokens > limits.tokens:
         raise BudgetExceeded(
-            "The step has spent its money.", field="budget_usd", limit=limits.micros, used=folder.micros
+            "The step has spent its tokens.", field="budget_tokens", limit=limits.tokens, used=said.tokens
         )
+    if limits.micros is not None and said.micros > limits.micros:
+        raise BudgetExceeded("The step has spent its money.", field="budget_usd", limit=limits.micros, used=said.micros)
 
 
 def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:

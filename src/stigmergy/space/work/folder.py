@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,35 +14,39 @@ from typing import BinaryIO
 
 import msgspec
 
-from stigmergy.errors import ArtifactPath, FieldValue, StigmergyError
+from stigmergy.errors import ArtifactPath, FieldValue, StaleFence, StigmergyError, TupleNotFound
 from stigmergy.evidence.receipts import EMPTY, JUNIT, Artifact, BodyStore
-from stigmergy.space.tuples import Price
+from stigmergy.space.tuples import Fence, Price
 from stigmergy.space.work.identity import is_dead, worker_name
 from stigmergy.space.work.ports import StepOutcome, Told
 from stigmergy.space.work.refused import told_of
+from stigmergy.space.work.spending import CostFile
 
 MAX_ARTIFACTS = 256
-MAX_USD, MAX_TOKENS = 1_000_000, 1_000_000_000
-"""What one line may say was spent."""
-NANOS = 1_000_000_000
-_AT = "@"
+COST, OF = "cost.jsonl", "of.json"
+_AT, _SWEPT = "@", "~"
 
 
-class Spending(msgspec.Struct):
-    """A line of what a step says it spends."""
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose folder it is: a step, as it is executed under a claim of its tuple."""
 
-    usd: float = 0.0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    id: str
+    fence: Fence
+    step: int
 
 
-_decode = msgspec.json.Decoder(Spending).decode
+_decode = msgspec.json.Decoder(Execution).decode
+_encode = msgspec.json.Encoder().encode
+
+Spend = Callable[[str, Fence, int, Price], object]
+"""Counts what a step of a tuple, executed under a claim, has said it spent in all; refused for what there never was."""
 
 
 class StepFolder:
     """A folder of one step's own, gone when the step is; named by its worker, so that others know whose it was."""
 
-    def __init__(self, beside: Path) -> None:
+    def __init__(self, beside: Path, of: Execution | None = None) -> None:
+        """`of` says whose spending it is, should this process not live to count it."""
         beside.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = Path(tempfile.mkdtemp(dir=beside, prefix=worker_name().replace("/", _AT) + _AT))
         self.artifacts = self.path / "artifacts"
@@ -49,10 +54,14 @@ class StepFolder:
         self.temporary = self.path / "tmp"
         """Where the step puts what it needs for a while; it counts, and goes with the folder."""
         self.temporary.mkdir()
-        self.cost = self.path / "cost.jsonl"
+        self.cost = self.path / COST
+        self._of = of
+        if of is not None:
+            (self.path / OF).write_bytes(_encode(of))
+        self.cost_file = CostFile(self.cost)
+        """What it has said it spends."""
+        self._told = Price()
         self.stdout, self.stderr = self.path / "stdout", self.path / "stderr"
-        self.micros = self.tokens_in = self.tokens_out = self._nanos = 0
-        self._read = 0
         for each in (self.cost, self.stdout, self.stderr):
             each.touch()
 
@@ -62,37 +71,27 @@ class StepFolder:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Take the folder away; not what could not be counted: that is counted by whoever sweeps when we are gone."""
+        if self._of is None or (self.cost_file.said == self._told and not self.cost_file.has_more()):
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
+        for each in (self.artifacts, self.temporary):
+            shutil.rmtree(each, ignore_errors=True)
+        for each in (self.stdout, self.stderr):
+            each.unlink(missing_ok=True)
 
     def note_spending(self, told: Told, *, last: bool = False) -> None:
-        """Read what the step has said since the last time, and pass it on; at the very last also a line without an end.
+        """Read what the step has said since the last time, and pass on what it has spent in all; at the very last also
+        a line without an end.
 
         A line that cannot be read is refused when all the others are passed on: that money is spent."""
-        try:
-            with self.cost.open("rb") as file:
-                file.seek(self._read)
-                said = file.read()
-        except FileNotFoundError:  # the step took it away: it says nothing more
-            return
-        whole = said if last else said[: said.rfind(b"\n") + 1]
-        self._read += len(whole)
-        tokens_in = tokens_out = 0
-        refusal: FieldValue | None = None
-        for line in whole.splitlines():
-            try:
-                spent = _spending(line)
-            except FieldValue as problem:
-                refusal = refusal or problem
-                continue
-            self._nanos += round(spent.usd * NANOS)  # prices of single tokens are finer than micro-dollars
-            tokens_in += spent.tokens_in
-            tokens_out += spent.tokens_out
-        micros = -(-self._nanos // 1000) - self.micros
-        self.micros += micros
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
-        if micros or tokens_in or tokens_out:
-            told(Price(micros=micros, tokens=tokens_in + tokens_out))
+        refusal = self.cost_file.read(last=last)
+        said = self.cost_file.said
+        if said != self._told:
+            must_stop = told(said)
+            self._told = said
+            if must_stop is not None:
+                raise must_stop
         if refusal is not None:
             raise refusal
 
@@ -141,9 +140,9 @@ class StepFolder:
             stdout_sha=stdout_sha,
             stderr_sha=stderr_sha,
             artifacts=artifacts,
-            usd_micros=self.micros,
-            tokens_in=self.tokens_in,
-            tokens_out=self.tokens_out,
+            usd_micros=self.cost_file.micros,
+            tokens_in=self.cost_file.tokens_in,
+            tokens_out=self.cost_file.tokens_out,
             kept_bytes=size + sum(each.size for each in artifacts),
             error=error,
         )
@@ -177,16 +176,37 @@ def _size(of: Path, enough: int) -> int:
     return total
 
 
-def sweep(beside: Path) -> None:
-    """Take away the folders of steps whose workers were killed."""
+def sweep(beside: Path, spend: Spend) -> None:
+    """Take away the folders of steps whose workers were killed, each when what its step said it spent is counted."""
     for path in abandoned(beside):
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(StigmergyError, OSError):  # it cannot be written down, or another sweeps: later, then
+            _count_left(path, spend)
+
+
+def _count_left(path: Path, spend: Spend) -> None:
+    # Out of the way first: should something of the step live for another moment, what it says now it says to nobody,
+    # and is told so. What was said before is counted, here or by whoever sweeps next; the journal counts it once.
+    if not path.name.endswith(_SWEPT):
+        path = path.rename(path.with_name(path.name + _SWEPT))
+    path.chmod(0o700)
+    of = path / OF
+    with suppress(FileNotFoundError, msgspec.MsgspecError):  # not even begun
+        execution = _decode(of.read_bytes())
+        said = CostFile(path / COST)
+        said.read(last=True)
+        if said.said:
+            with suppress(TupleNotFound, StaleFence):  # of another journal, or lost with the machine
+                spend(execution.id, execution.fence, execution.step, said.said)
+    of.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def abandoned(beside: Path) -> list[Path]:
     """The folders of steps whose workers were killed."""
-    found = list(beside.iterdir()) if beside.is_dir() else []
-    return [path for path in found if is_dead(path.name.rpartition(_AT)[0].replace(_AT, "/"))]
+    found: dict[str, list[Path]] = {}
+    for path in beside.iterdir() if beside.is_dir() else ():
+        found.setdefault(path.name.rpartition(_AT)[0].replace(_AT, "/"), []).append(path)
+    return [path for worker, left in found.items() if is_dead(worker) for path in left]
 
 
 def kind_of(place: str) -> str:
@@ -220,18 +240,3 @@ def _keep(bodies: BodyStore, path: Path) -> str:
     with path.open("rb") as file:
         stream: BinaryIO = file
         return bodies.put(stream)
-
-
-def _spending(line: bytes) -> Spending:
-    try:
-        spent = _decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise FieldValue("A line of cost is not JSON as it should be.", field="cost") from None
-    for name, value, most in (
-        ("usd", spent.usd, MAX_USD),
-        ("tokens_in", spent.tokens_in, MAX_TOKENS),
-        ("tokens_out", spent.tokens_out, MAX_TOKENS),
-    ):
-        if not 0 <= value <= most:
-            raise FieldValue("No step can spend that.", field=f"cost.{name}", limit=most, used=value)
-    return spent

@@ -15,17 +15,22 @@ from contextlib import suppress
 import msgspec
 
 from stigmergy.core import Clock
-from stigmergy.errors import StigmergyError
+from stigmergy.errors import StigmergyError, YoolNotFound
 from stigmergy.policy.guardrails import niceness
 from stigmergy.space.work.commands import LOOK_SECONDS, STOPPED, conclude, end_group, has_ended, look, mark_of
 from stigmergy.space.work.folder import StepFolder
 from stigmergy.space.work.guard import Warden, Watch, reap
 from stigmergy.space.work.ports import StepRequest, Told
+from stigmergy.space.work.script import Script, own_script
 
 GONE = 137
 FEW = 8
 """So many processes are kept in any case; more only if as many were in use at once."""
 _MARK = "STIGMERGY_PROCESS"
+_BEGIN = (
+    "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]\n"
+    "from stigmergy.space.work.pool_process import main; main()"
+)
 Seen = tuple[tuple[str, str], ...]
 """What a process sees of the world; only steps that see the same share it."""
 
@@ -34,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a warm process says when a step has ended."""
 
     exit: int
+    error: str | None = None
+    """The code of what is wrong with what the step gave back."""
     peak: int = 0
     """The most memory it, or a child of it, held at once meanwhile; 0 when it does not know."""
     held: int = 0
@@ -46,16 +53,18 @@ class WarmProcess:
     def __init__(self, env: Mapping[str, str], root: str) -> None:
         name = secrets.token_hex(16)
         self._held: tuple[int, int] = (0, 0)
+        self._first = ""
         self._peak = 0
         self.answered = False
         """Whether it has run a step to its end."""
         self.mark = mark_of(_MARK, name)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stigmergy.space.work.pool_process"],
+            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path. It is told
+            # in arguments, for its environment goes on to all that steps start, and another Python may be among that.
+            [sys.executable, "-P", "-c", _BEGIN, *(each or os.getcwd() for each in sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # It finds what we find, and nothing before that: -P keeps the folder it starts in off its path.
-            env={**env, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path), _MARK: name},
+            env={**env, _MARK: name},
             cwd=root,
             start_new_session=True,
         )
@@ -65,16 +74,20 @@ class WarmProcess:
         """Its process and its process group."""
         return self._process.pid
 
-    def begin(self, request: StepRequest, folder: StepFolder, modules: Iterable[str]) -> None:
-        """Hand a step over."""
+    def begin(self, request: StepRequest, folder: StepFolder, modules: Iterable[str], script: Script | None) -> None:
+        """Hand a step over; its code is registered by these modules, or by the script."""
+        yool = request.yool.entry.full_name
+        self._first = self._first or yool
         job = {
-            "yool": request.yool.entry.full_name,
+            "yool": yool,
             "args": dict(request.args),
             "modules": list(modules),
+            "script": script and msgspec.to_builtins(script),
             "stdout": str(folder.stdout),
             "stderr": str(folder.stderr),
             "artifacts": str(folder.artifacts),
             "cost": str(folder.cost),
+            "tuple_id": request.tuple_id,
             "temporary": str(folder.temporary),
         }
         stdin = self._process.stdin
@@ -106,10 +119,11 @@ class WarmProcess:
         """Whether it has not ended."""
         return not has_ended(self._process, 0.0)
 
-    def fits(self, memory: int | None) -> bool:
-        """Whether a step that may hold so much can be run in it: not when the steps before it left most of that."""
+    def fits(self, yool: str, memory: int | None) -> bool:
+        """Whether a step that may hold so much can be run in it: not when the steps before it left most of that, unless
+        a new process would have as much after its first step of this yool."""
         first, last = self._held
-        return memory is None or last <= memory * 3 // 4 or last <= first * 5 // 4
+        return memory is None or last <= memory * 3 // 4 or (yool == self._first and last <= first * 5 // 4)
 
     def stop(self) -> None:
         """End the process and everything in its group."""
@@ -166,7 +180,7 @@ class WarmPool:
             return STOPPED, "stopped" if refusal is None else refusal.code
         if answer.exit == GONE:
             return GONE, "the process died"
-        return answer.exit, f"exit {answer.exit}" if answer.exit else None
+        return answer.exit, answer.error or (f"exit {answer.exit}" if answer.exit else None)
 
     def close(self) -> None:
         """End every process."""
@@ -176,17 +190,29 @@ class WarmPool:
             process.stop()
             process.reap()
 
-    def _modules_of(self, request: StepRequest) -> list[str]:
+    def _code_of(self, request: StepRequest) -> tuple[list[str], Script | None]:
+        """The modules, and the script if need be, that register what carries the step out."""
         own = getattr(request.yool.run, "__module__", None)
-        return [*self._modules, *([own] if own and own not in self._modules else [])]
+        if own != "__main__":
+            return [*self._modules, *([own] if own and own not in self._modules else [])], None
+        script = own_script()
+        if script is None:
+            raise YoolNotFound(
+                f"'{request.yool.entry.full_name}' stands in a session, and processes of their own cannot load that.",
+                field="name",
+                used=request.yool.entry.full_name,
+                hint="Write it into a file, and import or run that.",
+            )
+        return [*self._modules], script
 
     def _begin(self, request: StepRequest, folder: StepFolder) -> tuple[WarmProcess, Watch]:
         """A process that has the step, and is under guard; one that died while it waited costs the step nothing."""
+        modules, script = self._code_of(request)
         while True:
             process = self._take(request)
             watch = self._warden.watch(process.pid, request.limits, process.mark, warm=True)
             with suppress(BrokenPipeError):
-                process.begin(request, folder, self._modules_of(request))
+                process.begin(request, folder, modules, script)
                 return process, watch
             if not process.answered:
                 return process, watch  # none can be had; it does not answer
@@ -198,7 +224,7 @@ class WarmPool:
         """A process for the step: one that waits, or a new one in the place of the one that waited longest."""
         seen = _seen(request)
         while (process := self._waiting(seen)) is not None:
-            if process.is_alive and process.fits(request.limits.memory):
+            if process.is_alive and process.fits(request.yool.entry.full_name, request.limits.memory):
                 return process
             process.stop()
             self._drop(process)

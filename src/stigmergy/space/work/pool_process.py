@@ -1,7 +1,6 @@
 """A warm process that runs callables: it imports the code once and takes one step after another.
 
-Started as `python -m stigmergy.space.work.pool_process`; one JSON object to a line, both ways. While a step runs, what
-it prints goes to the step's own files.
+One JSON object to a line, both ways. While a step runs, what it prints goes to the step's own files.
 """
 
 from __future__ import annotations
@@ -15,35 +14,58 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from stigmergy.errors import FieldValue
 from stigmergy.space.catalog import REGISTRY
 from stigmergy.space.work import here
 from stigmergy.space.work.guard.memory import OwnPeak
+from stigmergy.space.work.refused import told_of
+from stigmergy.space.work.script import Script, load
+
+_STREAMS = (
+    (0, "r", "stdin", "surrogateescape"),
+    (1, "w", "stdout", "surrogateescape"),
+    (2, "w", "stderr", "backslashreplace"),
+)
 
 
 def main() -> None:
     """Take steps until there are no more."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    questions = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    own, pipes = os.getpid(), [os.dup(0), os.dup(1)]
+    questions, answers = os.fdopen(pipes[0], encoding="utf-8"), os.fdopen(pipes[1], "w", encoding="utf-8")
+    # What a step forks must not hold them open: nobody would learn that the process itself is gone.
+    os.register_at_fork(after_in_child=lambda: _close(pipes))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
+    _open_streams()
     for line in questions:
         job, memory = json.loads(line), OwnPeak()
-        answer = {"exit": _run(job), "peak": memory.read(), "held": memory.held()}
+        code, error = _run(job, own)
+        if os.getpid() != own:  # what a step forked came back from it: it ends, and answers for nobody
+            os._exit(code)
+        answer = {"exit": code, "error": error, "peak": memory.read(), "held": memory.held()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-def _run(job: dict[str, Any]) -> int:
+def _close(descriptors: list[int]) -> None:
+    while descriptors:  # once: in what a child forks in its turn, the numbers are those of other files
+        os.close(descriptors.pop())
+
+
+def _run(job: dict[str, Any], own: int) -> tuple[int, str | None]:
+    """Run a step; its exit, and the code of what is wrong with what it gave back."""
     with _redirected(job["stdout"], 1), _redirected(job["stderr"], 2):
-        here.enter(job["artifacts"], job["cost"])
+        here.enter(job["artifacts"], job["cost"], job["tuple_id"])
         tempfile.tempdir = job["temporary"]
         try:
             for module in job["modules"]:
                 importlib.import_module(module)
+            if job["script"] is not None:
+                load(Script(**job["script"]))
             value = REGISTRY.lookup(job["yool"]).run
             if isinstance(value, tuple):
                 raise TypeError(f"{job['yool']} is a command")
@@ -51,17 +73,38 @@ def _run(job: dict[str, Any]) -> int:
                 answer = value(**job["args"])
                 if inspect.isawaitable(answer):
                     answer = asyncio.run(_awaited(answer))
-            if answer is not None:
-                print(json.dumps(answer, sort_keys=True, ensure_ascii=False))
-            code = 0
+            return _print(answer) if answer is not None and os.getpid() == own else (0, None)
         except SystemExit as asked:
-            code = _exit_of(asked.code)
+            return _exit_of(asked.code), None
         except BaseException:
             traceback.print_exc()
-            code = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return code
+            return 1, None
+
+
+def _print(answer: Any) -> tuple[int, str | None]:
+    """Print what a step gave back. What is not JSON is refused: another attempt would give back the same."""
+    try:
+        printed = json.dumps(answer, sort_keys=True, ensure_ascii=False)
+        printed.encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        refusal = FieldValue(
+            f"What the step gave back is not JSON: {problem}.",
+            field="return",
+            hint="Files are left in here.artifacts().",
+        )
+        print(f"refused: {told_of(refusal)}", file=sys.stderr)
+        return 1, refusal.code
+    print(printed)
+    return 0, None
+
+
+def _open_streams() -> None:
+    """Streams that nobody has wrapped, detached or closed. To the line, as what is printed to one that a step has kept
+    belongs to the step that runs."""
+    for descriptor, mode, name, errors in _STREAMS:
+        stream = open(descriptor, mode, 1, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _exit_of(said: Any) -> int:
@@ -84,13 +127,13 @@ def _put_back() -> Iterator[None]:
     """
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     environment, path = dict(os.environ), list(sys.path)
-    streams = sys.stdin, sys.stdout, sys.stderr
     mask = os.umask(0)
     os.umask(mask)
     try:
         yield
     finally:
-        sys.stdin, sys.stdout, sys.stderr = streams
+        printed: tuple[Any, ...] = sys.__stdout__, sys.stdout, sys.__stderr__, sys.stderr
+        _open_streams()
         sys.path[:] = path
         os.umask(mask)
         for name in os.environ.keys() - environment.keys():
@@ -98,6 +141,9 @@ def _put_back() -> Iterator[None]:
         os.environ.update(environment)
         os.fchdir(folder)
         os.close(folder)
+        for each in printed:
+            with suppress(AttributeError, ValueError):  # it may be closed, or nothing that one prints to
+                each.flush()
 
 
 class _redirected:
@@ -115,7 +161,3 @@ class _redirected:
     def __exit__(self, *problem: object) -> None:
         os.dup2(self._before, self._descriptor)
         os.close(self._before)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,10 +9,11 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from stigmergy.errors import StigmergyError
 from stigmergy.evidence.receipts import Artifact
 from stigmergy.policy.guardrails import NO_LIMITS, StepLimits
 from stigmergy.space.catalog import Yool
-from stigmergy.space.tuples import Price
+from stigmergy.space.tuples import Fence, Price
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     args: Mapping[str, Any]
     tuple_id: str
     step: int
+    fence: Fence | None = None
+    """The claim it is executed under; without one, what it spends is not counted should this process die."""
     root: Path
     """The project's folder, where it is run."""
     env: Mapping[str, str]
@@ -48,8 +51,9 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """In short, why it did not succeed."""
 
 
-Told = Callable[[Price], None]
-"""Told, while a step runs, what it has spent since the last time; raises when it must stop."""
+Told = Callable[[Price], StigmergyError | None]
+"""Told, while a step runs and when it has ended, what it has spent in all. Counts it, and tells why the step must stop,
+if it must; raises when it could not be counted."""
 
 
 class StepRunner(Protocol):
@@ -61,6 +65,10 @@ class StepRunner(Protocol):
 
     def note(self) -> str:
         """How it holds steps to their quotas, in a few words for people."""
+        ...
+
+    def sweep(self, spend: Callable[[str, Fence, int, Price], object]) -> None:
+        """Count what steps of killed workers said they spent, by tuple, claim and step; take away what they left."""
         ...
 
     def close(self) -> None:

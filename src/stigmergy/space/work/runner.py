@@ -10,11 +10,12 @@ from stigmergy.core import Clock
 from stigmergy.errors import StigmergyError
 from stigmergy.evidence.receipts import BodyStore
 from stigmergy.space.work.commands import look_after, mark_of_step, start_command
-from stigmergy.space.work.folder import StepFolder, sweep
+from stigmergy.space.work.folder import Execution, Spend, StepFolder, sweep
 from stigmergy.space.work.guard import Warden
 from stigmergy.space.work.pool import WarmPool
 from stigmergy.space.work.ports import StepOutcome, StepRequest, Told
 from stigmergy.space.work.refused import told_of
+from stigmergy.space.work.script import check_not_loading
 
 NOT_STARTED = 127
 
@@ -23,21 +24,27 @@ class ProcessRunner:
     """Processes under guard; their output goes to files, and from there, piece by piece, to the bodies."""
 
     def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
+        check_not_loading()
         self._bodies = bodies
         self._scratch = scratch
-        sweep(scratch)
         self._clock = clock
         self._warden = Warden()
         self._pool = WarmPool(modules, clock, self._warden)
 
     def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
         """Run one step; everything it printed and left is kept before this returns."""
-        with StepFolder(self._scratch) as folder:
+        fence = request.fence
+        of = None if fence is None else Execution(id=request.tuple_id, fence=fence, step=request.step)
+        with StepFolder(self._scratch, of) as folder:
             if request.yool.kind == "command":
                 exit, error = self._command(request, folder, told, stop)
             else:
                 exit, error = self._pool.run(request, folder, told, stop)
             return folder.keep(self._bodies, exit=exit, error=error)
+
+    def sweep(self, spend: Spend) -> None:
+        """Count what steps of killed workers said they spent; take away what they left."""
+        sweep(self._scratch, spend)
 
     def close(self) -> None:
         """Let go of every process."""

@@ -6,80 +6,46 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stigmergy.core import MICROS, SECOND, Clock, print_time
-from stigmergy.errors import DiskPressure, StaleFence, StigmergyError, TupleNotFound, YoolForbidden
-from stigmergy.evidence.receipts import BodyStore, Cost, Receipt, ReceiptFolder, seal
-from stigmergy.policy.guardrails import Quotas, step_limits
-from stigmergy.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
+from stigmergy.core import MICROS, SECOND, print_time
+from stigmergy.errors import (
+    BudgetExceeded,
+    DeadlinePast,
+    DiskPressure,
+    StaleFence,
+    StigmergyError,
+    TupleNotFound,
+    YoolForbidden,
+)
+from stigmergy.evidence.receipts import Cost, Receipt, seal
+from stigmergy.policy.guardrails import step_limits
+from stigmergy.space.catalog import CatalogEntry, Yool
 from stigmergy.space.tuples import (
     Claim,
     Price,
     Settled,
-    TupleSpace,
     authority_of,
     check_affordable,
     dependencies,
     lineage,
     projected,
     read_limits,
-    spent_since,
     whole,
 )
 from stigmergy.space.work.cache import damaged_body, step_key
-from stigmergy.space.work.flight import Flight, Flights
-from stigmergy.space.work.own import OWN
-from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner
+from stigmergy.space.work.flight import Flight
+from stigmergy.space.work.ports import Progress, StepOutcome, StepRequest
 from stigmergy.space.work.refused import told_of
 from stigmergy.space.work.terms import quotas_of
+from stigmergy.space.work.workshop import Workshop
 
 PRESSED_SECONDS = 5.0
 """How long a worker waits for room on the disk before it looks again."""
 SLOT_SECONDS = 1.0
 """How long a tuple of which nothing was begun is kept for the next free slot."""
-ALWAYS_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME")
-"""Variables every step sees; they decide no result."""
-
-
-class Workshop(msgspec.Struct, frozen=True, kw_only=True):
-    """What workers work with."""
-
-    space: TupleSpace
-    registry: Registry
-    """The code that carries yools out."""
-    catalog: Callable[[], Catalog]
-    """What the project declares now: what is not in it is not carried out."""
-    runner: StepRunner
-    bodies: BodyStore
-    receipts: ReceiptFolder
-    """Where receipts lie as files."""
-    clock: Clock
-    root: Path
-    """The project's folder."""
-    environment: Mapping[str, str]
-    """What steps may be given of it."""
-    flights: Flights
-    """Steps under way: of equal ones the first runs, and the others wait for its result."""
-    quotas: Callable[[], tuple[Quotas, ...]] = tuple
-    """The most any step may take, whatever its tuple and its yool say: what the environment and the project say now."""
-
-    def resolve(self, name: str) -> tuple[Yool, CatalogEntry]:
-        """The code that carries a yool out, and what it may: the catalog says which is meant, as it does at the door.
-
-        The product's own yools are in nobody's catalog; everything else that is not there is refused.
-        """
-        catalog = self.catalog()
-        own = OWN.get(name)
-        if own is not None and catalog.get(name) is None:
-            return own, own.entry
-        declared = catalog.lookup(name)
-        meant = declared.full_name
-        yool = self.registry.get(meant) or OWN.get(meant) or self.registry.lookup(meant)
-        return yool, in_both(declared, yool.entry)
 
 
 class TupleRun:
@@ -104,7 +70,7 @@ class TupleRun:
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
         self._flights: list[Flight] = []
-        self._begun = False
+        self._begun = self._ending = False
         self.given_back = False
         """Whether it was given back because there was no slot for it."""
         self._total = 0
@@ -115,15 +81,20 @@ class TupleRun:
             failed = self._run_steps()
             if self.stop.is_set():
                 return
+            self._ending = True
             self._finish(failed)
         except (StaleFence, TupleNotFound):
-            self.lose()
+            self._lost()
         finally:
             for flight in self._flights:
                 flight.end()
 
     def lose(self) -> None:
-        """Stop: the tuple is not held any more."""
+        """Stop: the tuple is not held any more. While its end is written down, that tells whether it still was."""
+        if not self._ending:
+            self._lost()
+
+    def _lost(self) -> None:
         if not self.stop.is_set():
             self.stop.set()
             self._tell("lost")
@@ -181,7 +152,7 @@ class TupleRun:
                     limit=", ".join(entry.authority) or "none",
                     used=held,
                 )
-            env = self._environment(entry)
+            env = self._shop.seen_by(entry)
             key = self._key(at, entry, env)
             if key is None or self._tuple.no_cache:
                 return self._execute(at, yool, entry, env, key)
@@ -190,7 +161,7 @@ class TupleRun:
             raise
         except StigmergyError as refusal:
             return self._refused(at, told_of(refusal))
-        except OSError as problem:  # no process could be started, or nothing kept: another attempt may fare better
+        except Exception as problem:  # no process could be started, nothing kept, or a mistake of ours
             return self._refused(at, f"{type(problem).__name__}: {problem}")
 
     def _refused(self, at: int, why: str) -> str:
@@ -205,7 +176,7 @@ class TupleRun:
         if found is None:
             return False
         damaged = damaged_body(found, self._shop.bodies)
-        if damaged is not None and self._purged(damaged):
+        if damaged is not None and self._shop.made_room_of(damaged):
             return False
         if damaged is not None:
             self._shop.space.report_damage(found.id, damaged)
@@ -214,11 +185,6 @@ class TupleRun:
         self._note(at, (at, found.id), found.id)
         self._tell("hit", at, entry.full_name, receipt=found.id)
         return True
-
-    def _purged(self, sha: str) -> bool:
-        """Whether a body that is not there was taken away to make room."""
-        with self._shop.space.store.read() as view:
-            return view.purged(sha) is not None and not self._shop.bodies.has(sha)
 
     def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
         """Execute a step, unless an equal one that is under way leaves its result first."""
@@ -229,9 +195,10 @@ class TupleRun:
                 return None
             failed = self._execute(at, yool, entry, env, key)
             with self._lock:
-                # The last receipt is found by others once it is in the journal. A failure is found by nobody: those
-                # who wait go ahead at once, for one of them may be a step this very tuple waits for.
-                held = failed is None and bool(self._unsettled)
+                # The last receipt is found by others once it is in the journal. Every other is there already, and a
+                # failure is found by nobody: those who wait go ahead at once, for one of them may be a step this very
+                # tuple waits for.
+                held = failed is None and len(self._done) == len(self._tuple.payload)
                 if held:
                     self._flights.append(flight)
             return failed
@@ -242,6 +209,15 @@ class TupleRun:
     def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
         args, salt = self._tuple.payload[at].args, self._shop.space.settings.salt
         return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
+
+    def _has_changed(self, at: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
+        """Whether what a step read is not what it was when it began."""
+        if key is None or not entry.contract.inputs:
+            return False
+        try:
+            return key != self._key(at, entry, env)
+        except (StigmergyError, OSError):  # the step is done all the same
+            return True
 
     def _is_late(self) -> bool:
         return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
@@ -270,17 +246,18 @@ class TupleRun:
                 args=self._tuple.payload[at].args,
                 tuple_id=self.claim.id,
                 step=at,
+                fence=self.claim.fence,
                 root=self._shop.root,
                 env=env,
                 limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
                 deadline=self._deadline(),
             )
-            outcome = self._shop.runner.run(request, lambda more: self._spend(at, more), self.stop)
+            outcome = self._shop.runner.run(request, lambda said: self._spend(at, said), self.stop)
         finally:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
-        if outcome.exit != 0 or (entry.contract.inputs and key != self._key(at, entry, env)):
+        if outcome.exit != 0 or self._has_changed(at, entry, env, key):
             key = None  # a failure is no result, nor is what was made of files that changed meanwhile
         receipt = self._receipt(at, entry, outcome, started, key)
         self._note(at, receipt, receipt.id if receipt.exit == 0 else None)
@@ -311,16 +288,22 @@ class TupleRun:
             self._slots.release()
         return not stopped
 
-    def _spend(self, at: int, more: Price) -> None:
-        """Write down what a running step spends; it must stop when it spends what its tuple does not have."""
+    def _spend(self, at: int, said: Price) -> StigmergyError | None:
+        """Count what a step says it spends, whoever holds its tuple by now. It must stop when that is another, and when
+        it spends what its tuple does not have."""
         space = self._shop.space
-        space.spend(self.claim, at, more)
+        if not space.spend(self.claim.id, self.claim.fence, at, said):
+            return StaleFence(field="fence", used=str(self.claim.fence))
         with space.store.read() as view:
             one = view.find(self.claim.id)
             if one is not None:
                 # What is set aside counts for nothing here: it was set aside for this.
                 own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)
-                check_affordable(view, own, Price(), view.as_of)
+                try:
+                    check_affordable(view, own, Price(), view.as_of)
+                except (BudgetExceeded, DeadlinePast) as refusal:
+                    return refusal
+        return None
 
     def _receipt(self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None) -> Receipt:
         ended = self._shop.clock.now()
@@ -383,12 +366,12 @@ class TupleRun:
             receipts=receipts,
             exit=0,
             at=print_time(self._shop.clock.now()),
-            spent=spent_since(self.claim, self._own),
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )
         self._settle(self._settled(last=last))
-        self._tell("done", receipt=last.id)
+        with self._shop.space.store.read() as view:  # it tells all that was counted, which may be more than we knew
+            self._tell("done", receipt=view.receipts_of(self.claim.id)[-1])
 
     def _every_own(self) -> list[Receipt]:
         """The executions of this tuple, those of earlier attempts among them."""
@@ -414,10 +397,6 @@ class TupleRun:
 
     def _waits_again(self) -> bool:
         return self._shop.space.get(self.claim.id).state == "waiting"
-
-    def _environment(self, entry: CatalogEntry) -> dict[str, str]:
-        given = self._shop.environment
-        return {name: given[name] for name in (*ALWAYS_SEEN, *entry.contract.env) if name in given}
 
     def _tell(self, what: Any, at: int | None = None, yool: str = "", **more: Any) -> None:
         self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))

@@ -15,7 +15,8 @@ from stigmergy.evidence.receipts import Receipt
 from stigmergy.space.tuples import Claim, Fence, Pattern, read_pattern
 from stigmergy.space.work.identity import worker_name
 from stigmergy.space.work.ports import Progress
-from stigmergy.space.work.tuple_run import PRESSED_SECONDS, TupleRun, Workshop
+from stigmergy.space.work.tuple_run import PRESSED_SECONDS, TupleRun
+from stigmergy.space.work.workshop import Workshop
 
 IDLE_SECONDS = 1.0
 """How long a worker waits for work before it looks whether it should stop."""
@@ -33,11 +34,13 @@ def eval_(
 ) -> threading.Thread:
     """Linda's `eval`: an active tuple that computes itself, here and now, and is a passive one when it has ended.
 
-    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended.
+    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended;
+    should it fail, the next attempt goes to whoever comes first.
     """
-    (put,) = shop.space.out(draft, authority=authority, run=run)
+    put, claim = shop.space.out_held(draft, authority=authority, run=run, worker=worker_name())
     pool = LaneWorkerPool(shop, read_pattern({"id": put.id}), told=told)
-    thread = threading.Thread(target=pool.run, kwargs={"until_empty": True}, name=put.id, daemon=True)
+    begin = {"until_empty": True, "held": [claim] if claim is not None else []}
+    thread = threading.Thread(target=pool.run, kwargs=begin, name=put.id, daemon=True)
     thread.start()
     return thread
 
@@ -73,13 +76,16 @@ class LaneWorkerPool:
         self._leaving: list[tuple[str, Fence]] = []
         """What is to be given back when its step has ended."""
 
-    def run(self, *, until_empty: bool = False) -> None:
-        """Work until told to stop, or, if asked, until nothing is left that could be done now."""
+    def run(self, *, until_empty: bool = False, held: Iterable[Claim] = ()) -> None:
+        """Work until told to stop, or, if asked, until nothing is left that could be done now.
+
+        It begins with what it is told that it holds already.
+        """
         self._over.clear()
         beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
         beat.start()
         with ThreadPoolExecutor(self.concurrency * 2, "tuple") as threads:
-            under_way: set[Future[None]] = set()
+            under_way = {threads.submit(self._work, self._hold(claim)) for claim in held}
             try:
                 while not self._stopping.is_set():
                     under_way = _going_on(under_way)
@@ -141,7 +147,12 @@ class LaneWorkerPool:
             if not self._under_pressure:
                 self._shop.space.check_room()
             return self._shop.space.claim(
-                self._pattern, worker=self.worker, limit=limit, timeout=patience, ended=self._tell_ended
+                self._pattern,
+                worker=self.worker,
+                limit=limit,
+                timeout=patience,
+                before=self._shop.sweep,  # what the worker before spent is spent when the next one begins
+                ended=self._tell_ended,
             )
         except DiskPressure as refusal:
             if until_empty:

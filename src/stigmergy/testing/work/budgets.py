@@ -24,9 +24,9 @@ class Budgets:
         put(harness, draft("low", parent_id=middle))
         (claim,) = take(harness, "low")
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim, 0, Price(micros=8_000))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=8_000))
         assert _told(harness, "spent_micros") == [(middle, 8_000)]
-        harness.space.spend(claim, 0, Price(micros=8_000))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=16_000))
         assert _told(harness, "spent_micros") == [(middle, 8_000), (top, 16_000)]
 
     def test_an_alarm_tells_of_tokens_as_it_does_of_money(self, harness: WorkHarness) -> None:
@@ -34,9 +34,9 @@ class Budgets:
         (one,) = put(harness, draft(agent_terms={"budget_usd": 1, "budget_tokens": 100}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim, 0, Price(micros=1, tokens=79))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=1, tokens=79))
         assert _told(harness, "spent_tokens") == []
-        harness.space.spend(claim, 0, Price(tokens=1))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=1, tokens=80))
         assert _told(harness, "spent_tokens") == [(one, 80)]
         assert _told(harness, "budget_tokens") == [(one, 100)]
 
@@ -54,9 +54,9 @@ class Budgets:
             (one,) = put(harness, draft(f"at{percent}", agent_terms={"budget_usd": 0.01}))
             (claim,) = take(harness, f"at{percent}")
             harness.space.start_step(claim, 0, Price())
-            harness.space.spend(claim, 0, Price(micros=4_999))
-            harness.space.spend(claim, 0, Price(micros=1))
-            harness.space.spend(claim, 0, Price(micros=4_000))
+            harness.space.spend(claim.id, claim.fence, 0, Price(micros=4_999))
+            harness.space.spend(claim.id, claim.fence, 0, Price(micros=5_000))
+            harness.space.spend(claim.id, claim.fence, 0, Price(micros=9_000))
             said = [micros for tuple_id, micros in _told(harness, "spent_micros") if tuple_id == one]
             assert said == ([told] if told else [])
 
@@ -67,14 +67,11 @@ class Budgets:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=1_000, tokens=10))
         harness.space.start_step(claim, 1, Price(micros=4_000, tokens=40))
-        harness.space.spend(claim, 0, Price(micros=7_000, tokens=70))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=7_000, tokens=70))
         assert [_held(harness, each) for each in (one, top)] == [(4_000, 40)] * 2
         done = receipt(harness, claim, 0, usd=0.007, tokens_in=70)
         harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(done,))])
         assert [_held(harness, each) for each in (one, top)] == [(4_000, 40)] * 2
-        with harness.space.store.read() as view:
-            assert view.running(one, 0) is None
-            assert view.running(one, 1) is not None
         harness.space.settle([failed(harness, claim, 1)])
         assert [_held(harness, each) for each in (one, top)] == [(0, 0)] * 2
         assert harness.space.store.verify() == []

@@ -10,7 +10,7 @@ from stigmergy.backends.memory.work import MemoryWork
 from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, create_work
 from stigmergy.core import print_time
 from stigmergy.evidence.receipts import Cost, Receipt, seal
-from stigmergy.space.tuples import Claim, Settled, SpaceSettings, TupleSpace, spent_since, whole
+from stigmergy.space.tuples import Claim, Settled, SpaceSettings, TupleSpace, whole
 from stigmergy.testing.clock import TurningClock
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
@@ -128,9 +128,9 @@ def draft(lane: str = "build", *args: int, **more: Any) -> dict[str, Any]:
     return {"lane": lane, "payload": steps, **more}
 
 
-def put(harness: WorkHarness, *drafts: dict[str, Any], **more: Any) -> list[str]:
+def put(harness: WorkHarness, *drafts: dict[str, Any], run: str = RUN, **more: Any) -> list[str]:
     """Put tuples; their ids."""
-    answers = harness.space.out(*(drafts or (draft(),)), authority=PERSON, run=RUN, **more)
+    answers = harness.space.out(*(drafts or (draft(),)), authority=PERSON, run=run, **more)
     return [answer.id for answer in answers]
 
 
@@ -157,8 +157,7 @@ def finished(harness: WorkHarness, claim: Claim, **more: Any) -> Settled:
     steps = range(len(claim.tuple.payload))
     own = [receipt(harness, claim, step, **more) for step in steps if step not in claim.done]
     receipts = [*claim.done.values(), *(each.id for each in own)]
-    now, spent = print_time(harness.clock.now()), spent_since(claim, own)
-    last = whole(claim.id, own=own, receipts=receipts, exit=0, at=now, spent=spent)
+    last = whole(claim.id, own=own, receipts=receipts, exit=0, at=print_time(harness.clock.now()))
     return Settled(id=claim.id, fence=claim.fence, receipts=tuple(own), last=last)
 
 

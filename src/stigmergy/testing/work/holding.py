@@ -28,6 +28,50 @@ class Holding:
         assert take(harness) == []
         assert second.fence > first.fence
 
+    def test_a_tuple_may_come_in_somebodys_hands(self, harness: WorkHarness) -> None:
+        """Put and held in one line: there is no moment at which another could have it. # YT-05"""
+        put(harness)
+        (before,) = take(harness)
+        line = harness.space.store.last_line()
+        one, claim = harness.space.out_held(draft(priority=9), authority=PERSON, run=RUN, worker="w1")
+        assert harness.space.store.last_line() == line + 1
+        assert claim is not None
+        assert (claim.id, claim.attempt, claim.worker, claim.run, claim.done) == (one.id, 1, "w1", RUN, {})
+        assert claim.fence > before.fence
+        assert take(harness, worker="w2") == []
+        kept = harness.space.get(one.id)
+        assert (kept.state, kept.fence, kept.until, kept.body) == ("claimed", claim.fence, claim.until, claim.body)
+        assert harness.space.settle([finished(harness, claim, usd=0.25)])[0] == [None]
+        assert harness.space.get(one.id).state == "done"
+        assert harness.space.store.verify() == []
+
+    def test_a_tuple_in_somebodys_hands_is_anybodys_when_they_die(self, harness: WorkHarness) -> None:
+        """When the lease has ended, or the machine was started anew; the first claim of a start begins an epoch."""
+        harness.start_machine("second")
+        one, claim = harness.space.out_held(draft(), authority=PERSON, run=RUN, worker="w1")
+        assert claim is not None
+        harness.clock.turn(seconds=31)
+        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        (again,) = take(harness, worker="w2")
+        assert (again.id, again.attempt) == (one.id, 2)
+        harness.start_machine("third")
+        other, held = harness.space.out_held(draft("own"), authority=PERSON, run=RUN, worker="w3")
+        assert held is not None
+        assert held.fence.epoch == again.fence.epoch + 1
+        harness.delete_index()
+        assert harness.space.get(other.id).fence == held.fence
+        assert [each.id for each in take(harness)] == [one.id]
+
+    def test_a_tuple_that_was_there_comes_in_nobodys_hands(self, harness: WorkHarness) -> None:
+        """It is left as it is; and what is refused leaves nothing behind."""
+        (one,) = put(harness)
+        before = harness.journal_bytes()
+        again, claim = harness.space.out_held(harness.space.shown(one), authority=PERSON, run=RUN, worker="w1")
+        assert (again.id, again.new, claim) == (one, False, None)
+        late = draft(agent_terms={"deadline_iso": print_time(harness.clock.now())})
+        refused(DeadlinePast, harness.space.out_held, late, authority=PERSON, run=RUN, worker="w1")
+        assert harness.journal_bytes() == before
+
     def test_higher_priority_goes_first_then_older(self, harness: WorkHarness) -> None:
         """Order within a lane, and across lanes."""
         ids = put(harness, draft(), draft(priority=5), draft(), draft("other", priority=3), draft(priority=-1))
@@ -196,6 +240,30 @@ class Holding:
                 assert [each.id for each in view.ended(RUN, limit=9)] == [again, ids[4], ids[0]]
                 assert [each.id for each in view.ended(RUN, limit=1)] == [again]
                 assert view.ended("another", limit=9) == []
+            harness.delete_index()
+            harness.reopen()
+
+    def test_what_ended_and_what_is_held_is_told_of_a_run_or_of_all(self, harness: WorkHarness) -> None:
+        """The last that ended first, whatever the run, and as many of each as are asked for. # YT-15"""
+        of: dict[str, str] = {}
+        for run in ("one", "two", "one", "none", "two", "one"):
+            of |= dict.fromkeys(put(harness, draft("build"), run=run), run)
+        claims = [each for each in take(harness, "build", limit=9) if of[each.id] != "none"]
+        ended: list[str] = []
+        for claim in (claims[3], claims[0], claims[2]):
+            harness.space.settle([finished(harness, claim)])
+            ended.insert(0, claim.id)
+        held = [each for each in of if each not in ended]
+        for _ in range(2):
+            with harness.space.store.read() as view:
+                for limit in (1, 2, 9):
+                    assert [each.id for each in view.ended(None, limit=limit)] == ended[:limit]
+                    assert [each.id for each in view.under_way(None, limit=limit)] == held[:limit]
+                for run in ("one", "two", "none", "another"):
+                    assert [each.id for each in view.ended(run, limit=9)] == [each for each in ended if of[each] == run]
+                    mine = [each for each in held if of[each] == run]
+                    assert [each.id for each in view.under_way(run, limit=9)] == mine
+                    assert [each.id for each in view.under_way(run, limit=1)] == mine[:1]
             harness.delete_index()
             harness.reopen()
 

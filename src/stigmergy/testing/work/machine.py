@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from stigmergy.errors import StigmergyError
-from stigmergy.space.tuples import ENDED, Claim, Pattern, Price, Settled, SpaceSettings, TupleSpace
+from stigmergy.space.tuples import ENDED, Claim, Fence, Pattern, Price, Settled, SpaceSettings, TupleSpace
 from stigmergy.testing.clock import TurningClock
 from stigmergy.testing.work.harness import (
     PERSON,
@@ -102,6 +102,7 @@ class WorkAgrees(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever happened, both show the same, the index is what the journal says, and the books are right."""
         self.both(_everything)
+        self.both(lambda space: _counted(space, self.reference.journal_bytes()))
         assert self.other.space.store.verify() == []
         self.happened.update(_facts_told(self.reference.journal_bytes()))
         self._check_books()
@@ -185,7 +186,7 @@ class WorkAgrees(RuleBasedStateMachine):
     @rule(claim=claims, step=steps, price=prices)
     def spend(self, claim: Claim, step: int, price: Price) -> None:
         """Spend while a step runs."""
-        self.both(lambda space: space.spend(claim, step, price))
+        self.both(lambda space: space.spend(claim.id, claim.fence, step, price))
 
     @rule(claim=claims, step=steps, usd=st.sampled_from((0.0, 0.003)), key=st.sampled_from((None, "k")))
     def finish_a_step(self, claim: Claim, step: int, usd: float, key: str | None) -> None:
@@ -283,16 +284,17 @@ class WorkAgrees(RuleBasedStateMachine):
             found = (view.find(each) for each in _ids_told(self.reference.journal_bytes()))
             kept = [one for one in found if one is not None]
             own = dict.fromkeys((one.id for one in kept), 0)
+            spent, at_end = _spent(self.reference.journal_bytes())
             for one in kept:
                 ends = [each for each in view.receipts_of(one.id) if _is_end(view.receipt(each))]
                 assert len(ends) == (one.state in ENDED), one
                 family = [each for each in kept if _descends(each, one.id, {other.id: other for other in kept})]
                 own[one.id] = one.micros - sum(each.micros for each in family if each.parent == one.id)
                 assert own[one.id] == one.own_micros >= 0
-                if one.state in ("dead", "cancelled"):  # ended by the space itself
-                    last = view.receipt(ends[0])
+                assert one.spent == spent.get(one.id, Price())
+                for last in map(view.receipt, ends):
                     assert last is not None
-                    assert (last.cost.micros, last.cost.tokens) == (one.own_micros, one.own_tokens)
+                    assert Price(micros=last.cost.micros, tokens=last.cost.tokens) == at_end[one.id]
                 assert one.state == "claimed" or one.held_micros == sum(
                     each.held_micros for each in family if each.parent == one.id
                 )
@@ -320,9 +322,8 @@ def _everything(space: TupleSpace) -> Any:
     with space.store.read() as view:
         kept = view.matching(_EVERYTHING, limit=10_000)
         ids = [one.id for one in kept]
-        running = [view.running(each, step) for each in ids for step in range(4)]
         said = [(view.receipts_of(each), view.finished(each)) for each in ids]
-    return kept, said, running, _figures(space)
+    return kept, said, _figures(space)
 
 
 def _facts_told(journal: bytes) -> list[str]:
@@ -335,13 +336,41 @@ def _ids_told(journal: bytes) -> list[str]:
     return [fact["id"] for fact in _told(journal) if fact["fact"] == "tuple.out"]
 
 
+def _spent(journal: bytes) -> tuple[dict[str, Price], dict[str, Price]]:
+    """What each tuple has spent itself, and what it had spent when it ended."""
+    spent: dict[str, Price] = {}
+    at_end: dict[str, Price] = {}
+    for fact in _told(journal):
+        if fact["fact"] in ("step.cost", "step.done"):
+            more = Price(micros=fact.get("micros", 0), tokens=fact.get("tokens", 0))
+            spent[fact["id"]] = spent.get(fact["id"], Price()) + more
+        elif fact["fact"] == "tuple.done":
+            at_end[fact["id"]] = spent.get(fact["id"], Price())
+    return spent, at_end
+
+
+def _counted(space: TupleSpace, journal: bytes) -> list[Price]:
+    """What is counted of every execution that spent anything: what the journal says of it, added up."""
+    told: dict[tuple[str, Fence, int], Price] = {}
+    for fact in _told(journal):
+        if fact["fact"] in ("step.cost", "step.done") and "counter" in fact:
+            key = fact["id"], Fence(fact["epoch"], fact["counter"]), fact["step"]
+            more = Price(micros=fact.get("micros", 0), tokens=fact.get("tokens", 0))
+            told[key] = told.get(key, Price()) + more
+    with space.store.read() as view:
+        counted = [view.counted(*key) for key in told]
+    assert counted == list(told.values())
+    return counted
+
+
 def _told(journal: bytes) -> list[dict[str, Any]]:
     return [fact for line in map(msgspec.json.decode, journal.splitlines()) for fact in line.get("facts", ())]
 
 
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
-        ended = [view.ended(run, limit=1000) for run in (RUN, "other")], view.given_up(None, again=True, limit=1000)
+        told = [(view.ended(run, limit=1000), view.under_way(run, limit=1000)) for run in (RUN, "other", None)]
+        ended = told, view.ended(None, limit=2), view.given_up(None, again=True, limit=1000)
         return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), ended, view.as_of
 
 

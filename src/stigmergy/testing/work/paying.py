@@ -7,7 +7,7 @@ from typing import Any
 from stigmergy.errors import (
     BudgetExceeded,
 )
-from stigmergy.space.tuples import Price, Settled
+from stigmergy.space.tuples import Fence, Price, Settled
 from stigmergy.testing.work.acts import refused, take
 from stigmergy.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
 
@@ -41,7 +41,7 @@ class Paying:
         (claim,) = take(harness, "low")
         harness.space.start_step(claim, 0, Price(micros=6_000))
         assert harness.space.get(top).held_micros == 6_000
-        harness.space.spend(claim, 0, Price(micros=2_000, tokens=5))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=2_000, tokens=5))
         assert [harness.space.get(one).micros for one in (top, middle, low)] == [2_000] * 3
         assert harness.space.get(top).held_micros == 4_000
         harness.space.settle([finished(harness, claim, usd=0.007, tokens_in=9)])
@@ -56,7 +56,7 @@ class Paying:
         (one,) = put(harness, draft(agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=9_000))
-        harness.space.spend(claim, 0, Price(micros=4_000))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=4_000))
         harness.clock.turn(seconds=31)
         (again,) = take(harness)
         kept = harness.space.get(one)
@@ -71,13 +71,13 @@ class Paying:
         harness.space.settle([finished(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
         for claim in (first, second):
             harness.space.start_step(claim, 0, Price())
-            harness.space.spend(claim, 0, Price(micros=1_500, tokens=7))
+            harness.space.spend(claim.id, claim.fence, 0, Price(micros=1_500, tokens=7))
         harness.space.cancel(other)
         harness.clock.turn(seconds=31)
         (again,) = take(harness)
-        assert again.spent == Price(micros=1_500, tokens=7)
+        assert harness.space.get(one).spent == Price(micros=1_500, tokens=7)
         harness.space.start_step(again, 0, Price())
-        harness.space.spend(again, 0, Price(micros=100, tokens=1))
+        harness.space.spend(again.id, again.fence, 0, Price(micros=100, tokens=1))
         done = receipt(harness, again, 0, usd=0.000_25, tokens_in=2)
         harness.space.settle([Settled(id=one, fence=again.fence, receipts=(done,))])
         assert harness.space.release([(one, again.fence)]) == [one]
@@ -96,7 +96,7 @@ class Paying:
         (one,) = put(harness, draft("build", 1, 2, agent_terms={"max_retries": 1}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim, 0, Price(micros=10, tokens=1))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=10, tokens=1))
         harness.space.settle([Settled(id=one, fence=claim.fence, failed="OSError")])
         harness.clock.turn(seconds=60)
         (again,) = take(harness)
@@ -132,10 +132,10 @@ class Paying:
         (one,) = put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim, 0, Price(micros=7_999))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=7_999))
         assert harness.space.rd_all({"lane": "alarm"}) == []
-        harness.space.spend(claim, 0, Price(micros=1))
-        harness.space.spend(claim, 0, Price(micros=1_000))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=8_000))
+        harness.space.spend(claim.id, claim.fence, 0, Price(micros=9_000))
         (alarm,) = harness.space.rd_all({"lane": "alarm"})
         said = alarm.tuple.payload[0].args
         assert (said["tuple"], said["spent_micros"], said["budget_micros"]) == (one, 8_000, 10_000)
@@ -190,7 +190,7 @@ class Keeping:
         harness.space.settle([finished(harness, first, usd=0.25), failed(harness, second)])
         (held,) = take(harness, "c")
         harness.space.start_step(held, 0, Price(micros=5))
-        harness.space.spend(held, 0, Price(micros=2))
+        harness.space.spend(held.id, held.fence, 0, Price(micros=2))
         harness.space.cancel(ids[2])
         before = _everything(harness, ids)
         harness.reopen()
@@ -202,11 +202,12 @@ class Keeping:
 
 def _everything(harness: WorkHarness, ids: list[str]) -> Any:
     with harness.space.store.read() as view:
+        fences = [Fence(1, counter) for counter in range(5)]
         return (
             [view.find(one) for one in ids],
             [view.receipts_of(one) for one in ids],
             [view.finished(one) for one in ids],
-            [view.running(one, 0) for one in ids],
+            [view.counted(one, fence, 0) for one in ids for fence in fences],
             view.runs(),
             view.lanes(),
             view.reign(),

@@ -152,9 +152,17 @@ CREATE TABLE running (              -- steps under way
     step       INTEGER NOT NULL,
     micros     INTEGER NOT NULL,    -- set aside and not yet spent
     tokens     INTEGER NOT NULL,
-    spent_micros INTEGER NOT NULL DEFAULT 0,
-    spent_tokens INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (ordinal, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counted (              -- what steps spent, by the claim they were executed under
+    ordinal    INTEGER NOT NULL,
+    epoch      INTEGER NOT NULL,
+    counter    INTEGER NOT NULL,
+    step       INTEGER NOT NULL,
+    micros     INTEGER NOT NULL,
+    tokens     INTEGER NOT NULL,
+    PRIMARY KEY (ordinal, epoch, counter, step)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lanes (

@@ -122,13 +122,15 @@ SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tok
 INSERT INTO running (ordinal, step, micros, tokens) VALUES (?, ?, ?, ?);
 
 -- name: cost
-INSERT INTO running VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (ordinal, step) DO UPDATE
-SET micros = excluded.micros, tokens = excluded.tokens, spent_micros = excluded.spent_micros,
-    spent_tokens = excluded.spent_tokens;
+UPDATE running SET micros = micros - ?, tokens = tokens - ? WHERE ordinal = ? AND step = ?;
+
+-- name: count_step
+INSERT INTO counted VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (ordinal, epoch, counter, step) DO UPDATE
+SET micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
 
 -- name: running_step
-SELECT micros, tokens, spent_micros, spent_tokens FROM running WHERE ordinal = ? AND step = ?;
+SELECT micros, tokens FROM running WHERE ordinal = ? AND step = ?;
 
 -- name: any_running
 SELECT EXISTS (SELECT 1 FROM running);
@@ -241,8 +243,8 @@ ORDER BY t.ordinal DESC LIMIT 1;
 -- name: under_way
 SELECT {row}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
-WHERE t.state = 'claimed'
-ORDER BY t.ordinal LIMIT ?;
+WHERE t.state = 'claimed' AND (?1 IS NULL OR r.run = ?1)
+ORDER BY t.ordinal LIMIT ?2;
 
 -- name: dead
 SELECT {row}
@@ -251,6 +253,28 @@ WHERE t.state = 'dead' AND t.ordinal > ?
 ORDER BY t.ordinal;
 
 -- name: ended
+-- The last so many of all are among the last so many of each of the so many runs in which something ended last.
+WITH latest AS MATERIALIZED (
+    SELECT r.number, (
+        SELECT max(t.ended) FROM tuples AS t INDEXED BY ended
+        WHERE t.run = r.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
+    ) AS last
+    FROM runs AS r
+    ORDER BY last DESC LIMIT ?1
+), found AS MATERIALIZED (
+    SELECT e.ordinal FROM latest AS l CROSS JOIN tuples AS e ON e.ordinal IN (
+        SELECT t.ordinal FROM tuples AS t INDEXED BY ended
+        WHERE t.run = l.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
+        ORDER BY t.ended DESC LIMIT ?1
+    )
+    ORDER BY e.ended DESC LIMIT ?1
+)
+SELECT {row}
+FROM found AS f CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
+    CROSS JOIN runs AS r ON r.number = t.run
+ORDER BY t.ended DESC;
+
+-- name: ended_in
 SELECT {row}
 FROM tuples AS t INDEXED BY ended CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.run = (SELECT number FROM runs WHERE run = ?) AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
@@ -328,11 +352,11 @@ SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE 
 -- name: averages
 SELECT runs, micros, tokens FROM yools WHERE name = ?;
 
--- name: running
-SELECT micros, tokens, spent_micros, spent_tokens FROM running
+-- name: counted
+SELECT micros, tokens FROM counted
 WHERE ordinal = (
     SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
-) AND step = ?;
+) AND epoch = ? AND counter = ? AND step = ?;
 
 -- name: runs
 SELECT * FROM runs ORDER BY number;

@@ -35,7 +35,7 @@ from stigmergy.space.tuples import (
     posted,
 )
 
-LAYOUT = 5
+LAYOUT = 6
 LIVE = frozenset({"waiting", "claimed"})
 MAX_RUNS_KNOWN = 1024
 MAX_HELD_KNOWN = 4096
@@ -254,9 +254,7 @@ class Projection:
         ordinal, _, _, _, run = self._find(fact.id)
         self._stop(ordinal, fact.step)
         self._spend(ordinal, fact.micros, fact.tokens, 0, 0)
-        if fact.micros or fact.tokens:
-            self._count(run, "micros", fact.micros)
-            self._count(run, "tokens", fact.tokens)
+        self._counted(fact, ordinal, run)
         receipt = fact.receipt
         ok = receipt.exit == 0
         number = self._keep_receipt(receipt, fact.run, ordinal, fact.step if ok else None)
@@ -284,22 +282,22 @@ class Projection:
 
     def _cost(self, fact: StepCost) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
-        row: Any = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
-        micros, tokens, spent_micros, spent_tokens = row or (0, 0, 0, 0)
-        self.applied.steps_run = True
+        row: Any = None
+        if not fact.late:
+            row = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
+        micros, tokens = row or (0, 0)
         less_micros, less_tokens = min(micros, fact.micros), min(tokens, fact.tokens)
-        self._run(
-            "cost",
-            ordinal,
-            fact.step,
-            micros - less_micros,
-            tokens - less_tokens,
-            spent_micros + fact.micros,
-            spent_tokens + fact.tokens,
-        )
+        if less_micros or less_tokens:
+            self._run("cost", less_micros, less_tokens, ordinal, fact.step)
         self._spend(ordinal, fact.micros, fact.tokens, -less_micros, -less_tokens)
-        self._count(run, "micros", fact.micros)
-        self._count(run, "tokens", fact.tokens)
+        self._counted(fact, ordinal, run)
+
+    def _counted(self, fact: StepCost | StepDone, ordinal: int, run: int) -> None:
+        """Count what a step spent for its run, and as told by this execution of it."""
+        if fact.micros or fact.tokens:
+            self._run("count_step", ordinal, fact.epoch, fact.counter, fact.step, fact.micros, fact.tokens)
+            self._count(run, "micros", fact.micros)
+            self._count(run, "tokens", fact.tokens)
 
     def _stop(self, ordinal: int, step: int | None = None) -> None:
         """Set nothing aside any more for a step, or for every step."""

@@ -25,6 +25,7 @@ COMPARED = {
     "purged": "SELECT * FROM purged ORDER BY sha",
     "asked": "SELECT * FROM asked ORDER BY key",
     "running": "SELECT * FROM running ORDER BY ordinal, step",
+    "counted": "SELECT * FROM counted ORDER BY ordinal, epoch, counter, step",
     "run numbers": "SELECT number, run FROM runs ORDER BY number",
 }
 

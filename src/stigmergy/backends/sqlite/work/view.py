@@ -24,9 +24,9 @@ from stigmergy.space.tuples import (
     Kept,
     LaneFigures,
     Pattern,
+    Price,
     Reign,
     RunFigures,
-    Running,
     fields_of,
     posting,
 )
@@ -254,25 +254,25 @@ class SqliteWorkView:
         runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
         return Averages(runs=runs, micros=micros, tokens=tokens)
 
-    def running(self, tuple_id: str, step: int) -> Running | None:
-        """A step under way."""
-        if self._applied.steps_run is None:
-            self._applied.steps_run = bool(self._one("any_running")[0])
-        row = self._one("running", *sought(tuple_id), step) if self._applied.steps_run else None
-        return Running(micros=row[0], tokens=row[1], spent_micros=row[2], spent_tokens=row[3]) if row else None
+    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """What is counted of a step as it was executed under a claim."""
+        known = tuple_id in self._applied.held  # of which nothing was told
+        row = None if known else self._one("counted", *sought(tuple_id), fence.epoch, fence.counter, step)
+        return Price(micros=row[0], tokens=row[1]) if row else Price()
 
     def runs(self) -> list[RunFigures]:
         """Every run that has tuples."""
         more = self._applied.figures.runs
         return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
 
-    def under_way(self, *, limit: int) -> list[Kept]:
+    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
         """Tuples that somebody holds."""
-        return [kept_from(row) for row in self._rows("under_way", limit)]
+        return [kept_from(row) for row in self._rows("under_way", run, limit)]
 
-    def ended(self, run: str, *, limit: int) -> list[Kept]:
-        """Tuples of a run that have ended."""
-        return [kept_from(row) for row in self._rows("ended", run, limit)]
+    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+        """Tuples that have ended."""
+        rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
+        return [kept_from(row) for row in rows]
 
     def given_up(
         self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None

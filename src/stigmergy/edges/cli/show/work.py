@@ -100,7 +100,11 @@ def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
     kept += [(each["path"], each["sha"]) for each in one["artifacts"]]
     # Of a step that failed the end says why.
     more = " --tail --max-tokens 4000" if one["exit"] else " --max-tokens 4000"
-    rows += [(name, "" if sha == EMPTY else f"stig deref artifact:{sha}{more}") for name, sha in kept]
+    for name, sha in kept:
+        if sha in answer.gone:
+            rows.append((name, f"gone since {answer.gone[sha]}, to make room"))
+        elif sha != EMPTY:
+            rows.append((name, f"stig deref artifact:{sha}{more}"))
     rows += [("of", each) for each in one.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])
 
@@ -111,7 +115,9 @@ def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
     if not answer.id_matches:
         yield "  its content does not give its id"
     for body in answer.bodies:
-        yield f"  {'whole  ' if body.whole else 'DAMAGED'}  {safe(body.name)}  {dim(safe(body.sha))}"
+        state = "whole" if body.whole else "DAMAGED" if body.gone_at is None else "gone"
+        since = f"  since {body.gone_at}" if body.gone_at is not None else ""
+        yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{since}"
 
 
 def _work(answer: WorkRunsAnswer) -> Iterator[str]:
@@ -146,11 +152,13 @@ def _board(answer: BoardAnswer) -> Iterator[str]:
     """The work board."""
     totals = answer.totals
     counts = totals.states | {"dead": totals.given_up}
-    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no work yet"
+    states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    states = states or ("no work yet" if answer.run_id is None else "no work in this run yet")
     yield f"{states}; {totals.executed} executed, {totals.hits} from the cache, {print_dollars(totals.usd)}"
     if answer.lanes:
         rows = [[each.lane, str(each.waiting), str(each.claimed)] for each in answer.lanes]
-        yield from table(["LANE", "WAITING", "RUNNING"], rows)
+        # Runs share their lanes: what waits in one may be another run's.
+        yield from table(["LANE" if answer.run_id is None else "LANE (EVERY RUN'S)", "WAITING", "RUNNING"], rows)
     for title, tuples in (("RUNNING", answer.running), ("ENDED", answer.ended), ("GIVEN UP", answer.dead)):
         if tuples:
             head, *lines = table(

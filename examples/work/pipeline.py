@@ -1,0 +1,42 @@
+"""A pipeline in one file: its yools, and the worker that has them done. `docs/work.md` runs it."""
+
+from __future__ import annotations
+
+from stigmergy import Bus, Worker, yool
+from stigmergy.space.work import here
+
+
+@yool("agent.review.each", lane="review", cached=False)
+def review_each(texts: list[str]) -> int:
+    """Put a tuple for each text: a part of this one, which spends what this one may."""
+    with Bus.open(".") as bus:
+        for text in texts:
+            part = {"yool": "agent.review.part", "args": {"text": text}}
+            bus.tuple_out("review", payload=[part], parent_id=here.tuple_id())
+    return len(texts)
+
+
+@yool("agent.review.part", lane="review", effect="reads")
+def review_part(text: str) -> dict[str, bool]:
+    """Stand in for a model: say what it costs, leave what it wrote, give back what it decided."""
+    here.spend(usd=0.01, tokens_in=len(text))
+    (here.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
+    return {"fine": True}
+
+
+# A command has the same in its environment.
+NOTE = """
+date > "$STIGMERGY_ARTIFACTS/when.txt"
+echo '{"usd": 0.01}' >> "$STIGMERGY_COST"
+echo "a step of $STIGMERGY_TUPLE"
+"""
+yool("agent.note.time", lane="review", cached=False)(["sh", "-c", NOTE])
+
+
+if __name__ == "__main__":
+    steps = [{"yool": "agent.review.each", "args": {"texts": ["one", "two"]}}, {"yool": "agent.note.time", "args": {}}]
+    with Bus.open(".") as bus, Worker.open(".", lane="review") as worker:
+        put = bus.tuple_out("review", payload=steps, agent_terms={"budget_usd": 0.5})
+        worker.run(until_empty=True)
+        whole = bus.tuple_observe(put.id)
+        print(f"{whole.state}, ${whole.usd} with its parts")
