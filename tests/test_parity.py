@@ -36,7 +36,7 @@ BESIDE_OPERATIONS = {
     "catalog diff",
 }
 """Commands about the machine the project lies on: before there is a gateway to ask, or instead of one."""
-BESIDE_ON_HTTP = {"events", "metrics", "tuple_events", "work_events"}
+BESIDE_ON_HTTP = {"events", "metrics", "tuple_events"}
 """What HTTP offers beside the operations, in its document too: a stream has no answer that ends, and what Prometheus
 reads is no JSON; so none of them is one."""
 

@@ -78,11 +78,12 @@ def reading(
     bus: Served,
     query: str = "",
     *,
+    path: str = "/events",
     token: str | None = "",
     last_id: str | None = None,
     receive_buffer: int | None = None,
 ) -> Iterator[Reader]:
-    """Follow a project's events as the admin, unless another token is given or None."""
+    """Follow a project's events, or another stream, as the admin, unless another token is given or None."""
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     connection.sock = socket.socket()
     if receive_buffer is not None:
@@ -92,7 +93,7 @@ def reading(
     headers = {} if token is None else {"Authorization": f"Bearer {token or bus.token}"}
     if last_id is not None:
         headers["Last-Event-ID"] = last_id
-    connection.request("GET", f"/events{query}", headers=headers)
+    connection.request("GET", path + query, headers=headers)
     reader = Reader(connection)
     try:
         yield reader

@@ -91,6 +91,8 @@ def test_a_page_is_for_its_reader(bus: Served) -> None:  # EB-20, EB-26
     ("?limit=501", "FIELD_VALUE", "limit"),
     ("?limit=ten", "FIELD_VALUE", "limit"),
     ("?limit=99999999999999999999", "FIELD_VALUE", "limit"),
+    ("?limit=0000019999999", "FIELD_VALUE", "limit"),
+    ("?limit=000001" + 5000 * "9", "FIELD_VALUE", "limit"),
     ("?after=yesterday", "FIELD_VALUE", "after"),
     ("?type=less.unknown", "FIELD_VALUE", "type"),
     ("?colour=red", "FIELD_UNKNOWN", "colour"),
@@ -98,6 +100,7 @@ def test_a_page_is_for_its_reader(bus: Served) -> None:  # EB-20, EB-26
 def test_what_is_asked_wrongly(bus: Served, query: str, code: str, field: str) -> None:
     refused = _page(bus, query)
     assert (refused.code, refused.json["field"]) == (code, field)
+    assert field != "limit" or refused.json["limit"] == 500
 
 
 def test_a_stream_has_no_limit(bus: Served) -> None:

@@ -91,6 +91,25 @@ def test_a_query_is_told_to_those_who_are_there_and_has_no_id(bus: Served) -> No
         assert "less.engram.query" not in {block.type for block in again.until("less.engram.put", 2)}
 
 
+def test_that_work_went_on_is_told_to_those_who_may_see_it(bus: Served, tmp_path: Path) -> None:  # YT-08
+    with (
+        reading(bus) as admin,
+        reading(bus, "?type=work.changed") as board,
+        reading(bus, token=bus.add("ada", "architect")) as agent,
+    ):
+        admin.until("less.agent.add")
+        assert bus.call("POST", "/tuple", {"lane": "later"}).status == 200
+        told = admin.event()
+        assert (told.type, told.id, told.data["data"]) == ("work.changed", None, {"line": 1})
+        assert board.event().data["data"] == {"line": 1}
+        stig(bus, tmp_path / "home", "out", "--lane", "later")
+        assert board.event().data["data"] == {"line": 2}
+        bus.put(CLAIM)
+        assert agent.event().type == "less.engram.put", "of all work an agent is told nothing"
+    with reading(bus, "?after=0&type=work.changed,less.engram.put") as again:
+        assert again.event().type == "less.engram.put", "who comes later looks for itself"
+
+
 def test_no_content_is_ever_sent(bus: Served) -> None:  # EB-26
     token = bus.add("ada", "architect")
     with reading(bus, "?after=0") as reader:
@@ -180,7 +199,7 @@ def test_a_token_is_needed_and_must_be_this_projects(bus: Served) -> None:
 
 
 def test_a_stream_ends_when_its_token_does(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as reader:
             assert reader.status == 200
@@ -238,7 +257,7 @@ def test_reading_on_after_the_server_was_started_again(
 
 def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, heartbeat_seconds=0.05)
-    with serving(gateway, repository, streams=streams) as bus, reading(bus) as reader:
+    with serving(gateway, repository, events=streams) as bus, reading(bus) as reader:
         reader.block()
         beats = [reader.block() for _ in range(3)]
     assert all(beat is not None and beat.comment and beat.type is None and beat.id == "1" for beat in beats)
@@ -246,7 +265,7 @@ def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) 
 
 def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, heartbeat_seconds=0.5)
-    with serving(gateway, repository, streams=streams) as bus, reading(bus, "?type=less.run.end") as reader:
+    with serving(gateway, repository, events=streams) as bus, reading(bus, "?type=less.run.end") as reader:
         reader.block()
         done = threading.Event()
 
@@ -266,7 +285,7 @@ def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway,
 
 
 def test_there_are_only_so_many_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, most=3)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, most=3)) as bus:
         with ExitStack() as stack:
             for _ in range(3):
                 assert stack.enter_context(reading(bus)).block() is not None
@@ -292,7 +311,7 @@ def _soon(done: Callable[[], bool]) -> None:
 def test_who_takes_nothing_is_cut_off_and_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
     streams = EventStreams(gateway, most=2, stall_seconds=1.0)
     with (
-        serving(gateway, repository, streams=streams, send_buffer=4096) as bus,
+        serving(gateway, repository, events=streams, send_buffer=4096) as bus,
         reading(bus, receive_buffer=2048) as slow,
         reading(bus) as quick,
         ThreadPoolExecutor(1) as beside,
@@ -371,7 +390,7 @@ def test_who_sees_the_same_is_told_the_same_and_nobody_else(bus: Served) -> None
 
 
 def test_a_token_that_ends_ends_only_its_own_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, streams=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as first, reading(bus, token=token) as second, reading(bus) as other:
             for reader in (first, second):

@@ -15,6 +15,7 @@ from stigmergy.core import SECOND, SystemClock
 from stigmergy.edges.http import Codes
 from stigmergy.edges.http.events import EventStreams
 from stigmergy.edges.http.server import make_server
+from stigmergy.edges.http.tuple_events import TupleStreams
 from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
 from stigmergy.policy import ADMIN, Claims
 from tests.projects import Repository, make_gateway, make_repository, make_settings
@@ -112,7 +113,12 @@ class Served:
 
 @contextmanager
 def serving(
-    gateway: Gateway, repository: Repository, *, streams: EventStreams | None = None, send_buffer: int | None = None
+    gateway: Gateway,
+    repository: Repository,
+    *,
+    events: EventStreams | None = None,
+    tuples: TupleStreams | None = None,
+    send_buffer: int | None = None,
 ) -> Iterator[Served]:
     """Serve a project for a while; a small send buffer makes slow readers felt early."""
     sock = socket.socket()
@@ -122,7 +128,7 @@ def serving(
     port = sock.getsockname()[1]
     ready = threading.Event()
     codes = Codes()
-    server = make_server(gateway, sock, ready.set, codes=codes, streams=streams)
+    server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuples=tuples)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:

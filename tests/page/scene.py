@@ -61,7 +61,7 @@ SAID = (
     ("edges", "todo", "Say in the OpenAPI document that lists may be given by commas.", "edges/http/requests.py",
      "def read_query", 8),
     ("kai", "risk", "A reader that takes nothing for ten seconds is cut off, which a laptop that slept may well be.",
-     "edges/http/events.py", "STALL_SECONDS", 3),
+     "edges/http/streams.py", "STALL_SECONDS", 3),
     ("emil", "fact", "Spending debits every block of a grant; revoking one takes all that was narrowed from it.",
      "policy/grants/verifying.py", "def ", 20),
     ("nora", "fact", "Inline tokens are counted on the message as sent, since that is what its reader pays.",
@@ -230,8 +230,8 @@ def _change_the_sources(scene: Scene) -> None:
     files: dict[str, str | None] = {"src/stigmergy/core/tokens.py": None}
     turns = "src/stigmergy/policy/turns.py"
     files[turns] = (root / turns).read_text().replace("def check_tokens(turn: Turn,", "def check_tokens(now: Turn,")
-    events = "src/stigmergy/edges/http/events.py"
-    files[events] = (root / events).read_text().replace("STALL_SECONDS = 10.0", "STALL_SECONDS = 30.0")
+    streams = "src/stigmergy/edges/http/streams.py"
+    files[streams] = (root / streams).read_text().replace("STALL_SECONDS = 10.0", "STALL_SECONDS = 30.0")
     spend = "src/stigmergy/policy/grants/spend.py"
     files[spend] = "# A line more above all others.\n" + (root / spend).read_text()
     commit_files(root, files)
@@ -250,7 +250,7 @@ def _ask_for_more(scene: Scene) -> None:
         intended_use="One engram about the race, or none.", max_tokens=1200,
     )  # fmt: skip
     scene.call(
-        "request_deref", "kai", pointer=f"repo:src/stigmergy/edges/http/events.py#L120-L240@{sha}",
+        "request_deref", "kai", pointer=f"repo:src/stigmergy/edges/http/streams.py#L40-L100@{sha}",
         reason="The stall timer: does a heartbeat reset it?", max_tokens=600,
     )  # fmt: skip
 

@@ -310,7 +310,7 @@ def test_every_budget_is_shown_with_what_is_spent_of_it_and_dollars_always(
 ) -> None:  # YT-11
     one = board.space.out({"lane": "paid", "payload": [], "agent_terms": terms}, authority=PERSON, run=board.run)[0].id
     (claim,) = board.space.claim({"id": one}, worker="w")
-    board.space.spend(claim, 0, Price(micros=2_000, tokens=11))
+    board.space.spend(claim.id, claim.fence, 0, Price(micros=2_000, tokens=11))
     try:
         cell = visit.open("/page/work").locator(f"[id='running-{one[7:]}'] .cost")
         shown = [

@@ -210,7 +210,7 @@ class Gateway:
         self._cortex = cortex
         self._ticks = ticks
         self._watchers: tuple[Callable[[Call], None], ...] = ()
-        self.feed = Feed(store)
+        self.feed = Feed(store, work_line=self.workbench.commits)
 
     def close(self) -> None:
         """Let go of the store and of every running git."""

@@ -21,8 +21,8 @@ from stigmergy.edges.http.metrics import METRICS, MetricsPage
 from stigmergy.edges.http.openapi import openapi
 from stigmergy.edges.http.page import PAGE_HEADERS, PageDoor
 from stigmergy.edges.http.sessions import Codes, session_operations
+from stigmergy.edges.http.streams import Endless
 from stigmergy.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
-from stigmergy.edges.http.work_events import WORK_EVENTS, WorkStreams
 from stigmergy.edges.telemetry import Metrics
 from stigmergy.knowledge.engrams import schema_bytes, schema_names
 from stigmergy.operations import OPERATIONS, Gateway, Operation
@@ -34,7 +34,6 @@ _BESIDE = {
     "/events": {"get": EVENTS},
     "/metrics": {"get": METRICS},
     "/tuple/{id}/events": {"get": TUPLE_EVENTS},
-    "/work/events": {"get": WORK_EVENTS},
 }
 """What HTTP offers beside the operations."""
 
@@ -44,10 +43,14 @@ def create_app(
     *,
     port: int,
     codes: Codes | None = None,
-    streams: EventStreams | None = None,
-    mcp: McpEndpoint | None = None,
+    events: EventStreams | None = None,
+    tuples: TupleStreams | None = None,
 ) -> Starlette:
-    """The application that offers a project on a port of this machine; `app.state.codes` makes codes for the page."""
+    """The application that offers a project on a port of this machine.
+
+    `app.state.codes` makes codes for the page; `app.state.endless` holds whoever gives answers that would not end by
+    themselves.
+    """
     codes = codes or Codes()
     session = session_operations(codes)
     public = frozenset({session[0].name})
@@ -65,10 +68,9 @@ def create_app(
     methods["/page/open"] = {"POST": page.enter}
     methods["/page/theme"] = {"POST": page.theme}
     methods["/healthz"] = {"GET": _health}
-    methods["/events"] = {"GET": streams or EventStreams(gateway)}
-    methods["/tuple/{id}/events"] = {"GET": TupleStreams(gateway)}
-    methods["/work/events"] = {"GET": WorkStreams(gateway)}
-    mcp = mcp or McpEndpoint(gateway)
+    methods["/events"] = {"GET": events or EventStreams(gateway)}
+    methods["/tuple/{id}/events"] = {"GET": tuples or TupleStreams(gateway)}
+    mcp = McpEndpoint(gateway)
     methods["/mcp"] = dict.fromkeys(METHODS, mcp)
     methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}
     # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
@@ -81,6 +83,7 @@ def create_app(
     app.router.redirect_slashes = False
     app.router.default = nothing_here
     app.state.codes = codes
+    app.state.endless = {each for here in methods.values() for each in here.values() if isinstance(each, Endless)}
     return app
 
 

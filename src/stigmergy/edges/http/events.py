@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import anyio
 import msgspec
-from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.answers import File
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
-from stigmergy.edges.http.streams import HEADERS, HEARTBEAT_SECONDS, too_many, until_gone
+from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
 from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError
 from stigmergy.operations import Credential, Gateway
 from stigmergy.operations.events import (
@@ -41,16 +40,10 @@ from stigmergy.operations.events import (
     sight_of,
 )
 
-T = TypeVar("T")
-
 MOST_STREAMS = 256
-STALL_SECONDS = 10.0
-"""How long a reader may take nothing before it is cut off."""
 CHECK_SECONDS = 2.0
 """How often it is asked whether the tokens of those who read still hold."""
 RETRY_MILLISECONDS = 2000
-THREADS = 4
-"""How many threads all streams together read with: calls have their own."""
 WRITE_AT_ONCE = 64
 PACE_SECONDS = 0.2
 """How long a round takes, however few or many are rung in it: what happens meanwhile is told together, in the next."""
@@ -61,9 +54,6 @@ BATCHES = 64
 
 PAGE_EVENTS = 100
 MOST_PAGE_EVENTS = 500
-
-HANG_UP = "stigmergy.hang_up"
-"""In the scope: cuts the connection at once, whatever is left to send."""
 
 _PARAMETERS = frozenset({"after", "type", "as", "limit"})
 
@@ -80,9 +70,8 @@ class EventStreams:
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._gateway = gateway
-        self._most = most
-        self._rounds = _Rounds(gateway, heartbeat_seconds, stall_seconds)
-        self._closing = False
+        self._streams = Streams(most, stall_seconds)
+        self._rounds = _Rounds(gateway, self._streams, heartbeat_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader until it leaves, falls silent, or the server ends."""
@@ -96,28 +85,20 @@ class EventStreams:
         credential = Credential(token=token, speak_as=values.get("as"))
         if _wants_page(scope):
             limit = _read_limit(values.get("limit"))
-            page = await self._rounds.in_thread(partial(self._page, credential, types, mark, limit))
+            page = await self._streams.in_thread(partial(self._page, credential, types, mark, limit))
             await page(scope, receive, send)
             return
         if "limit" in values:
             raise FieldUnknown("A stream has no end, and so no limit.", field="limit", hint="Accept: application/json")
-        sight = sight_of(await self._rounds.in_thread(partial(self._gateway.who, credential)), types)
-        if self._closing or len(self._rounds.streams) >= self._most:
-            raise too_many(self._most)
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        stream = _Stream(self._rounds, credential, sight, scope.get(HANG_UP))
-        self._rounds.enter(stream)
-        try:
-            await self._rounds.in_thread(partial(stream.begin, self._gateway, mark))
-            async with anyio.create_task_group() as group:
-                group.start_soon(until_gone, receive, group.cancel_scope)
-                await stream.run(send)
-                group.cancel_scope.cancel()
-        finally:
-            self._rounds.leave(stream)
+        sight = sight_of(await self._streams.in_thread(partial(self._gateway.who, credential)), types)
+        with self._streams.opened(scope, receive, send) as stream:
+            reader = _Reader(self._rounds, stream, credential, sight)
+            self._rounds.enter(reader)
+            try:
+                await self._streams.in_thread(partial(reader.begin, self._gateway, mark))
+                await stream.run(reader.follow)
+            finally:
+                self._rounds.leave(reader)
 
     def _page(self, credential: Credential, types: frozenset[str], mark: Mark | None, limit: int) -> File:
         """What a stream would have told, up to now, and where to go on; the same bytes until there is more."""
@@ -128,8 +109,7 @@ class EventStreams:
 
     def close(self) -> None:
         """End every stream, and open no more."""
-        self._closing = True
-        self._rounds.end()
+        self._streams.close()
 
 
 class _Batch(NamedTuple):
@@ -143,14 +123,14 @@ class _Batch(NamedTuple):
 
 
 class _Rounds:
-    """Rings every stream when there is news, and looks after those where nothing moves."""
+    """Rings every reader when there is news, and looks after those where nothing moves."""
 
-    def __init__(self, gateway: Gateway, heartbeat_seconds: float, stall_seconds: float) -> None:
-        self.streams: set[_Stream] = set()
+    def __init__(self, gateway: Gateway, streams: Streams, heartbeat_seconds: float) -> None:
+        self._readers: set[_Reader] = set()
         self._gateway = gateway
-        self._stall_seconds = stall_seconds
-        self._look_seconds = min(heartbeat_seconds, stall_seconds) / 4
-        """How often one looks after the streams when there is no news."""
+        self._in_thread = streams.in_thread
+        self._look_seconds = heartbeat_seconds / 4
+        """How often one looks after the readers when there is no news."""
         self.quiet_seconds = heartbeat_seconds - self._look_seconds
         """After how long a stream that told nothing is kept alive, so that it is done in time."""
         self._news = asyncio.Event()
@@ -158,32 +138,22 @@ class _Rounds:
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         self._checked_at = 0.0
-        self._threads = anyio.CapacityLimiter(THREADS)
         self._reading = anyio.Lock()
         self._batches: dict[tuple[Reached, Sight], _Batch] = {}
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do something that may have to wait for the store."""
-        return await to_thread.run_sync(work, limiter=self._threads)
-
-    def enter(self, stream: _Stream) -> None:
-        """Ring one more stream from now on."""
-        self.streams.add(stream)
+    def enter(self, reader: _Reader) -> None:
+        """Ring one more reader from now on."""
+        self._readers.add(reader)
         if self._task is None:
             self._loop = asyncio.get_running_loop()
             self._task = self._loop.create_task(self._run())
 
-    def leave(self, stream: _Stream) -> None:
-        """Ring a stream no more."""
-        stream.leave()
-        self.streams.discard(stream)
-        if not self.streams:
+    def leave(self, reader: _Reader) -> None:
+        """Ring a reader no more."""
+        reader.leave()
+        self._readers.discard(reader)
+        if not self._readers:
             self._news.set()
-
-    def end(self) -> None:
-        """Have every stream end."""
-        for stream in self.streams:
-            stream.end()
 
     def wake(self) -> None:
         """Have the next round begin; from any thread."""
@@ -200,7 +170,7 @@ class _Rounds:
                 found = self._known(follower, sight)
                 if found is None:
                     before = follower.reached
-                    found = self._keep(before, sight, follower, await self.in_thread(follower.take))
+                    found = self._keep(before, sight, follower, await self._in_thread(follower.take))
         return found
 
     def _known(self, follower: Follower, sight: Sight) -> _Batch | None:
@@ -226,7 +196,7 @@ class _Rounds:
             while True:
                 with anyio.move_on_after(self._look_seconds):
                     await self._news.wait()
-                if not self.streams:
+                if not self._readers:
                     return
                 news = self._news.is_set()
                 self._news.clear()
@@ -236,29 +206,27 @@ class _Rounds:
                 await self._ring(news)
         finally:
             self._task = None
-            self.end()  # whatever happened here: nobody waits for a ring that never comes
+            for reader in self._readers:  # whatever happened here: nobody waits for a ring that never comes
+                reader.stream.end()
 
     async def _ring(self, news: bool) -> None:
-        streams = list(self.streams)
-        for start in range(0, len(streams), RING_AT_ONCE):
-            for stream in streams[start : start + RING_AT_ONCE]:
-                quiet = time.monotonic() - stream.told_at
-                if stream.writing and quiet > self._stall_seconds:
-                    stream.end()
-                elif news or quiet >= self.quiet_seconds:
-                    stream.ring()
-            await anyio.sleep(PACE_SECONDS * min(1.0, RING_AT_ONCE / len(streams)))
+        readers = list(self._readers)
+        for start in range(0, len(readers), RING_AT_ONCE):
+            for reader in readers[start : start + RING_AT_ONCE]:
+                if news or reader.stream.quiet_seconds >= self.quiet_seconds:
+                    reader.ring()
+            await anyio.sleep(PACE_SECONDS * min(1.0, RING_AT_ONCE / len(readers)))
 
     async def _check(self) -> None:
         """End the streams whose tokens hold no more."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = time.monotonic()
-        asked = {stream.credential: stream.sight for stream in self.streams}
-        held = await self.in_thread(partial(self._held, asked))
-        for stream in self.streams:
-            if stream.credential in asked and stream.credential not in held:
-                stream.end()  # or the store is in trouble: asked again, the gateway says which
+        asked = {reader.credential: reader.sight for reader in self._readers}
+        held = await self._in_thread(partial(self._held, asked))
+        for reader in self._readers:
+            if reader.credential in asked and reader.credential not in held:
+                reader.stream.end()  # or the store is in trouble: asked again, the gateway says which
 
     def _held(self, asked: dict[Credential, Sight]) -> set[Credential]:
         """The credentials that still show somebody who sees the same."""
@@ -270,20 +238,15 @@ class _Rounds:
         return held
 
 
-class _Stream:
-    """One reader's stream."""
+class _Reader:
+    """One reader, at its own pace."""
 
-    def __init__(
-        self, rounds: _Rounds, credential: Credential, sight: Sight, hang_up: Callable[[], None] | None
-    ) -> None:
+    def __init__(self, rounds: _Rounds, stream: Stream, credential: Credential, sight: Sight) -> None:
+        self.stream = stream
         self.credential = credential
         self.sight = sight
-        self.writing = False
-        self.told_at = time.monotonic()
         self._rounds = rounds
-        self._hang_up = hang_up
         self._rung = asyncio.Event()
-        self._ended = False
         self._follower: Follower | None = None
 
     def begin(self, gateway: Gateway, mark: Mark | None) -> None:
@@ -296,46 +259,29 @@ class _Stream:
             self._follower.leave()
 
     def ring(self) -> None:
-        """Have the stream see whether there is something to tell."""
+        """Have the reader see whether there is something to tell."""
         self._rung.set()
 
-    def end(self) -> None:
-        """Have the stream end; a reader that is being waited for is cut off."""
-        self._ended = True
-        self._rung.set()
-        if self.writing and self._hang_up is not None:
-            self._hang_up()
-
-    async def run(self, send: Send) -> None:
-        """Write to the reader until the stream ends."""
+    async def follow(self, stream: Stream) -> None:
+        """Tell everything there is, and whatever comes."""
         follower = self._follower
         if follower is None:
-            raise RuntimeError("a stream is begun before it is run")
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await self._write(send, b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.reached.mark).encode()))
+            raise RuntimeError("a reader begins before it follows")
+        await stream.write(b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.reached.mark).encode()))
         more = True
         while True:
             if not more:
                 await self._rung.wait()
             self._rung.clear()
-            if self._ended:
-                break
             try:
                 texts, _, more = await self._rounds.batch(follower, self.sight)
             except StigmergyError:
                 break  # the store is in trouble: asked again, the gateway says so
             for text in texts:
-                await self._write(send, text)
-            if not more and time.monotonic() - self.told_at >= self._rounds.quiet_seconds:
+                await stream.write(text)
+            if not more and stream.quiet_seconds >= self._rounds.quiet_seconds:
                 # Things happen that this reader may not see: it is told how far it has come.
-                await self._write(send, b":\nid: %s\n\n" % str(follower.reached.mark).encode())
-        await self._write(send, b"", more=False)
-
-    async def _write(self, send: Send, text: bytes, *, more: bool = True) -> None:
-        self.writing = True
-        self.told_at = time.monotonic()
-        await send({"type": "http.response.body", "body": text, "more_body": more})
-        self.writing = False
+                await stream.write(b":\nid: %s\n\n" % str(follower.reached.mark).encode())
 
 
 def _print(event: Event) -> bytes:
@@ -359,7 +305,9 @@ def _wants_page(scope: Scope) -> bool:
 def _read_limit(given: str | None) -> int:
     if given is None:
         return PAGE_EVENTS
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:6]) <= MOST_PAGE_EVENTS:
+    # A number of few digits, and only then read as one: what is too long to be read is too large as well.
+    small = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_PAGE_EVENTS))
+    if not small or not 1 <= int(given) <= MOST_PAGE_EVENTS:
         raise FieldValue(field="limit", limit=MOST_PAGE_EVENTS, used=given[:20])
     return int(given)
 

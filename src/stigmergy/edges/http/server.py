@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from types import FrameType
 from typing import Any
@@ -13,20 +14,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stigmergy.edges.http.app import create_app
-from stigmergy.edges.http.events import HANG_UP, EventStreams
-from stigmergy.edges.http.mcp import McpEndpoint
+from stigmergy.edges.http.events import EventStreams
 from stigmergy.edges.http.sessions import Codes
+from stigmergy.edges.http.streams import HANG_UP, Endless
+from stigmergy.edges.http.tuple_events import TupleStreams
 from stigmergy.operations import Gateway
 
 DRAIN_SECONDS = 5
+LINGER_SECONDS = 2
+"""How long, at the end, a reader may leave what was sent to it untaken."""
 
 
 class Server(uvicorn.Server):
     """A server that tells when it takes requests, and ends without raising the signal that ended it."""
 
-    def __init__(
-        self, config: uvicorn.Config, on_ready: Callable[[], None] | None, *endless: EventStreams | McpEndpoint
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None] | None, endless: Iterable[Endless]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
         self._endless = endless
@@ -41,7 +43,17 @@ class Server(uvicorn.Server):
         """Let what would not end by itself end, and finish what is under way."""
         for each in self._endless:
             each.close()
-        await super().shutdown(sockets)
+        cutting = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._cut_off)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            cutting.cancel()
+
+    def _cut_off(self) -> None:
+        """Cut the connections that only wait for their readers, who may never take what is left."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection) and connection.is_waited_for:
+                connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Finish what is under way; asked a second time, stop at once."""
@@ -55,6 +67,11 @@ class Connection(H11Protocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.app = self._with_hang_up(self.app)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether nothing is left to be done but for the reader to take what was sent."""
+        return self.transport.is_closing() or self.flow.write_paused
 
     def _with_hang_up(self, app: ASGIApp) -> ASGIApp:
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,15 +87,16 @@ def make_server(
     on_ready: Callable[[], None] | None = None,
     *,
     codes: Codes | None = None,
-    streams: EventStreams | None = None,
+    events: EventStreams | None = None,
+    tuples: TupleStreams | None = None,
 ) -> Server:
     """A server for a socket that is bound to a loopback address."""
     address, port = sock.getsockname()[:2]
     if not ip_address(address).is_loopback:
         raise ValueError(f"{address} is not a loopback address")
-    streams, mcp = streams or EventStreams(gateway), McpEndpoint(gateway)
+    app = create_app(gateway, port=port, codes=codes, events=events, tuples=tuples)
     config = uvicorn.Config(
-        create_app(gateway, port=port, codes=codes, streams=streams, mcp=mcp),
+        app,
         loop="uvloop",
         http=Connection,
         ws="none",
@@ -89,7 +107,7 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Server(config, on_ready, streams, mcp)
+    return Server(config, on_ready, app.state.endless)
 
 
 def serve(

@@ -7,21 +7,22 @@ that ends, so it stands beside them on HTTP alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
-from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.answers import etag_of
 from stigmergy.edges.http.refusals import call_named
 from stigmergy.edges.http.requests import bearer, header, read_body, read_query
-from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, MOST_STREAMS, Streams, write
+from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
 from stigmergy.errors import StigmergyError
 from stigmergy.operations import OPERATIONS, Credential, Gateway, to_request
 
+MOST_STREAMS = 64
 LOOK_SECONDS = 0.1
 """How often the journal's size is asked while somebody reads; the tuple is looked at only when it has grown."""
 ENDED = frozenset({"done", "dead", "cancelled"})
@@ -63,48 +64,70 @@ TUPLE_EVENTS: dict[str, Any] = {
 """The entry of the OpenAPI document."""
 
 
+class _Seen(NamedTuple):
+    """A tuple, as it was looked at."""
+
+    etag: str
+    body: bytes
+    state: str
+    line: int
+    """How far the journal went when it was looked at."""
+
+
 class TupleStreams:
     """Everyone who follows a tuple over HTTP."""
 
-    def __init__(self, gateway: Gateway, *, most: int = MOST_STREAMS, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        most: int = MOST_STREAMS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
         self._gateway = gateway
-        self._streams = Streams(most)
-        self._heartbeat = heartbeat
+        self._streams = Streams(most, stall_seconds)
+        self._heartbeat_seconds = heartbeat_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one reader until the tuple has ended or the reader has left."""
+        """Serve one reader until the tuple has ended, the reader has left or takes nothing, or the server ends."""
         call_named(scope, "tuple_events")
         token = bearer(scope)
         values = read_query(scope, frozenset({"as"}))
         await read_body(scope, receive, 0)
         look = partial(self._look, scope["path_params"]["id"], Credential(token=token, speak_as=values.get("as")))
         known = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
-        seen = await to_thread.run_sync(look)
-        await self._streams.serve(scope, receive, send, partial(self._follow, send, look, seen, known))
+        seen = await self._streams.in_thread(look)
+        with self._streams.opened(scope, receive, send) as stream:
+            await stream.run(partial(self._follow, look, seen, known))
 
-    async def _follow(self, send: Send, look: Any, seen: tuple[str, bytes, str, int], known: str) -> None:
-        quiet = 0.0
+    def close(self) -> None:
+        """End every stream, and open no more."""
+        self._streams.close()
+
+    async def _follow(self, look: Callable[[], _Seen], seen: _Seen, known: str, stream: Stream) -> None:
         while True:
-            etag, body, state, line = seen
-            if etag != known:
-                await write(send, b"id: %s\nevent: tuple\ndata: %s\n\n" % (etag.encode(), body))
-                known, quiet = etag, 0.0
-            if state in ENDED:
+            if seen.etag != known:
+                await stream.write(b"id: %s\nevent: tuple\ndata: %s\n\n" % (seen.etag.encode(), seen.body))
+                known = seen.etag
+            elif stream.quiet_seconds >= self._heartbeat_seconds:
+                await stream.write(b":\n\n")
+            if seen.state in ENDED:
                 break
-            while line == await to_thread.run_sync(self._gateway.workbench.space.store.last_line):
+            while True:
                 await anyio.sleep(LOOK_SECONDS)
-                quiet += LOOK_SECONDS
-                if quiet >= self._heartbeat:
-                    await write(send, b":\n\n")
-                    quiet = 0.0
+                if stream.quiet_seconds >= self._heartbeat_seconds:
+                    break  # looked at as well: does the token still hold?
+                if await self._streams.in_thread(self._gateway.workbench.commits) != seen.line:
+                    break
             try:
-                seen = await to_thread.run_sync(look)
+                seen = await self._streams.in_thread(look)
             except StigmergyError:
                 break  # the token holds no more, or the tuple was taken: asked again, the gateway says which
 
-    def _look(self, tuple_id: str, credential: Credential) -> tuple[str, bytes, str, int]:
-        line = self._gateway.workbench.space.store.last_line()
+    def _look(self, tuple_id: str, credential: Credential) -> _Seen:
+        line = self._gateway.workbench.commits()
         operation = OPERATIONS["tuple_observe"]
         answer = self._gateway.call(operation, to_request({"id": tuple_id}, operation.request), credential)
         body = _encode(answer)
-        return etag_of(body), body, answer.state, line
+        return _Seen(etag_of(body), body, answer.state, line)

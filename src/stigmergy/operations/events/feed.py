@@ -2,6 +2,8 @@
 
 The journal is the queue, so a slow reader costs nobody anything. What this process commits wakes the readers at once;
 what others commit is noticed by asking for the last line's number now and then, only while somebody reads.
+
+Work has a journal of its own. Of that only its growth is told: the last event of it is all there is to know.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import msgspec
 
 from stigmergy.core.journal import Line
 from stigmergy.errors import StigmergyError
-from stigmergy.operations.events.table import event_of_call, events_of
+from stigmergy.operations.events.table import event_of_call, event_of_work, events_of
 from stigmergy.operations.events.values import Event, Mark
 from stigmergy.operations.ports import Store
 from stigmergy.policy import Caller
@@ -45,13 +47,20 @@ class Reached(NamedTuple):
     """In the journal."""
     passed: int
     """Of the events that are not journalled, by their count."""
+    work: int
+    """In the journal of work, by its line."""
 
 
 class Feed:
     """One project's events."""
 
-    def __init__(self, store: Store, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(
+        self, store: Store, *, work_line: Callable[[], int] | None = None, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         self._store = store
+        self._work_line = work_line or (lambda: 0)
+        self._work: tuple[int, Event | None] = (0, None)
+        """The last line of work that was seen, and the event that tells of it."""
         self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
         self._followers: tuple[Follower, ...] = ()
@@ -76,8 +85,9 @@ class Feed:
         last = self._store.last_line()
         if after is None or after.seq > last:
             after = Mark(last)
+        self._look_at_work()
         with self._lock:
-            follower = Follower(self, Reached(after, self._passed), sees, wake)
+            follower = Follower(self, Reached(after, self._passed, self._work[0]), sees, wake)
             self._followers = (*self._followers, follower)
             if self._poller is None and not self._stop.is_set():
                 self._poller = threading.Thread(target=self._poll, args=(last,), name="events", daemon=True)
@@ -106,6 +116,11 @@ class Feed:
         with self._lock:
             new = min(self._passed - number, len(self._passing))
             return list(islice(self._passing, len(self._passing) - new, None)) if new else [], self._passed
+
+    def work_since(self, line: int) -> tuple[list[Event], int]:
+        """That work went on since that line of its journal, if it did, and the line it is at now."""
+        now, event = self._work
+        return [] if event is None or now == line else [event], now
 
     def ready_after(self, seq: int) -> list[Told] | None:
         """What the lines after that number tell of, if that is known without asking the store; none if it is not."""
@@ -163,6 +178,17 @@ class Feed:
             self._growths += 1
         self._wake()
 
+    def _look_at_work(self) -> None:
+        try:
+            line = self._work_line()
+            if line == self._work[0]:
+                return
+            with self._store.read() as view:
+                self._work = line, event_of_work(line, view.as_of, project=self._store.project)
+        except StigmergyError:
+            return  # whoever asks for the work is told what is wrong
+        self._wake()
+
     def _wake(self) -> None:
         for follower in self._followers:
             follower.wake()
@@ -173,6 +199,7 @@ class Feed:
                 if not self._followers:
                     self._poller = None
                     return
+            self._look_at_work()
             try:
                 now = self._store.last_line()
             except StigmergyError:
@@ -216,9 +243,10 @@ class Follower:
             events += [event for event in line.events if self._sees(event) and not was_told(event, known)]
             mark = Mark(line.seq)
         passed, number = self._feed.passed_since(self.reached.passed)
-        self.reached = Reached(mark, number)
-        events += filter(self._sees, passed)
-        if passed:
+        worked, work = self._feed.work_since(self.reached.work)
+        self.reached = Reached(mark, number, work)
+        events += filter(self._sees, passed + worked)
+        if passed or worked:
             events.sort(key=lambda event: event.time)
         return events, bool(lines)
 

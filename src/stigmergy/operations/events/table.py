@@ -136,7 +136,10 @@ CALLS: dict[str, CallRow] = {
 }
 """Calls that are told, by the operation's name."""
 
-TYPES = frozenset(row.type for row in TABLE.values()) | {row.type for row in CALLS.values()}
+WORK_CHANGED = "work.changed"
+"""That work went on. It has a journal of its own: what there is to see, the board tells."""
+
+TYPES = frozenset(row.type for row in TABLE.values()) | {row.type for row in CALLS.values()} | {WORK_CHANGED}
 """Every type of event there is."""
 
 
@@ -181,6 +184,20 @@ def event_of_call(operation: str, caller: Caller, at: int, request: object, answ
         agent=caller.name,
         data=_members(told),
         audience=caller.run.run_id,
+    )
+
+
+def event_of_work(line: int, at: int, *, project: str) -> Event:
+    """The event of work that went on, up to a line of its journal; the board is for people, and so is this."""
+    return Event(
+        id=None,
+        type=WORK_CHANGED,
+        time=print_time(at),
+        project=project,
+        run=None,
+        agent=None,
+        data={"line": line},
+        audience=NOBODY,
     )
 
 

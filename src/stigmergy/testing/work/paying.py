@@ -39,7 +39,7 @@ class Paying:
         put(harness, draft("build", 1, 2, agent_terms={"budget_tokens": 100}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(tokens=20))
-        harness.space.spend(claim, 0, Price(tokens=110))
+        harness.space.spend(claim.id, claim.fence, 0, Price(tokens=110))
         over = refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(tokens=7))
         assert over.detail == "The tuple has spent 110 tokens of 100."
         assert (over.field, over.limit, over.used) == ("agent_terms.budget_tokens", 100, 117)
@@ -51,7 +51,7 @@ class Paying:
         first, second, third = take(harness, "low", limit=3)
         harness.space.start_step(first, 0, Price(tokens=10))
         harness.space.start_step(second, 0, Price(tokens=90))
-        harness.space.spend(first, 0, Price(tokens=30))
+        harness.space.spend(first.id, first.fence, 0, Price(tokens=30))
         short = refused(BudgetExceeded, harness.space.start_step, third, 0, Price())
         assert short.detail == "A tuple it is a part of has spent 30 tokens of 100, and 90 are set aside."
 

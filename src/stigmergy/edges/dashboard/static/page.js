@@ -178,41 +178,75 @@ function ran(type, run) {
   for (const panel of document.querySelectorAll("[data-live]")) if (follows || panel.id === "bar") load(panel.id);
 }
 
+/* One stream for all windows: a browser keeps six connections to a server, and a stream is one for as long as it lasts.
+   The window that holds the lock has it, and passes on what it hears. When it closes or is out of sight, the lock goes
+   to the next, whose stream opens anew. */
 const TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
+const RETRY = 5000;
+const windows = new BroadcastChannel("stigmergy-events");
+let live = null;
+let inView = null;
 let stream = null;
-let aside = null;
+let again = 0;
+let letGo = null;
+
+windows.onmessage = (message) => inView && hear(message.data);
 
 function listen() {
-  if (stream || document.hidden) return;
-  stream = new EventSource("/events");
-  stream.onopen = () => {
-    state("on", "live");
-    // Between the page and the stream, or while the stream was broken, something may have been said.
-    document.querySelectorAll("[data-live]").forEach((panel) => due.add(panel.id));
-    if (!waiting) waiting = setTimeout(refresh, WAIT);
+  if (inView || document.hidden) return;
+  inView = new AbortController();
+  windows.postMessage({ ask: true });
+  const held = () => {
+    connect();
+    return new Promise((done) => (letGo = done));
   };
+  navigator.locks.request("stigmergy-events", { signal: inView.signal }, held).catch((problem) => {
+    if (problem.name !== "AbortError") throw problem; // it was out of sight before its turn came
+  });
+}
+
+function connect() {
+  stream = new EventSource("/events");
+  stream.onopen = () => tell({ live: true, opened: true });
   stream.onerror = () => {
-    state("off", "not connected");
-    if (stream?.readyState === EventSource.CLOSED) {
-      hush();
-      setTimeout(listen, 5000);
-    }
+    tell({ live: false });
+    if (stream.readyState === EventSource.CLOSED) again = setTimeout(connect, RETRY);
   };
   for (const type of TYPES) {
-    stream.addEventListener(type, (event) => (type.startsWith("less.run.") ? ran(type, JSON.parse(event.data).run) : told(type)));
-  }
-  // Work has a journal of its own, and so a stream of its own: only a page that shows work listens to it.
-  const own = document.querySelector("[data-stream]");
-  if (own) {
-    aside = new EventSource(own.dataset.stream);
-    for (const type of own.dataset.live.split(" ")) aside.addEventListener(type, () => told(type));
+    stream.addEventListener(type, (event) => tell({ type, run: JSON.parse(event.data).run }));
   }
 }
 
+function tell(news) {
+  windows.postMessage(news);
+  hear(news);
+}
+
+function hear(news) {
+  if (news.ask) {
+    if (stream && live !== null) windows.postMessage({ live });
+  } else if (news.type) {
+    if (news.type.startsWith("less.run.")) ran(news.type, news.run);
+    else told(news.type);
+  } else {
+    state(news.live ? "on" : "off", news.live ? "live" : "not connected");
+    // Between the page and the stream, or while the stream was broken, something may have been said.
+    if (news.live && (news.opened || !live)) catchUp();
+    live = news.live;
+  }
+}
+
+function catchUp() {
+  document.querySelectorAll("[data-live]").forEach((panel) => due.add(panel.id));
+  if (!waiting) waiting = setTimeout(refresh, WAIT);
+}
+
 function hush() {
+  inView?.abort();
   stream?.close();
-  aside?.close();
-  stream = aside = null;
+  clearTimeout(again);
+  letGo?.();
+  live = inView = stream = letGo = null;
 }
 
 function state(name, words) {
