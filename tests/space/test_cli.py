@@ -110,6 +110,17 @@ def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(te
     assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
 
 
+def test_a_part_of_a_tuple_spends_what_that_has(terminal: Terminal) -> None:  # YT-11
+    (terminal.path / "t.yaml").write_text("lane: notes\nagent_terms: {budget_usd: 0.1}\n")
+    whole = terminal.run("out", "t.yaml").strip()
+    spend = ("--yool", "agent.spend.money", "--arg", "usd=0.04", "--arg", "times=2")
+    part = terminal.run("out", "--lane", "build", *spend, "--parent", whole).strip()
+    terminal.run(*WORK)
+    assert terminal.json("observe", part)["state"] == "done"
+    assert terminal.json("observe", whole)["usd"] == 0.08
+    assert "TUPLE_NOT_FOUND" in terminal.run("out", "--lane", "build", "--parent", f"sha256:{'0' * 64}", code=1)
+
+
 def test_words_that_look_like_numbers_to_python_are_words(terminal: Terminal) -> None:
     terminal.run("out", "--lane", "notes", "--yool", "agent.sum.numbers", "--arg", "a=NaN", "--arg", "b=-Infinity")
     (given,) = terminal.json("rd", "--lane", "notes")["tuple"]["payload"]

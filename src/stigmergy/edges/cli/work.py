@@ -42,6 +42,7 @@ def out(entry: Entry) -> Command:
             ["--arg", "args"], multiple=True, metavar="NAME=VALUE", help="An argument of the step (repeatable)"
         ),
         click.Option(["--priority", "priority"], type=int, help="Higher goes first."),
+        click.Option(["--parent", "parent_id"], metavar="ID", help="The tuple it is a part of."),
         click.Option(["--no-cache", "no_cache"], is_flag=True, help="Do everything anew."),
         click.Option(["--block", "block"], type=float, help="Seconds to wait while the lane is full."),
     ]
@@ -58,8 +59,7 @@ def _out(session: Session, given: dict[str, Any]) -> None:
         fields["payload"] = [{"yool": given["yool"], "args": _arguments(given["args"])}]
     elif given["args"]:
         raise click.UsageError("--arg goes with --yool.")
-    if given["priority"] is not None:
-        fields["priority"] = given["priority"]
+    fields |= {name: given[name] for name in ("priority", "parent_id", "block") if given[name] is not None}
     if given["no_cache"]:
         from stigmergy.errors import FieldType
 
@@ -67,8 +67,6 @@ def _out(session: Session, given: dict[str, Any]) -> None:
         if not isinstance(flags, dict):
             raise FieldType("Flags are names with true or false.", field="flags", limit="object")
         fields["flags"] = {**flags, "no_cache": True}
-    if given["block"] is not None:
-        fields["block"] = given["block"]
     _send(session, "tuple_out", fields)
 
 
