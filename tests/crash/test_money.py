@@ -28,6 +28,11 @@ def _worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+def _work_until_killed(tmp_path: Path) -> None:
+    with _worker(tmp_path) as worker:
+        assert worker.wait(60) == -signal.SIGKILL
+
+
 def _put(shop: Shop, tmp_path: Path, number: int, **terms: int) -> tuple[str, str]:
     """A tuple with a step that sends its worker a signal, and the tuple it is a part of."""
     above = shop.put(lane="plan")
@@ -55,8 +60,7 @@ def _check(shop: Shop, one: str, above: str, micros: int, tokens: int) -> None:
 def test_what_was_spent_when_its_worker_was_killed_counts_before_the_next_begins(tmp_path: Path) -> None:
     with open_shop(tmp_path / "project", SETTINGS) as shop:
         one, above = _put(shop, tmp_path, signal.SIGKILL)
-        with _worker(tmp_path) as worker:
-            assert worker.wait(60) == -signal.SIGKILL
+        _work_until_killed(tmp_path)
         assert shop.space.get(one).micros == 0, "nobody could have read it"
         assert shop.work() == ["miss", "done"]
         last = shop.receipts(one)[-1]
@@ -68,8 +72,7 @@ def test_what_was_spent_when_its_worker_was_killed_counts_before_the_next_begins
 def test_a_budget_that_a_killed_worker_spent_is_spent(tmp_path: Path) -> None:
     with open_shop(tmp_path / "project", SETTINGS) as shop:
         one, above = _put(shop, tmp_path, signal.SIGKILL, budget_tokens=6)
-        with _worker(tmp_path) as worker:
-            assert worker.wait(60) == -signal.SIGKILL
+        _work_until_killed(tmp_path)
         assert shop.work() == ["refused", "dead"]
         _check(shop, one, above, 50_000, 7)
 
@@ -77,8 +80,7 @@ def test_a_budget_that_a_killed_worker_spent_is_spent(tmp_path: Path) -> None:
 def test_what_was_spent_in_a_last_attempt_that_was_killed_is_on_the_last_receipt(tmp_path: Path) -> None:
     with open_shop(tmp_path / "project", SETTINGS) as shop:
         one, above = _put(shop, tmp_path, signal.SIGKILL, max_retries=0)
-        with _worker(tmp_path) as worker:
-            assert worker.wait(60) == -signal.SIGKILL
+        _work_until_killed(tmp_path)
         assert shop.work() == ["dead"]
         (last,) = shop.receipts(one)
         assert (last.error, last.cost.micros, last.cost.tokens) == ("the worker was lost", 50_000, 7)

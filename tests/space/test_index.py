@@ -277,6 +277,17 @@ def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Pat
     harness.close()
 
 
+def four_wait(*harnesses: SqliteWorkHarness) -> None:
+    """All of them count four that wait, and an index built anew does; then they are closed."""
+    for harness in harnesses:
+        with harness.space.store.read() as view:
+            assert view.waiting("build") == 4
+            assert [each.states for each in view.runs()] == [{"waiting": 4}]
+        assert harness.space.store.verify() == []
+    for harness in harnesses:
+        harness.close()
+
+
 # BX-03, YT-10
 def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
     one = SqliteWorkHarness(tmp_path / "catalog")
@@ -284,13 +295,7 @@ def test_counts_hold_when_another_process_verifies(tmp_path: Path) -> None:
     put(one, draft(), draft(), draft())
     assert other.space.store.verify() == []
     put(one)
-    for harness in (one, other):
-        with harness.space.store.read() as view:
-            assert view.waiting("build") == 4
-            assert [each.states for each in view.runs()] == [{"waiting": 4}]
-        assert harness.space.store.verify() == []
-    one.close()
-    other.close()
+    four_wait(one, other)
 
 
 # BX-03, YT-10: what a writer that was killed left is cut off by whoever comes, and the journal is as long as before.
@@ -303,13 +308,7 @@ def test_counts_hold_when_another_process_cuts_a_torn_line(tmp_path: Path) -> No
     with other.space.store.read() as view:
         assert view.waiting("build") == 3
     put(one)
-    for harness in (one, other):
-        with harness.space.store.read() as view:
-            assert view.waiting("build") == 4
-            assert [each.states for each in view.runs()] == [{"waiting": 4}]
-        assert harness.space.store.verify() == []
-    one.close()
-    other.close()
+    four_wait(one, other)
 
 
 # BX-03: damage was set aside, which left the journal as long as this process had it before.
