@@ -155,6 +155,17 @@ def test_a_worker_told_of_a_run_works_on_no_other(terminal: Terminal) -> None:
     assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "done"]
 
 
+def test_a_worker_with_the_token_of_a_run_works_on_no_other(terminal: Terminal) -> None:
+    """Whoever speaks for one run sees nothing of another, and so carries nothing of it out."""
+    runs = [new_run(terminal, goal) for goal in ("first", "second")]
+    asked = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=1")
+    ones = [terminal.json(*asked, "--run", run)["id"] for run in runs]
+    terminal.environment["STIGMERGY_TOKEN"] = terminal.json("agent", "add", "ada", "--role", "architect")["token"]
+    terminal.run(*WORK)
+    del terminal.environment["STIGMERGY_TOKEN"]
+    assert [terminal.json("observe", one)["state"] for one in ones] == ["waiting", "done"]
+
+
 def test_without_a_choice_the_newest_run_with_unfinished_work_goes_on(terminal: Terminal) -> None:
     assert resume(terminal) == ("", "[resume] nothing is left to do\n")
     first, one = new_run(terminal, "first"), put(terminal, step("agent.sum.numbers", a=1, b=2))

@@ -71,9 +71,9 @@ def _worker(session: Session, given: dict[str, Any]) -> None:
         nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
         wanted = {"lane": given["lane"]}
-        credential = session.credential()
-        if credential.run is not None:
-            wanted["run"] = gateway.who(credential).run.run_id
+        run = _chosen(session, gateway)
+        if run is not None:
+            wanted["run"] = run
         _work(session, shop, read_pattern(wanted), given["concurrency"], until_empty=once)
 
 
