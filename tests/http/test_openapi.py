@@ -106,6 +106,15 @@ def test_what_has_not_changed_is_not_sent_again(bus: Served, target: str) -> Non
         assert status_of(bus, target, [("If-None-Match", line) for line in lines]) == status
 
 
+def test_what_is_accepted_may_be_said_in_several_lines(bus: Served) -> None:  # RFC 9110, 5.3
+    for target, kinds in (
+        ("/events?after=0", ("application/problem+json", "application/json")),
+        ("/metrics", ("text/plain;q=0.5", "application/openmetrics-text; version=1.0.0")),
+    ):
+        accepted = [("Accept", kind) for kind in kinds]
+        assert status_of(bus, target, [("Authorization", f"Bearer {bus.token}"), *accepted]) == 200
+
+
 def status_of(bus: Served, target: str, headers: list[tuple[str, str]]) -> int:
     """What a request is answered that gives some header in several lines."""
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)

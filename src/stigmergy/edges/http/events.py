@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.answers import File
 from stigmergy.edges.http.refusals import call_named
-from stigmergy.edges.http.requests import bearer, header, read_body, read_query
+from stigmergy.edges.http.requests import bearer, header, listed, read_body, read_query
 from stigmergy.edges.http.sessions import session_token
 from stigmergy.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
 from stigmergy.errors import FieldUnknown, FieldValue, StigmergyError
@@ -298,7 +298,7 @@ def _read_types(given: Iterable[str]) -> frozenset[str]:
 
 def _wants_page(scope: Scope) -> bool:
     """Whether a reader asked for JSON; who does not care gets a stream."""
-    accepted = (header(scope, b"accept") or b"").lower()
+    accepted = b",".join(listed(scope, b"accept")).lower()
     return b"application/json" in accepted and b"text/event-stream" not in accepted
 
 

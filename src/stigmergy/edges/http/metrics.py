@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from stigmergy.edges.http.answers import send_plain
 from stigmergy.edges.http.refusals import call_named
-from stigmergy.edges.http.requests import bearer, header, read_query
+from stigmergy.edges.http.requests import bearer, listed, read_query
 from stigmergy.edges.telemetry import Metrics
 from stigmergy.operations import Credential
 
@@ -38,6 +38,6 @@ class MetricsPage:
         call_named(scope, "metrics")
         credential = Credential(token=bearer(scope))
         read_query(scope, frozenset(), frozenset())
-        accept = (header(scope, b"accept") or b"").decode("latin-1")
+        accept = b",".join(listed(scope, b"accept")).decode("latin-1")
         body, content_type = await to_thread.run_sync(self._metrics.scrape, credential, accept)
         await send_plain(send, body, content_type)
