@@ -200,6 +200,12 @@ def test_codes_are_unique_and_shouted() -> None:
     assert {kind.code: kind for kind in KINDS} == errors.BY_CODE
 
 
+def test_published_codes_and_statuses_never_change() -> None:
+    """`error_codes.txt` only grows: a published code keeps its name and its HTTP status, whatever its class is called."""
+    frozen = (Path(__file__).parent / "error_codes.txt").read_text("utf-8").split("\n")[:-1]
+    assert frozen == sorted(f"{kind.code} {kind.status}" for kind in KINDS)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_error_survives_the_journey_to_a_client(kind: type[errors.StigmergyError]) -> None:
     sent = kind("A detail.", field="f", limit=3, used="x", hint="Do better.")
