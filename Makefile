@@ -29,7 +29,7 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@touch $@
 
 up: $(VENV)/.run ## start the bus on this repository and print its link
-	@$(BIN)/stig up
+	@$(BIN)/engrambus up
 
 browser: ## a Chromium for the tests of the page, where there is none and one may be installed
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -53,7 +53,7 @@ bench: $(VENV)/.bench ## the performance table (writes docs/performance.md)
 	@$(BIN)/python -m bench
 
 crash: $(VENV)/.dev ## the long kill -9 and disk-full runs (a short version is in `make test`)
-	@STIGMERGY_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
+	@ENGRAMBUS_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
 
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
 clients: $(VENV)/.dev ## the real Claude Code, Codex and Gemini CLI, against a scripted model (large downloads)

@@ -25,8 +25,8 @@ from bench.memory import memory_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
 from bench.work import work_rows
-from stigmergy.app import init_project, open_project
-from stigmergy.settings import Settings
+from engrambus.app import init_project, open_project
+from engrambus.settings import Settings
 
 SIZES = (10_000, 100_000, 1_000_000)
 PEER_SIZE = 100_000
@@ -38,7 +38,7 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="bench", description=__doc__)
     options.add_argument("--quick", action="store_true", help="10,000 engrams, no peers, nothing written")
     quick = options.parse_args().quick
-    scratch = Path(tempfile.mkdtemp(prefix="stigmergy-bench-", dir=Path.cwd()))
+    scratch = Path(tempfile.mkdtemp(prefix="engrambus-bench-", dir=Path.cwd()))
     try:
         rows = measure(scratch, SIZES[:1] if quick else SIZES, peers=not quick)
     finally:

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, at_least, microseconds, percentile, sample
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.pointers import GitRepository, Repositories
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.pointers import GitRepository, Repositories
 
 FILES = 10_000
 LOOKUPS = 300

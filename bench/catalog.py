@@ -15,7 +15,7 @@ import immutables
 import pyrsistent
 
 from bench.measure import Row, at_least, microseconds, per_second
-from stigmergy.space.catalog import Catalog, CatalogEntry, Trie
+from engrambus.space.catalog import Catalog, CatalogEntry, Trie
 
 SIZES = (1_000, 100_000, 1_000_000)
 ASKED = 100_000

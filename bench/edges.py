@@ -16,20 +16,20 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from bench.measure import Row, in_turns, microseconds, percentile
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.operations.asking import QueryEngrams
-from stigmergy.operations.people import AddAgent
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.operations.asking import QueryEngrams
+from engrambus.operations.people import AddAgent
 
 PACED_SECONDS = 10
 PACED_RATE = 200
-STIG = str(Path(sys.executable).with_name("stig"))
+COMMAND = str(Path(sys.executable).with_name("engrambus"))
 
 
 def http_rows(gateway: Gateway, project: Path, environment: dict[str, str], questions: list[str]) -> list[Row]:
     """Queries over HTTP against the same queries in process; then at a steady rate; then the server's memory."""
     port = free_port()
     server = subprocess.Popen(
-        [STIG, "up", "--port", str(port), "--project", str(project)],
+        [COMMAND, "up", "--port", str(port), "--project", str(project)],
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
     )
@@ -77,9 +77,9 @@ def cli_rows(project: Path, environment: dict[str, str]) -> list[Row]:
     rows = []
     bare = _cold([sys.executable, "-c", "pass"], env)
     for words, limit in ((["--help"], 100), (["query", "gateway budget", "--project", str(project)], 150)):
-        took = _cold([STIG, *words], env)
+        took = _cold([COMMAND, *words], env)
         rows.append(
-            Row("CLI", f"stig {words[0]}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
+            Row("CLI", f"engrambus {words[0]}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
                 f"{took / bare:.1f} ×", f"≤ {limit} ms", took <= limit)
         )  # fmt: skip
     return rows + hook_rows(project, env, bare)
@@ -91,9 +91,9 @@ def hook_rows(project: Path, env: dict[str, str], bare: float) -> list[Row]:
     said = "Nobody retries a refund but the gateway: payments.py, lines 71 to 80, and the ledger takes each once."
     for event, more in (("SubagentStart", {}), ("SubagentStop", {"last_assistant_message": said})):
         told = {"hook_event_name": event, "session_id": "bench", "cwd": str(project), "agent_id": "a", **more}
-        took = _cold([STIG, "hook"], env, json.dumps(told).encode())
+        took = _cold([COMMAND, "hook"], env, json.dumps(told).encode())
         rows.append(
-            Row("CLI", f"stig hook, {event}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
+            Row("CLI", f"engrambus hook, {event}, cold, median", f"{took:.0f} ms", f"bare Python {bare:.0f} ms",
                 f"{took / bare:.1f} ×", "≤ 150 ms", took <= 150)
         )  # fmt: skip
     return rows

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
-from stigmergy.evidence.pointers import Pointer, RepoAddress, parse
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.operations.pointers import DerefPointer
+from engrambus.evidence.pointers import Pointer, RepoAddress, parse
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.operations.pointers import DerefPointer
 
 READS = 2000
 

@@ -9,8 +9,8 @@ from typing import Any
 from biscuit_auth import AuthorizerBuilder, Biscuit
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
-from stigmergy.evidence.pointers import parse
-from stigmergy.policy.grants import GrantKey, Spent, attenuate, check_spend, issue, verify
+from engrambus.evidence.pointers import parse
+from engrambus.policy.grants import GrantKey, Spent, attenuate, check_spend, issue, verify
 
 CHECKS = 2000
 DEPTHS = (1, 3, 8)

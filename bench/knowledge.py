@@ -15,12 +15,12 @@ import apsw
 
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, at_most, in_turns, microseconds, per_second, percentile, rate
-from stigmergy.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.engrams import DEPTH, query_keys
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
-from stigmergy.operations.asking import QueryEngrams
-from stigmergy.operations.engrams import PutEngram, PutEngrams
+from engrambus.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.engrams import DEPTH, query_keys
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
+from engrambus.operations.asking import QueryEngrams
+from engrambus.operations.engrams import PutEngram, PutEngrams
 
 QUESTIONS = 400
 CLIENTS = 32

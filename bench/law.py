@@ -10,11 +10,11 @@ import yaml
 
 from bench.corpus import FILES, Corpus
 from bench.measure import Row, microseconds, percentile, sample
-from stigmergy.core import estimate_tokens
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
-from stigmergy.operations.messages import SendMessage
-from stigmergy.operations.people import AddAgent
-from stigmergy.operations.upkeep import ApplyPolicy
+from engrambus.core import estimate_tokens
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from engrambus.operations.messages import SendMessage
+from engrambus.operations.people import AddAgent
+from engrambus.operations.upkeep import ApplyPolicy
 
 MESSAGES = 150
 ENGRAMS = 12

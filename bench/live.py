@@ -17,10 +17,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from bench.corpus import Corpus
-from bench.edges import PACED_RATE, STIG, at_a_steady_rate, connect, free_port
+from bench.edges import COMMAND, PACED_RATE, at_a_steady_rate, connect, free_port
 from bench.measure import Row, microseconds, percentile
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.operations.people import AddAgent
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.operations.people import AddAgent
 
 LISTENERS = 200
 CLIENTS = 4
@@ -58,7 +58,7 @@ def tool_rows(project: Path, environment: dict[str, str], questions: list[str]) 
 
     async def both() -> tuple[list[float], list[float]]:
         ours = StdioServerParameters(
-            command=STIG, args=["mcp", "--project", str(project)], env={**os.environ, **environment}
+            command=COMMAND, args=["mcp", "--project", str(project)], env={**os.environ, **environment}
         )
         empty = StdioServerParameters(command=sys.executable, args=["-c", EMPTY])
         async with Client(ours) as spoken, Client(empty) as idle:
@@ -72,7 +72,7 @@ def tool_rows(project: Path, environment: dict[str, str], questions: list[str]) 
 
     ours, empty = asyncio.run(both())
     added = percentile(ours, 0.95) - percentile(empty, 0.95)
-    first = _first_answer([STIG, "mcp", "--project", str(project)], environment)
+    first = _first_answer([COMMAND, "mcp", "--project", str(project)], environment)
     bare = _first_answer([sys.executable, "-c", EMPTY], environment)
     return [
         Row("MCP stdio", "query, p95 added to an empty tool", microseconds(added),
@@ -108,7 +108,7 @@ def watched_rows(
     """Requests at a steady rate while many follow every event; the same rate with nobody following is beside it."""
     port = free_port()
     server = subprocess.Popen(
-        [STIG, "up", "--port", str(port), "--project", str(project)],
+        [COMMAND, "up", "--port", str(port), "--project", str(project)],
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
     )

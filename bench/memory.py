@@ -133,8 +133,8 @@ def _read(who: str, *places: Path) -> Read:
 
 
 def _ours(store: str, cache: str) -> int:
-    from stigmergy.backends.episodes import FileStores
-    from stigmergy.knowledge.memory import Budget, MemoryInput, read_memory
+    from engrambus.backends.episodes import FileStores
+    from engrambus.knowledge.memory import Budget, MemoryInput, read_memory
 
     asked = MemoryInput(query=QUERY, store_paths=[store], budget=Budget(max_excerpt_tokens=1000))
     with FileStores(Path.cwd(), cache=Path(cache), workers=os.cpu_count() or 1) as stores:

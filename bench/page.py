@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.edges import STIG
+from bench.edges import COMMAND
 from bench.measure import Row
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def page_rows(project: Path, environment: dict[str, str], engrams: int) -> list[
     from playwright.sync_api import sync_playwright
 
     server = subprocess.Popen(
-        [STIG, "up", "--json", "--project", str(project)],
+        [COMMAND, "up", "--json", "--project", str(project)],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
     )

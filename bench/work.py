@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from bench.measure import Row, at_least, at_most, microseconds, per_second, percentile, sample
-from stigmergy.backends.sqlite.work import SqliteWork, create_work
-from stigmergy.core import SystemClock, print_time
-from stigmergy.evidence.receipts import EMPTY, BodyStore, seal
-from stigmergy.space.tuples import Claim, Settled, SpaceSettings, TupleSpace, read_pattern, whole
-from stigmergy.space.work import damaged_body
+from engrambus.backends.sqlite.work import SqliteWork, create_work
+from engrambus.core import SystemClock, print_time
+from engrambus.evidence.receipts import EMPTY, BodyStore, seal
+from engrambus.space.tuples import Claim, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+from engrambus.space.work import damaged_body
 
 PROJECT = "01KDVP9R00STGMERGYBENCH000"
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -416,7 +416,7 @@ if __name__ == "__main__":
 
     from bench.measure import show
 
-    place = Path(tempfile.mkdtemp(prefix="stigmergy-bench-", dir=Path.cwd()))
+    place = Path(tempfile.mkdtemp(prefix="engrambus-bench-", dir=Path.cwd()))
     try:
         show(work_rows(place, peers="--quick" not in sys.argv))
     finally:

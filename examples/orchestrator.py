@@ -14,17 +14,17 @@ from string import Template
 
 import msgspec
 
-from stigmergy import (
+from engrambus import (
     Accepted,
     Bus,
     DerefAnswer,
+    EngramBusError,
     Found,
     Hooks,
     Rejected,
     Retrieved,
     Sent,
     Settings,
-    StigmergyError,
     init_project,
 )
 
@@ -191,7 +191,7 @@ class Orchestrator:
         ref = self.places[place]
         try:
             answer = self.bus.speak_as(child).deref_pointer(ref, max_tokens=300)
-        except StigmergyError as problem:
+        except EngramBusError as problem:
             print(f"   {child} may not read {ref.partition('@')[0]}: {problem.code}, {problem.detail}")
             return False
         print(f"   {child} reads {ref.partition('@')[0]}: {self.paid(answer)} tokens")

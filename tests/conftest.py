@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from stigmergy.operations import Gateway
-from stigmergy.settings import Settings
+from engrambus.operations import Gateway
+from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 # Asserts of the shipped suite explain themselves like those of a test. Here, for nobody has imported it yet.
-pytest.register_assert_rewrite("stigmergy.testing")
+pytest.register_assert_rewrite("engrambus.testing")
 
 # A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.app import init_project, open_project
-from stigmergy.core import Clock
-from stigmergy.operations import Gateway
-from stigmergy.settings import Settings
+from engrambus.app import init_project, open_project
+from engrambus.core import Clock
+from engrambus.operations import Gateway
+from engrambus.settings import Settings
 
 FILES = {
     "src/parser.py": "".join(f"line {number} of the parser\n" for number in range(1, 31)),

@@ -24,29 +24,29 @@ def main() -> None:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt")], home)
         run([*pip, "--no-deps", str(wheel)], home)
-        run([python, "-W", "error", "-c", "import stigmergy; stigmergy.Bus; import stigmergy.testing"], home)
-        page = "from stigmergy.edges.dashboard import locked_page, static_files; locked_page(); static_files()"
+        run([python, "-W", "error", "-c", "import engrambus; engrambus.Bus; import engrambus.testing"], home)
+        page = "from engrambus.edges.dashboard import locked_page, static_files; locked_page(); static_files()"
         run([python, "-W", "error", "-c", page], home)
-        stig = str(bare / "bin" / "stig")
-        version = run([stig, "--version"], home)
+        engrambus = str(bare / "bin" / "engrambus")
+        version = run([engrambus, "--version"], home)
         project = home / "project"
         project.mkdir()
         (project / "notes.py").write_text("answer = 42\n")
         who = ["-c", "user.name=smoke", "-c", "user.email=smoke@example.invalid"]
         for command in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "first"]):
             run(["git", *command], project)
-        run([stig, "init"], project)
-        run([stig, "put", "The answer is 42.", "--at", "notes.py:1"], project)
-        found = run([stig, "query", "answer"], project)
+        run([engrambus, "init"], project)
+        run([engrambus, "put", "The answer is 42.", "--at", "notes.py:1"], project)
+        found = run([engrambus, "query", "answer"], project)
         if "The answer is 42." not in found:
             raise SystemExit(f"the engram was not found again:\n{found}")
-        run([stig, "install", "claude-code"], project)
+        run([engrambus, "install", "claude-code"], project)
         if not (project / ".claude" / "skills" / "less" / "SKILL.md").is_file():
             raise SystemExit("the skill pack did not come out of the wheel")
         told = '{"hook_event_name": "SessionStart", "session_id": "smoke", "cwd": "' + str(project) + '"}'
-        if "The answer is 42." not in run([stig, "hook"], project, told):
+        if "The answer is 42." not in run([engrambus, "hook"], project, told):
             raise SystemExit("the hook does not tell the brief")
-        run([stig, "uninstall", "claude-code"], project)
+        run([engrambus, "uninstall", "claude-code"], project)
         if (project / ".claude").exists() or (project / ".mcp.json").exists():
             raise SystemExit("uninstall left something behind")
         print(f"{wheel.name}: {version.strip()}; init, put, query, install and hook work in a bare environment")
@@ -55,7 +55,7 @@ def main() -> None:
 def run(command: list[str], folder: Path, given: str = "") -> str:
     """Run a command in an environment that knows nothing of this checkout."""
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "STIGMERGY_URL")
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "ENGRAMBUS_URL")
     }
     environment["HOME"] = str(folder)
     done = subprocess.run(command, cwd=folder, env=environment, input=given, capture_output=True, text=True)

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-import stigmergy
-from stigmergy import errors
-from stigmergy.operations import OPERATIONS
+import engrambus
+from engrambus import errors
+from engrambus.operations import OPERATIONS
 
-SOURCE = Path(stigmergy.__file__).parent
+SOURCE = Path(engrambus.__file__).parent
 
 
 def _text(package: str) -> str:
     return (SOURCE.parent / package.replace(".", "/") / "__init__.py").read_text("utf-8")
 
 
-PACKAGES = ["stigmergy", *(found.name for found in pkgutil.walk_packages([str(SOURCE)], "stigmergy.") if found.ispkg)]
+PACKAGES = ["engrambus", *(found.name for found in pkgutil.walk_packages([str(SOURCE)], "engrambus.") if found.ispkg)]
 DOORS = [name for name in PACKAGES if (SOURCE.parent / name.replace(".", "/") / "__init__.py").stat().st_size]
 FILES = sorted(SOURCE.rglob("*.py"))
-LATE = "stigmergy.doors"
+LATE = "engrambus.doors"
 LATE_DOORS = [name for name in DOORS if f"from {LATE} import" in _text(name)]
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
@@ -58,7 +58,7 @@ def _typing_only(name: str) -> set[str]:
     return {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module == LATE or not (node.module or "").startswith("stigmergy"))
+        if isinstance(node, ast.ImportFrom) and (node.module == LATE or not (node.module or "").startswith("engrambus"))
         for alias in node.names
     }
 
@@ -91,7 +91,7 @@ def test_a_late_door_leads_where_its_types_say(name: str) -> None:
 ONE_BY_ONE = """
 import importlib, sys
 for name in sys.argv[1:]:
-    for loaded in [each for each in sys.modules if each.partition(".")[0] == "stigmergy"]:
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == "engrambus"]:
         del sys.modules[loaded]
     importlib.import_module(name)
 """
@@ -107,9 +107,9 @@ def test_behind_a_late_door_every_module_can_be_loaded_first(name: str) -> None:
 
 
 def test_the_table_of_operations_says_where_each_is_declared() -> None:
-    package = importlib.import_module("stigmergy.operations")
+    package = importlib.import_module("engrambus.operations")
     declaring = [
-        found.name for found in pkgutil.iter_modules(package.__path__, "stigmergy.operations.") if not found.ispkg
+        found.name for found in pkgutil.iter_modules(package.__path__, "engrambus.operations.") if not found.ispkg
     ]
     declared = {
         (name, module)
@@ -124,7 +124,7 @@ def _file(module: str) -> str:
 
 
 def test_the_testing_room_needs_neither_pytest_nor_hypothesis() -> None:
-    code = "import sys, stigmergy.testing; sys.exit(bool({'pytest', 'hypothesis'} & set(sys.modules)))"
+    code = "import sys, engrambus.testing; sys.exit(bool({'pytest', 'hypothesis'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -148,7 +148,7 @@ def test_only_the_settings_read_the_environment(path: Path) -> None:
             assert not {"environ", "getenv"} & {alias.name for alias in node.names}
 
 
-KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.StigmergyError)]
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.EngramBusError)]
 ROW = re.compile(r"(?P<bars>[│├└─ ]*)(?P<name>[A-Z]\w+)\s*(?P<status>\d{3})?\s*(?P<rest>.*)")
 
 
@@ -158,7 +158,7 @@ def _drawn() -> dict[str, tuple[str | None, int | None, str]]:
     above: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
         found = ROW.fullmatch(line)
-        if found is None or (not found["bars"] and found["name"] != "StigmergyError"):
+        if found is None or (not found["bars"] and found["name"] != "EngramBusError"):
             continue
         depth = len(found["bars"])
         above = [entry for entry in above if entry[0] < depth]
@@ -172,15 +172,15 @@ def _drawn() -> dict[str, tuple[str | None, int | None, str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_stands_in_the_tree(kind: type[errors.StigmergyError]) -> None:
+def test_every_error_stands_in_the_tree(kind: type[errors.EngramBusError]) -> None:
     drawn = _drawn()
     assert kind.__name__ in drawn, "not in the docstring's tree"
     parent, status, rest = drawn[kind.__name__]
-    if kind is errors.StigmergyError:
+    if kind is errors.EngramBusError:
         return
     assert parent == kind.__bases__[0].__name__
     above = kind.__bases__[0]
-    assert issubclass(above, errors.StigmergyError)
+    assert issubclass(above, errors.EngramBusError)
     assert (status if status is not None else above.status) == kind.status
     if not kind.__subclasses__():
         assert rest.partition(":")[0] == kind.code
@@ -201,18 +201,18 @@ def test_codes_are_unique_and_shouted() -> None:
 
 
 def test_published_codes_and_statuses_never_change() -> None:
-    """`error_codes.txt` only grows: a published code keeps its name and its HTTP status, whatever its class is called."""
+    """`error_codes.txt` only grows: a published code keeps its name and HTTP status when its class is renamed."""
     frozen = (Path(__file__).parent / "error_codes.txt").read_text("utf-8").split("\n")[:-1]
     assert frozen == sorted(f"{kind.code} {kind.status}" for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_survives_the_journey_to_a_client(kind: type[errors.StigmergyError]) -> None:
+def test_every_error_survives_the_journey_to_a_client(kind: type[errors.EngramBusError]) -> None:
     sent = kind("A detail.", field="f", limit=3, used="x", hint="Do better.")
-    got = errors.StigmergyError.from_problem(sent.problem())
+    got = errors.EngramBusError.from_problem(sent.problem())
     assert type(got) is kind
     assert got.problem() == sent.problem()
-    bare = errors.StigmergyError.from_problem(kind().problem())
+    bare = errors.EngramBusError.from_problem(kind().problem())
     assert bare.problem() == kind().problem()
 
 

@@ -6,15 +6,15 @@ from typing import Any, get_args
 
 import pytest
 
-from stigmergy.edges.cli.root import stig
-from stigmergy.edges.cli.table import COMMANDS
-from stigmergy.edges.client import Bus
-from stigmergy.edges.client.methods import Methods
-from stigmergy.edges.http.sessions import Codes, session_operations
-from stigmergy.edges.mcp.tools import tool_operations, tools
-from stigmergy.operations import OPERATIONS, Gateway, Operation
-from stigmergy.operations.declare import Edge
-from stigmergy.policy import ROLES
+from engrambus.edges.cli.root import engrambus
+from engrambus.edges.cli.table import COMMANDS
+from engrambus.edges.client import Bus
+from engrambus.edges.client.methods import Methods
+from engrambus.edges.http.sessions import Codes, session_operations
+from engrambus.edges.mcp.tools import tool_operations, tools
+from engrambus.operations import OPERATIONS, Gateway, Operation
+from engrambus.operations.declare import Edge
+from engrambus.policy import ROLES
 from tests.http.served import serving
 from tests.projects import Repository
 
@@ -99,7 +99,7 @@ def test_commands_beside_the_operations_are_known_by_name() -> None:
     declared = {operation.command.words for operation in OPERATIONS.values() if operation.command}
     assert COMMANDS.keys() - declared == BESIDE_OPERATIONS
     for words in COMMANDS:
-        command: Any = stig
+        command: Any = engrambus
         for word in words.split():
             command = command.get_command(None, word)
         assert command is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stigmergy import yool
+from engrambus import yool
 
 
 @yool("fs.count_lines", lane="build", effect="pure", inputs=["${path}"], authority=["user", "agent", "ci"])

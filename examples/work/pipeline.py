@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stigmergy import Bus, Worker, yool
-from stigmergy.space.work import here
+from engrambus import Bus, Worker, yool
+from engrambus.space.work import here
 
 
 @yool("agent.review.each", lane="review", cached=False)
@@ -26,9 +26,9 @@ def review_part(text: str) -> dict[str, bool]:
 
 # A command has the same in its environment.
 NOTE = """
-date > "$STIGMERGY_ARTIFACTS/when.txt"
-echo '{"usd": 0.01}' >> "$STIGMERGY_COST"
-echo "a step of $STIGMERGY_TUPLE"
+date > "$ENGRAMBUS_ARTIFACTS/when.txt"
+echo '{"usd": 0.01}' >> "$ENGRAMBUS_COST"
+echo "a step of $ENGRAMBUS_TUPLE"
 """
 yool("agent.note.time", lane="review", cached=False)(["sh", "-c", NOTE])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stigmergy.space.catalog import yool
-from stigmergy.space.work import here
+from engrambus.space.catalog import yool
+from engrambus.space.work import here
 
 EVERYONE = ("user", "agent", "ci")
 

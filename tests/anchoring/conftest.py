@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.pointers import GitRepository, Repositories
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.pointers import GitRepository, Repositories
 from tests.evidence.repos import Repo
 
 MakeAnchors = Callable[[Repo], Anchors]

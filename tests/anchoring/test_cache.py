@@ -13,8 +13,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.pointers import Repositories
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.pointers import Repositories
 from tests.anchoring.conftest import CountingRepository
 from tests.anchoring.generated import make_large, source
 from tests.evidence.repos import Repo
@@ -128,8 +128,8 @@ def test_without_a_place_for_it(repo: Repo) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.pointers import GitRepository, Repositories
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.pointers import GitRepository, Repositories
 
 anchors = Anchors(Repositories(GitRepository(sys.argv[1])), Path(sys.argv[2]))
 print("ready", flush=True)

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 import yaml
 
-from stigmergy.evidence.anchoring import Anchor
+from engrambus.evidence.anchoring import Anchor
 from tests.anchoring.conftest import MakeAnchors
 from tests.evidence.repos import Repo
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.core import digest
-from stigmergy.errors import FieldValue, NoRepository, RevisionNotFound
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.operations.anchoring import MAX_TEXT, AnchorAnswer, AnchorText
-from stigmergy.settings import Settings
-from tests.cli.stig import Desk
+from engrambus.core import digest
+from engrambus.errors import FieldValue, NoRepository, RevisionNotFound
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.operations.anchoring import MAX_TEXT, AnchorAnswer, AnchorText
+from engrambus.settings import Settings
+from tests.cli.runner import Desk
 from tests.http.served import serving
 from tests.projects import Repository, make_gateway, make_repository
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stigmergy.evidence.anchoring import Anchor
+from engrambus.evidence.anchoring import Anchor
 from tests.anchoring.conftest import MakeAnchors
 from tests.evidence.repos import Repo
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import stigmergy
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.anchoring.lines import fold_all, is_fence, is_solid
-from stigmergy.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse
+import engrambus
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.anchoring.lines import fold_all, is_fence, is_solid
+from engrambus.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse
 from tests.evidence.repos import Repo
 
-HOUSE = Path(stigmergy.__file__).parents[2]
+HOUSE = Path(engrambus.__file__).parents[2]
 FILES = {
     str(path.relative_to(HOUSE)): path.read_bytes()
     for folder in ("src", "tests", "docs")

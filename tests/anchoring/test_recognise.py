@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.evidence.anchoring import Anchors, Recognised
-from stigmergy.evidence.pointers import Repositories
+from engrambus.evidence.anchoring import Anchors, Recognised
+from engrambus.evidence.pointers import Repositories
 from tests.anchoring.conftest import MakeAnchors
 from tests.anchoring.test_forgiven import SOURCE
 from tests.evidence.repos import Repo

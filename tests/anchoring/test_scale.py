@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.evidence.anchoring import Anchors
-from stigmergy.evidence.pointers import Repositories
+from engrambus.evidence.anchoring import Anchors
+from engrambus.evidence.pointers import Repositories
 from tests.anchoring.conftest import CountingRepository
 from tests.anchoring.generated import FILES, HEADER, Large, make_large, source
 from tests.evidence.repos import Repo

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.errors import FileNotFound, LinkRefused, NoRepository, NotAFile, PointerPath, RepositoryRefused
-from stigmergy.evidence.pointers import GitRepository
+from engrambus.errors import FileNotFound, LinkRefused, NoRepository, NotAFile, PointerPath, RepositoryRefused
+from engrambus.evidence.pointers import GitRepository
 from tests.evidence.repos import Repo
 
-SNAPSHOTS = "refs/stigmergy/snapshots/"
+SNAPSHOTS = "refs/engrambus/snapshots/"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def everything(repo: Repo) -> dict[str, object]:
     files: dict[str, object] = {}
     for folder, _, names in os.walk(repo.path):
         inside = Path(folder).relative_to(repo.path)
-        if inside.parts[:2] in ((".git", "objects"), (".git", "refs")) and "stigmergy" in str(inside) + str(names):
+        if inside.parts[:2] in ((".git", "objects"), (".git", "refs")) and "engrambus" in str(inside) + str(names):
             continue
         if inside.parts[:2] == (".git", "objects"):
             continue

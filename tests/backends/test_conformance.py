@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.testing import Conformance, Harness, MemoryHarness, SqliteHarness
+from engrambus.testing import Conformance, Harness, MemoryHarness, SqliteHarness
 
 
 class TestMemory(Conformance):

@@ -14,14 +14,14 @@ import apsw
 import msgspec
 import pytest
 
-from stigmergy.backends.sqlite import SqliteStore
-from stigmergy.backends.sqlite.projection import PENDING_FULL
-from stigmergy.backends.sqlite.recover import over_journals
-from stigmergy.core.journal import print_line, set_damage_aside
-from stigmergy.errors import FormatUnknown, JournalDamaged
-from stigmergy.operations import Credential, Gateway
-from stigmergy.policy import RunOpened
-from stigmergy.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.backends.sqlite.projection import PENDING_FULL
+from engrambus.backends.sqlite.recover import over_journals
+from engrambus.core.journal import print_line, set_damage_aside
+from engrambus.errors import FormatUnknown, JournalDamaged
+from engrambus.operations import Credential, Gateway
+from engrambus.policy import RunOpened
+from engrambus.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
 
 PAGE = 4096
 

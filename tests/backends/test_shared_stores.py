@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.app import init_project, open_project
-from stigmergy.errors import ScopeForbidden
-from stigmergy.knowledge.engrams import Engram
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
-from stigmergy.settings import Settings
-from stigmergy.testing import TurningClock, refused
+from engrambus.app import init_project, open_project
+from engrambus.errors import ScopeForbidden
+from engrambus.knowledge.engrams import Engram
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.settings import Settings
+from engrambus.testing import TurningClock, refused
 
 NOTE = [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
 OPEN = {"scopes": ["run", "project", "org", "global"]}
@@ -74,7 +74,7 @@ def test_they_are_closed_until_an_admin_opens_them(team: Team) -> None:
     ):
         with refused("SCOPE_FORBIDDEN"):
             act()
-    assert not (team.home / ".local/share/stigmergy").exists()
+    assert not (team.home / ".local/share/engrambus").exists()
     assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
 
 
@@ -134,7 +134,7 @@ def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, m
         with pytest.raises(RuntimeError):
             team.call("one", "promote_engram", id=engram.id, scope="org")
     with monkeypatch.context() as patch:  # after the shared store took it in
-        patch.setattr("stigmergy.operations.shared._let_go", _die)
+        patch.setattr("engrambus.operations.shared._let_go", _die)
         with pytest.raises(RuntimeError):
             gateway.shared.deliver(gateway.store)
     gateway = team.reopen("one")

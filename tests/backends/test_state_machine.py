@@ -9,11 +9,11 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from stigmergy.testing import Harness, SqliteHarness, TurningClock
-from stigmergy.testing.machine import BackEndsAgree
+from engrambus.testing import Harness, SqliteHarness, TurningClock
+from engrambus.testing.machine import BackEndsAgree
 
-EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "80"))
-STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "40"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
+STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
@@ -23,7 +23,7 @@ class SqliteAgrees(BackEndsAgree):
     @staticmethod
     def make_other(clock: TurningClock) -> Harness:
         """A store in a folder of its own."""
-        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="stigmergy-")) / "catalog", clock)
+        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 
     def teardown(self) -> None:
         """Check, then clear away."""
@@ -40,5 +40,5 @@ TestSqliteAgrees.settings = settings(
     stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+    derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
 )

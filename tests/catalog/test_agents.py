@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.errors import AuthorityInvalid, StigmergyError
-from stigmergy.space.catalog import Registry, Terms, build_catalog, find_stacks, read_agents
+from engrambus.errors import AuthorityInvalid, EngramBusError
+from engrambus.space.catalog import Registry, Terms, build_catalog, find_stacks, read_agents
 
 PRINTED = """\
 ## Agents
@@ -80,7 +80,7 @@ def test_odd_but_clear_files_are_read() -> None:  # YT-03
         "* agent_terms: {budget_usd: 1, max_retries: 2}   # by flow\r\n* Role: one\r\n* Role: two\r\n"
         "### Notes\r\n- command: not a field of the agent's own list\r\n"
     )
-    with pytest.raises(StigmergyError) as refused:  # a sub-heading's list is still the agent's
+    with pytest.raises(EngramBusError) as refused:  # a sub-heading's list is still the agent's
         read_agents(text, ())
     assert refused.value.code == "COMMAND_DECLARED"
     [declared] = read_agents(text.replace("- command", "command"), ()).declared
@@ -233,14 +233,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[-60:])
 def test_what_is_wrong_is_refused_with_code_field_and_line(text: str) -> None:  # YT-03
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         read_agents(text, ())
     assert (refused.value.code, refused.value.field, refused.value.line) == REFUSED[text]
 
 
 @pytest.mark.parametrize("stack", ["C++", "", "v1", "a.b", "python 3"])
 def test_a_stack_is_a_segment(stack: str) -> None:  # YT-03
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         read_agents(PRINTED, (stack,))
     assert refused.value.code == "STACK_UNKNOWN"
 
@@ -250,7 +250,7 @@ def test_a_stack_is_a_segment(stack: str) -> None:  # YT-03
 def test_any_text_is_read_or_refused(text: str) -> None:  # YT-03
     try:
         read = read_agents(text, ("python",))
-    except StigmergyError:
+    except EngramBusError:
         return
     assert len(build_catalog(read.declared)) <= len(read.declared)
 

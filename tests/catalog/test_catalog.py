@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.errors import StigmergyError, YoolNotFound, YoolTwice
-from stigmergy.space.catalog import Catalog, CatalogEntry, Terms, parse_catalog, print_catalog
+from engrambus.errors import EngramBusError, YoolNotFound, YoolTwice
+from engrambus.space.catalog import Catalog, CatalogEntry, Terms, parse_catalog, print_catalog
 from tests.catalog.test_names import entry
 
 NAMES = st.sampled_from(
@@ -84,7 +84,7 @@ def test_an_unknown_name_is_an_error_that_offers_the_nearest() -> None:  # YT-03
     with pytest.raises(YoolNotFound) as far:
         catalog.lookup("zzz.qqqqqqqqqqq")
     assert far.value.nearest == ()
-    assert "stig catalog build" in (far.value.hint or "")
+    assert "engrambus catalog build" in (far.value.hint or "")
     with pytest.raises(YoolNotFound):
         catalog.remove("agent.lint.ruf")
 
@@ -120,7 +120,7 @@ def test_what_is_offered_is_bounded_and_always_the_same() -> None:  # YT-03
 
 def test_an_error_travels_with_its_nearest_names() -> None:  # YT-03
     sent = YoolNotFound("No.", field="name", nearest=["agent.lint.ruff"])
-    got = StigmergyError.from_problem(sent.problem())
+    got = EngramBusError.from_problem(sent.problem())
     assert isinstance(got, YoolNotFound)
     assert list(got.nearest) == ["agent.lint.ruff"]
 

@@ -10,21 +10,21 @@ from pathlib import Path
 import anyio
 import pytest
 
-import stigmergy
+import engrambus
+from engrambus import Bus
+from engrambus.core import estimate_tokens
+from engrambus.edges.mcp.tools import tools
+from engrambus.errors import YoolName, YoolNotFound
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.space.catalog import Catalog, read_catalog, write_catalog
 from mcp import Client, StdioServerParameters
-from stigmergy import Bus
-from stigmergy.core import estimate_tokens
-from stigmergy.edges.mcp.tools import tools
-from stigmergy.errors import YoolName, YoolNotFound
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.space.catalog import Catalog, read_catalog, write_catalog
 from tests.catalog.test_agents import PRINTED
 from tests.catalog.test_names import entry
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 from tests.http.served import serving
 from tests.projects import Repository
 
-SOURCE = str(Path(stigmergy.__file__).parents[1])
+SOURCE = str(Path(engrambus.__file__).parents[1])
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_build_prints_what_the_specification_prints(declared: Desk) -> None:  
 
 def test_a_build_takes_the_yools_of_code_the_operator_names(declared: Desk, tmp_path: Path) -> None:  # YT-03
     (declared.path / "yools_for_this_test.py").write_text(
-        "from stigmergy.space.catalog import yool\n"
+        "from engrambus.space.catalog import yool\n"
         "yool('net.fetch', lane='net', effect='reads', about='Fetches')(['curl', '${url}'])\n"
     )
     output = tmp_path / "out" / "capabilities.json"
@@ -103,7 +103,7 @@ def test_what_goes_wrong_in_a_named_module_is_told_with_its_line(  # YT-03 # YT-
 )
 def test_a_yool_that_cannot_be_one_is_told_with_its_module(declared: Desk, command: tuple[str, ...]) -> None:  # YT-03
     name = f"unlike_any_{command[0]}"
-    (declared.path / f"{name}.py").write_text("from stigmergy import yool\n\nyool('net.x', lane='net', inputs='a')\n")
+    (declared.path / f"{name}.py").write_text("from engrambus import yool\n\nyool('net.x', lane='net', inputs='a')\n")
     problem = declared.run(*command, "--import", name, "--json").problem
     assert (problem["code"], problem["field"]) == ("YOOL_CONTRACT", "inputs")
     assert f"'{name}'" in problem["hint"]
@@ -123,7 +123,7 @@ def test_a_build_is_the_way_out_of_a_damaged_file(declared: Desk) -> None:  # YT
     whole = file.read_bytes()
     file.write_bytes(b"<<<<<<< ours\n" + whole)
     broken = declared.run("catalog", "list", "--json").problem
-    assert (broken["code"], "stig catalog build" in broken["hint"]) == ("CATALOG_FILE", True)
+    assert (broken["code"], "engrambus catalog build" in broken["hint"]) == ("CATALOG_FILE", True)
     said = declared.ok("catalog", "build")
     assert "warning: The last build could not be read" in said.err
     assert "line 1" in said.err
@@ -161,7 +161,7 @@ def test_the_agents_of_a_submodule_are_read(declared: Desk, tmp_path: Path) -> N
     assert said.out.startswith("[build] parsed 2 agents from AGENTS.md\n")
     assert "agent.dev.rust.v1" in declared.ok("catalog", "list", at=inner).out
     (inner / "yools_of_a_submodule.py").write_text(
-        "from stigmergy import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
+        "from engrambus import yool\nyool('fs.where.here', lane='build', cached=False)(['pwd'])\n"
     )
     declared.ok("catalog", "build", "--import", "yools_of_a_submodule", at=inner)
     declared.ok("out", "--lane", "own", "--yool", "catalog.lookup", "--arg", "name=fs.where.here", at=inner)
@@ -289,7 +289,7 @@ def test_a_long_list_is_paged_without_gaps(stocked: Gateway) -> None:  # YT-02
 def test_agents_look_names_up_over_mcp(stocked: Gateway, repository: Repository) -> None:  # YT-15
     async def talk() -> None:
         environment = {"HOME": str(repository.path.parent / "home"), "PYTHONPATH": SOURCE}
-        command = ["-c", "from stigmergy.edges.cli import main; main()", "mcp", "--project", str(repository.path)]
+        command = ["-c", "from engrambus.edges.cli import main; main()", "mcp", "--project", str(repository.path)]
         server = StdioServerParameters(command=sys.executable, args=command, env=environment)
         async with Client(server) as client:
             with anyio.fail_after(30):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.errors import StigmergyError
-from stigmergy.space.catalog import (
+from engrambus.errors import EngramBusError
+from engrambus.space.catalog import (
     Catalog,
     CatalogReader,
     Contract,
@@ -68,7 +68,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:  # YT-03
     file = tmp_path / "capabilities.json"
     write_catalog(file, CATALOG)
     before = file.read_bytes()
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         write_catalog(file, Catalog([entry("net.fetch", contract=Contract(cost_tokens=1.5))]))  # type: ignore[arg-type]
     assert refused.value.code == "YOOL_CONTRACT"
     assert file.read_bytes() == before
@@ -86,7 +86,7 @@ def test_a_link_is_followed_and_what_is_no_file_is_left(tmp_path: Path) -> None:
     folder.mkdir()
     for each in (pipe, folder):
         for attempt in (lambda path: write_catalog(path, CATALOG), read_catalog):
-            with pytest.raises(StigmergyError, match="not a regular file") as refused:
+            with pytest.raises(EngramBusError, match="not a regular file") as refused:
                 attempt(each)
             assert refused.value.code == "CATALOG_FILE"
     assert pipe.is_fifo()
@@ -191,7 +191,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: text[-70:])
 def test_a_broken_file_is_refused_with_code_field_and_line(text: str) -> None:  # YT-03
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         parse_catalog(text)
     assert (refused.value.code, refused.value.field, refused.value.line) == BROKEN[text]
     assert refused.value.status == 422
@@ -199,5 +199,5 @@ def test_a_broken_file_is_refused_with_code_field_and_line(text: str) -> None:  
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:  # YT-03
     (tmp_path / "capabilities.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(StigmergyError, match="not UTF-8"):
+    with pytest.raises(EngramBusError, match="not UTF-8"):
         CatalogReader(tmp_path).current()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import LaneName, StigmergyError, YoolName, YoolReserved
-from stigmergy.space.catalog import Catalog, CatalogEntry, Contract, check_lane, lint_change, lint_name, parse_name
-from stigmergy.space.catalog.names import MAX_BASE, MAX_NAME, check_not_reserved
+from engrambus.errors import EngramBusError, LaneName, YoolName, YoolReserved
+from engrambus.space.catalog import Catalog, CatalogEntry, Contract, check_lane, lint_change, lint_name, parse_name
+from engrambus.space.catalog.names import MAX_BASE, MAX_NAME, check_not_reserved
 
 PUBLISHED = [
     "agent.dev.python",
@@ -212,7 +212,7 @@ def test_a_name_leaves_room_for_its_version() -> None:  # YT-01
     assert len(longest) == MAX_BASE
     assert parse_name(f"{longest}.v999999") == (longest, 999_999)
     for text in (f"{longest}c", f"{longest}c.v1", longest + "c" * 8):
-        with pytest.raises(StigmergyError) as refused:
+        with pytest.raises(EngramBusError) as refused:
             parse_name(text)
         base = text.removesuffix(".v1")
         assert (refused.value.limit, refused.value.used) == (MAX_BASE, len(base))
@@ -223,6 +223,6 @@ def test_a_name_without_a_version_is_the_newest_and_a_version_is_itself() -> Non
     assert catalog.lookup("agent.lint.ruff").version == 10
     assert catalog.lookup("agent.lint.ruff.v2").version == 2
     assert catalog.lookup("agent.lint.ruff.v1").full_name == "agent.lint.ruff.v1"
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         catalog.lookup("agent.lint.ruff.v3")
     assert refused.value.problem()["nearest"] == ["agent.lint.ruff.v10", "agent.lint.ruff.v2", "agent.lint.ruff.v1"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import new_ulid
-from stigmergy.errors import StigmergyError, YoolArguments, YoolNotFound, YoolTwice
-from stigmergy.policy import create_project
-from stigmergy.space.catalog import (
+from engrambus.core import new_ulid
+from engrambus.errors import EngramBusError, YoolArguments, YoolNotFound, YoolTwice
+from engrambus.policy import create_project
+from engrambus.space.catalog import (
     INTROSPECTION,
     REGISTRY,
     Catalog,
@@ -182,7 +182,7 @@ def test_one_authority_needs_no_list() -> None:  # YT-03
 )
 def test_what_cannot_be_kept_is_not_registered(code: str, register: Callable[[Registry], Any]) -> None:  # YT-03
     registry = Registry()
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         register(registry)
     assert refused.value.code == code
     assert list(registry) == []
@@ -234,12 +234,12 @@ def test_the_catalog_tells_about_itself(tmp_path: Path, monkeypatch: pytest.Monk
         "removed": ["net.fetch.v1"],
         "changed": [],
     }
-    with pytest.raises(StigmergyError, match="outside"):
+    with pytest.raises(EngramBusError, match="outside"):
         ask("catalog.diff", old="../old.json")
-    with pytest.raises(StigmergyError, match="no such file") as missing:
+    with pytest.raises(EngramBusError, match="no such file") as missing:
         ask("catalog.diff", old="older.json")
     assert (missing.value.code, missing.value.field) == ("CATALOG_FILE", "old")
-    with pytest.raises(StigmergyError) as nowhere:
+    with pytest.raises(EngramBusError) as nowhere:
         ask("catalog.list_by_lane", lane="No Lane")
     assert nowhere.value.code == "LANE_NAME"
     for own in INTROSPECTION:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.space.catalog import Trie, slots, yool_hash
-from stigmergy.space.catalog.nodes import HASH_BITS, TOP, Bucket, Child, Leaf, Node
+from engrambus.space.catalog import Trie, slots, yool_hash
+from engrambus.space.catalog.nodes import HASH_BITS, TOP, Bucket, Child, Leaf, Node
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "yool_hash.json").read_text())
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 from tests.projects import Repository
 
 

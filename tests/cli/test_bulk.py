@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 
 
 def line(number: int, **other: Any) -> str:
@@ -76,7 +76,7 @@ def test_the_first_bad_line_stops_it_with_all_before_it_stored(
     assert problem.get("field") == field
     assert problem["detail"].startswith("line 6: ")
     assert "5 engrams are on the bus." in problem["hint"]
-    assert problem["hint"].endswith("Go on with: stig put --file engrams.jsonl --from-line 6")
+    assert problem["hint"].endswith("Go on with: engrambus put --file engrams.jsonl --from-line 6")
     assert count(desk) == 5
     write(desk, [*lines[:5], line(99), *lines[5:]])
     assert desk.ok("put", "--file", "engrams.jsonl", "--from-line", "6", "--json").json == {"stored": 3}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.backends.sqlite.work import SqliteWork
-from stigmergy.core import SystemClock
-from tests.cli.stig import Desk
+from engrambus.backends.sqlite.work import SqliteWork
+from engrambus.core import SystemClock
+from tests.cli.runner import Desk
 
 CLAIM = "The parser trusts its input."
 AT = "src/parser.py:10-12"
@@ -20,7 +20,7 @@ def test_init_makes_a_project_once(bare_desk: Desk) -> None:
     said = bare_desk.ok("init").out
     assert f"in {bare_desk.path / '.catalog'}" in said
     for command in ("up", "demo", "install", "put"):
-        assert f"  stig {command}" in said
+        assert f"  engrambus {command}" in said
     again = bare_desk.run("init", "--json")
     assert again.problem["code"] == "PROJECT_EXISTS"
 
@@ -30,7 +30,7 @@ def test_without_git_it_says_what_is_missing_and_not_what_cannot_work(bare_desk:
     plain.mkdir()
     said = bare_desk.ok("init", at=plain).out
     assert "git init" in said
-    assert "stig put" not in said
+    assert "engrambus put" not in said
 
 
 def test_a_project_that_came_with_a_checkout_gets_its_journal_here(desk: Desk) -> None:
@@ -38,7 +38,7 @@ def test_a_project_that_came_with_a_checkout_gets_its_journal_here(desk: Desk) -
     (desk.path / ".catalog" / "memory.jsonl").unlink()
     refused = desk.run("query")
     assert refused.code == 1
-    assert "stig init" in refused.err
+    assert "engrambus init" in refused.err
     desk.ok("init")
     assert desk.ok("stats", "--json").json["project"] == project
 
@@ -46,8 +46,8 @@ def test_a_project_that_came_with_a_checkout_gets_its_journal_here(desk: Desk) -
 def test_outside_a_project_it_says_what_to_do(bare_desk: Desk) -> None:
     said = bare_desk.run("query")
     assert said.code == 1
-    assert said.err.startswith(f"error PROJECT_NOT_FOUND: No Stigmergy project at {bare_desk.path}")
-    assert "stig init" in said.err
+    assert said.err.startswith(f"error PROJECT_NOT_FOUND: No Engram Bus project at {bare_desk.path}")
+    assert "engrambus init" in said.err
 
 
 def test_put_query_show_and_deref(desk: Desk) -> None:
@@ -87,9 +87,9 @@ def test_deref_says_when_it_cut(desk: Desk) -> None:
 
 def test_agents_and_runs(desk: Desk) -> None:
     added = desk.ok("agent", "add", "lead", "--role", "manager").out
-    token = added.rpartition("export STIGMERGY_TOKEN=")[2].strip()
-    assert token.startswith("stig1.")
-    env = {"STIGMERGY_TOKEN": token}
+    token = added.rpartition("export ENGRAMBUS_TOKEN=")[2].strip()
+    assert token.startswith("engrambus1.")
+    env = {"ENGRAMBUS_TOKEN": token}
     desk.ok("agent", "add", "coder", env=env)
     listed = desk.ok("agent", "list").out.splitlines()
     assert [line.split() for line in listed[1:]] == [
@@ -101,7 +101,7 @@ def test_agents_and_runs(desk: Desk) -> None:
     second = desk.ok("run", "new", "Another goal").out.strip()
     assert desk.ok("stats", "--json").json["run_id"] == second
     assert desk.ok("stats", "--json", "--run", first).json["run_id"] == first
-    assert desk.ok("stats", "--json", env={"STIGMERGY_RUN": first}).json["run_id"] == first
+    assert desk.ok("stats", "--json", env={"ENGRAMBUS_RUN": first}).json["run_id"] == first
     desk.ok("run", "end", first)
     assert desk.run("put", CLAIM, "--at", AT, "--json", env=env).problem["code"] == "RUN_ENDED"
 
@@ -181,7 +181,7 @@ def test_recover_looks_at_the_journal_of_work(desk: Desk, rotated: bool) -> None
     refused = desk.run("verify")
     assert refused.code == 1
     assert harmed.name in refused.err
-    assert "stig recover" in refused.err
+    assert "engrambus recover" in refused.err
     (found,) = [each for each in desk.run("doctor", "--json").json["checks"] if each["check"] == "journal"]
     assert harmed.name in found["found"]
     (done,) = desk.ok("recover", "--yes", "--json").json["journals"]
@@ -242,7 +242,7 @@ def test_a_refusal_names_code_field_limit_and_what_to_do(desk: Desk) -> None:
 def test_what_is_no_command_is_usage(desk: Desk, words: list[str]) -> None:
     said = desk.run(*words)
     assert said.code == 2
-    assert "Usage: stig" in said.err
+    assert "Usage: engrambus" in said.err
 
 
 def test_a_near_miss_is_named(desk: Desk) -> None:
@@ -250,16 +250,16 @@ def test_a_near_miss_is_named(desk: Desk) -> None:
 
 
 def test_a_run_cannot_be_chosen_with_a_token(desk: Desk) -> None:
-    said = desk.run("query", "--run", "x", env={"STIGMERGY_TOKEN": "t"})
+    said = desk.run("query", "--run", "x", env={"ENGRAMBUS_TOKEN": "t"})
     assert said.code == 2
 
 
 def test_a_bad_token_is_refused(desk: Desk) -> None:
-    assert desk.run("query", "--json", env={"STIGMERGY_TOKEN": "t"}).problem["code"] == "TOKEN_INVALID"
+    assert desk.run("query", "--json", env={"ENGRAMBUS_TOKEN": "t"}).problem["code"] == "TOKEN_INVALID"
 
 
 def test_faults_of_the_machine_are_one_line(desk: Desk) -> None:
-    key = next((desk.home / ".local" / "state" / "stigmergy").glob("*/token.key"))
+    key = next((desk.home / ".local" / "state" / "engrambus").glob("*/token.key"))
     key.unlink()
     key.mkdir()
     said = desk.run("query")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from stigmergy import __version__
-from stigmergy.edges.cli.build import SPELT
-from stigmergy.edges.cli.hooks import HOOKS, PLAIN
-from stigmergy.edges.cli.root import stig
-from stigmergy.edges.cli.show import SHOW
-from stigmergy.edges.cli.table import COMMANDS, GROUPS
-from stigmergy.operations import OPERATIONS
+from engrambus import __version__
+from engrambus.edges.cli.build import SPELT
+from engrambus.edges.cli.hooks import HOOKS, PLAIN
+from engrambus.edges.cli.root import engrambus
+from engrambus.edges.cli.show import SHOW
+from engrambus.edges.cli.table import COMMANDS, GROUPS
+from engrambus.operations import OPERATIONS
 
 DECLARED = {operation.command.words: operation for operation in OPERATIONS.values() if operation.command}
 
@@ -26,17 +26,17 @@ def test_the_table_repeats_what_the_operations_say() -> None:
 
 
 def test_the_top_shows_every_command_and_group() -> None:
-    said = CliRunner().invoke(stig, ["--help"]).output
+    said = CliRunner().invoke(engrambus, ["--help"]).output
     for words in COMMANDS:
         assert f"\n  {words.split()[0]} " in said
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_explains_itself_with_an_example(words: str) -> None:
-    done = CliRunner().invoke(stig, [*words.split(), "--help"], prog_name="stig")
+    done = CliRunner().invoke(engrambus, [*words.split(), "--help"], prog_name="engrambus")
     assert done.exit_code == 0
     assert COMMANDS[words].example in done.output
-    assert f"stig {words}" in COMMANDS[words].example
+    assert f"engrambus {words}" in COMMANDS[words].example
     options = done.output.partition("\nOptions:")[2].partition("\nOn every command:")[0]
     for line in options.splitlines():
         assert line.startswith(("   ", "  -")) or not line, "what is given by position is explained under Arguments"
@@ -46,7 +46,7 @@ def test_every_command_explains_itself_with_an_example(words: str) -> None:
 
 @pytest.mark.parametrize("words", [words for words in DECLARED if ":" not in COMMANDS[words].made_of])
 def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
-    said = CliRunner().invoke(stig, [*words.split(), "--help"], prog_name="stig").output
+    said = CliRunner().invoke(engrambus, [*words.split(), "--help"], prog_name="engrambus").output
     operation = DECLARED[words]
     assert operation.command is not None
     for name in operation.request.__struct_fields__:
@@ -62,11 +62,12 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
 @pytest.mark.parametrize("words", ["install", "uninstall"])
 def test_the_clients_are_listed(words: str) -> None:
     assert (
-        "\n  CLIENT  claude-code, codex, cursor, vscode, gemini\n" in CliRunner().invoke(stig, [words, "--help"]).output
+        "\n  CLIENT  claude-code, codex, cursor, vscode, gemini\n"
+        in CliRunner().invoke(engrambus, [words, "--help"]).output
     )
-    missing = CliRunner().invoke(stig, [words])
+    missing = CliRunner().invoke(engrambus, [words])
     assert (missing.exit_code, "Missing argument 'CLIENT'" in missing.output) == (2, True)
 
 
 def test_version() -> None:
-    assert CliRunner().invoke(stig, ["--version"]).output == f"stigmergy {__version__}\n"
+    assert CliRunner().invoke(engrambus, ["--version"]).output == f"engrambus {__version__}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 from tests.projects import commit_files, git
 
 CLAIM = "The parser trusts its input."
@@ -35,7 +35,7 @@ def test_lines_changed_on_disk_are_warned_of(desk: Desk) -> None:
     assert desk.ok("put", CLAIM, "--at", "src/parser.py:5@HEAD~0").err == ""
     said = desk.ok("put", CLAIM, "--at", "src/parser.py:4-6")
     assert said.err.startswith("warning: src/parser.py:4-6 differs on disk from HEAD")
-    assert "stig deref src/parser.py:4-6" in said.err
+    assert "engrambus deref src/parser.py:4-6" in said.err
     assert "line 5 " in desk.ok("deref", "src/parser.py:4-6").out
     file.unlink()
     assert "warning" in desk.ok("put", CLAIM, "--at", "src/parser.py:1").err

@@ -1,4 +1,4 @@
-"""`stig` as a process: what it loads, how it ends, and what it knows about its terminal."""
+"""`engrambus` as a process: what it loads, how it ends, and what it knows about its terminal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import IO
 
 import pytest
 
-from tests.cli.stig import STIG, Desk
+from tests.cli.runner import COMMAND, Desk
 
 HEAVY = {"rich", "jsonschema_rs", "yaml", "whenever", "mcp", "starlette", "uvicorn", "markdown_it", "http.client"}
 RUN = """
 import sys
-from stigmergy.edges.cli import _run
+from engrambus.edges.cli import _run
 code = _run(sys.argv[1:])
 print("\\n".join(sys.modules), file=sys.stderr)
 sys.exit(code)
@@ -31,16 +31,16 @@ sys.exit(code)
 
 
 ROOMS_APART = {
-    "stigmergy.backends.episodes",
-    "stigmergy.evidence.receipts.gc",
-    "stigmergy.knowledge.cortex.statements",
-    "stigmergy.knowledge.engrams.rules",
-    "stigmergy.knowledge.memory.controller",
-    "stigmergy.knowledge.messages.parse",
-    "stigmergy.operations.contributing",
-    "stigmergy.operations.grants",
-    "stigmergy.operations.work",
-    "stigmergy.space",
+    "engrambus.backends.episodes",
+    "engrambus.evidence.receipts.gc",
+    "engrambus.knowledge.cortex.statements",
+    "engrambus.knowledge.engrams.rules",
+    "engrambus.knowledge.memory.controller",
+    "engrambus.knowledge.messages.parse",
+    "engrambus.operations.contributing",
+    "engrambus.operations.grants",
+    "engrambus.operations.work",
+    "engrambus.space",
     "logging",
     "subprocess",
     "xml.parsers.expat",
@@ -60,30 +60,30 @@ def loaded(desk: Desk, *words: str, told: str = "") -> set[str]:
 
 def test_help_loads_nothing_of_the_product(desk: Desk) -> None:
     modules = loaded(desk, "--help")
-    assert not modules & (HEAVY | {"msgspec", "apsw", "stigmergy.operations", "stigmergy.errors", "stigmergy.core"})
+    assert not modules & (HEAVY | {"msgspec", "apsw", "engrambus.operations", "engrambus.errors", "engrambus.core"})
 
 
 def test_a_query_loads_no_more_than_it_needs(desk: Desk) -> None:
     desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
     modules = loaded(desk, "query", "parser")
-    assert "stigmergy.operations.asking" in modules
-    assert not modules & (HEAVY | ROOMS_APART | {"stigmergy.edges.cli.show.work", "stigmergy.evidence.anchoring"})
+    assert "engrambus.operations.asking" in modules
+    assert not modules & (HEAVY | ROOMS_APART | {"engrambus.edges.cli.show.work", "engrambus.evidence.anchoring"})
 
 
 @pytest.mark.parametrize(
     ("event", "enters", "stays_out"),
     [
-        ({"hook_event_name": "SessionStart"}, "brief", {"stigmergy.knowledge.engrams.words"}),
-        ({"hook_event_name": "SubagentStart", "agent_id": "a"}, "brief", {"stigmergy.knowledge.engrams.words"}),
+        ({"hook_event_name": "SessionStart"}, "brief", {"engrambus.knowledge.engrams.words"}),
+        ({"hook_event_name": "SubagentStart", "agent_id": "a"}, "brief", {"engrambus.knowledge.engrams.words"}),
         (
             {"hook_event_name": "PreToolUse", "tool_name": "Task", "tool_input": {}},
             "turns",
-            {"stigmergy.operations.brief"},
+            {"engrambus.operations.brief"},
         ),
         (
             {"hook_event_name": "SubagentStop", "agent_id": "a", "last_assistant_message": PROSE},
             "answers",
-            {"stigmergy.operations.messages"},
+            {"engrambus.operations.messages"},
         ),
     ],
     ids=lambda each: each["hook_event_name"] if isinstance(each, dict) else "",
@@ -94,8 +94,8 @@ def test_a_hook_loads_the_rooms_it_enters_and_no_others(
     told = json.dumps({"session_id": "s", "cwd": str(desk.path), **event})
     loaded(desk, "hook", told=told)  # the first of a session writes, and reads the commit's lines
     modules = loaded(desk, "hook", told=told)
-    assert f"stigmergy.operations.{enters}" in modules
-    assert not modules & (HEAVY | ROOMS_APART | stays_out | {"click", "stigmergy.edges.cli.root"})
+    assert f"engrambus.operations.{enters}" in modules
+    assert not modules & (HEAVY | ROOMS_APART | stays_out | {"click", "engrambus.edges.cli.root"})
 
 
 def test_the_installed_command_and_its_exit_codes(desk: Desk) -> None:
@@ -114,7 +114,7 @@ def test_the_installed_command_and_its_exit_codes(desk: Desk) -> None:
 def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([STIG, "query"], cwd=desk.path, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run([COMMAND, "query"], cwd=desk.path, stdout=writer, stderr=subprocess.PIPE, timeout=60)
     os.close(writer)
     assert done.returncode == 141
     assert done.stderr == b""
@@ -125,7 +125,7 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
     pointers = [{"type": "repo", "ref": ref}]
     lines = [json.dumps({"claim": f"The parser trusts input {number}.", "pointers": pointers}) for number in range(600)]
     with subprocess.Popen(
-        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [COMMAND, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as importing:
         assert importing.stdin is not None
         importing.stdin.write("".join(f"{line}\n" for line in lines).encode())
@@ -134,12 +134,12 @@ def test_an_interrupted_import_says_how_to_go_on(desk: Desk) -> None:
         importing.send_signal(signal.SIGINT)
         _, said = importing.communicate(timeout=60)
     assert importing.returncode == 130
-    assert said.strip() == b"Stopped. 500 engrams are on the bus. Go on with: stig put --file - --from-line 501"
+    assert said.strip() == b"Stopped. 500 engrams are on the bus. Go on with: engrambus put --file - --from-line 501"
 
 
 def test_an_interrupt_is_quiet(desk: Desk) -> None:
     with subprocess.Popen(
-        [STIG, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        [COMMAND, "put", "--file", "-"], cwd=desk.path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as waiting:
         assert waiting.stdin is not None
         waiting.stdin.write(b"\n")
@@ -172,7 +172,7 @@ class Terminal:
         master, slave = pty.openpty()
         self.piped = b""
         process = subprocess.Popen(
-            [STIG, *words],
+            [COMMAND, *words],
             cwd=desk.path,
             stdin=slave,
             stdout=slave if stdout else subprocess.PIPE,
@@ -246,8 +246,8 @@ def test_a_long_rebuild_shows_how_it_goes(desk: Desk) -> None:
 
 def _grow(desk: Desk, commits: int) -> None:
     """Many commits, without the fsync each would cost."""
-    from stigmergy.core.journal import Journal, encode_facts, print_line
-    from stigmergy.policy import PolicyApplied
+    from engrambus.core.journal import Journal, encode_facts, print_line
+    from engrambus.policy import PolicyApplied
 
     journal = Journal(desk.path / ".catalog" / "memory.jsonl")
     place = journal.last_sound(journal.start)
@@ -282,6 +282,6 @@ def test_what_others_wrote_into_files_stays_text_on_a_terminal(desk: Desk) -> No
 
 def test_shells_can_complete_commands(desk: Desk) -> None:
     done = subprocess.run(
-        [STIG], env={**os.environ, "_STIG_COMPLETE": "bash_source"}, capture_output=True, text=True, timeout=60
+        [COMMAND], env={**os.environ, "_ENGRAMBUS_COMPLETE": "bash_source"}, capture_output=True, text=True, timeout=60
     )
     assert "complete" in done.stdout

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from stigmergy import Engram, Pointer, Provenance
-from stigmergy.core import age
-from stigmergy.edges.cli.screen import cells, json_line, safe, safe_line, table, wrap
-from stigmergy.edges.cli.show import SHOW
-from stigmergy.operations.asking import QueryAnswer
-from stigmergy.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
-from stigmergy.operations.pointers import DerefAnswer, LinkAnswer
-from stigmergy.operations.ports import Finding
-from stigmergy.operations.upkeep import PolicyAnswer, VerifyAnswer
-from tests.cli.stig import Desk
+from engrambus import Engram, Pointer, Provenance
+from engrambus.core import age
+from engrambus.edges.cli.screen import cells, json_line, safe, safe_line, table, wrap
+from engrambus.edges.cli.show import SHOW
+from engrambus.operations.asking import QueryAnswer
+from engrambus.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
+from engrambus.operations.pointers import DerefAnswer, LinkAnswer
+from engrambus.operations.ports import Finding
+from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
+from tests.cli.runner import Desk
 
 HOSTILE = "\x1b[31mred\x1b[0m [red]markup[/red] \x07 \x9b2J \u202eevil\u2069 \x7f"
 

@@ -1,4 +1,4 @@
-"""`stig up` and `stig mcp`, and `stig` as a client of a gateway."""
+"""`engrambus up` and `engrambus mcp`, and `engrambus` as a client of a gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.stig import STIG, Desk
+from tests.cli.runner import COMMAND, Desk
 from tests.projects import git
 
 CLAIM = "The parser trusts its input."
@@ -23,9 +23,9 @@ CLAIM = "The parser trusts its input."
 
 @contextmanager
 def up(desk: Desk, *words: str) -> Iterator[dict[str, Any]]:
-    """`stig up` while it serves; what it said about itself."""
+    """`engrambus up` while it serves; what it said about itself."""
     with subprocess.Popen(
-        [STIG, "up", "--json", *words], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [COMMAND, "up", "--json", *words], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as serving:
         assert serving.stdout is not None
         line = serving.stdout.readline()
@@ -104,8 +104,8 @@ def test_a_gateway_answers_as_the_files_do(desk: Desk) -> None:
     desk.ok("agent", "add", "coder", "--parent", "lead")
     engram = desk.ok("query", "--json").json["engrams"][0]["id"]
     with up(desk) as serving:
-        here = {"STIGMERGY_TOKEN": lead}
-        there = {**here, "STIGMERGY_URL": serving["url"]}
+        here = {"ENGRAMBUS_TOKEN": lead}
+        there = {**here, "ENGRAMBUS_URL": serving["url"]}
         for words in (
             ["query", "parser"],
             ["query", "zebra"],
@@ -127,12 +127,12 @@ def test_a_gateway_answers_as_the_files_do(desk: Desk) -> None:
         assert desk.ok("show", put["id"], "--json").json == put
         (desk.path / "engrams.jsonl").write_text(json.dumps({"claim": CLAIM, "at": ["src/parser.py:2"]}) + "\n")
         assert desk.ok("put", "--file", "engrams.jsonl", "--json", env=there).json == {"stored": 1}
-        missing = desk.run("query", "--json", env={"STIGMERGY_URL": serving["url"]}).problem
+        missing = desk.run("query", "--json", env={"ENGRAMBUS_URL": serving["url"]}).problem
         assert missing["code"] == "TOKEN_MISSING"
-        assert "STIGMERGY_TOKEN" in missing["detail"]
+        assert "ENGRAMBUS_TOKEN" in missing["detail"]
     gone = desk.run("query", "--json", env=there).problem
     assert gone["code"] == "UNREACHABLE"
-    assert "stig up" in gone["hint"]
+    assert "engrambus up" in gone["hint"]
 
 
 def _without_age(text: str) -> str:
@@ -141,12 +141,12 @@ def _without_age(text: str) -> str:
 
 @pytest.mark.parametrize("remote", [False, True], ids=["files", "gateway"])
 def test_mcp_is_served_from_files_and_from_a_gateway(desk: Desk, remote: bool) -> None:
-    env = {**os.environ, "STIGMERGY_TOKEN": token(desk, "coder", "programmer")}
+    env = {**os.environ, "ENGRAMBUS_TOKEN": token(desk, "coder", "programmer")}
     if not remote:
         assert _tool_call(desk, env)["provenance"]["created_by"].endswith("/coder")
         return
     with up(desk) as serving:
-        assert _tool_call(desk, {**env, "STIGMERGY_URL": serving["url"]})["claim"] == CLAIM
+        assert _tool_call(desk, {**env, "ENGRAMBUS_URL": serving["url"]})["claim"] == CLAIM
 
 
 def test_mcp_serves_the_agent_that_is_named_and_its_descendants_only(desk: Desk) -> None:
@@ -168,13 +168,13 @@ def test_mcp_serves_the_agent_that_is_named_and_its_descendants_only(desk: Desk)
 def test_mcp_says_in_its_answers_what_is_missing(bare_desk: Desk) -> None:
     desk = bare_desk
     before = _tool_call(desk, dict(os.environ))
-    assert (before["code"], "stig init" in before["hint"]) == ("PROJECT_NOT_FOUND", True)
+    assert (before["code"], "engrambus init" in before["hint"]) == ("PROJECT_NOT_FOUND", True)
     desk.ok("init")
-    there = {**os.environ, "STIGMERGY_URL": "http://127.0.0.1:9"}
+    there = {**os.environ, "ENGRAMBUS_URL": "http://127.0.0.1:9"}
     no_token = _tool_call(desk, there)
-    assert (no_token["code"], "stig agent token" in no_token["hint"]) == ("TOKEN_MISSING", True)
-    gone = _tool_call(desk, {**there, "STIGMERGY_TOKEN": token(desk, "coder", "programmer")})
-    assert (gone["code"], "stig up" in gone["hint"]) == ("UNREACHABLE", True)
+    assert (no_token["code"], "engrambus agent token" in no_token["hint"]) == ("TOKEN_MISSING", True)
+    gone = _tool_call(desk, {**there, "ENGRAMBUS_TOKEN": token(desk, "coder", "programmer")})
+    assert (gone["code"], "engrambus up" in gone["hint"]) == ("UNREACHABLE", True)
 
 
 def _tool_call(desk: Desk, env: dict[str, str], *words: str, arguments: dict[str, Any] | None = None) -> Any:
@@ -188,7 +188,7 @@ def _tool_call(desk: Desk, env: dict[str, str], *words: str, arguments: dict[str
          "params": {"name": "less_put_engram", "arguments": arguments}},
     ]  # fmt: skip
     with subprocess.Popen(
-        [STIG, "mcp", *words],
+        [COMMAND, "mcp", *words],
         cwd=desk.path,
         env=env,
         stdin=subprocess.PIPE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stig import Desk, Said
+from tests.cli.runner import Desk, Said
 
 REPORT = """\
 ROLE: programmer
@@ -87,7 +87,7 @@ def test_a_turn_runs_out_and_a_person_grants_more(team: Desk) -> None:  # EB-08,
         assert read(team, lines).code == 0
     denied = read(team, "7-8")
     assert denied.err.startswith("error DEREF_DENIED: This turn's 3 repo dereferences are used.")
-    assert "stig grant ask" in denied.err
+    assert "engrambus grant ask" in denied.err
     assert team.run("grant", "check", "src/parser.py:7-8", "--as", "ada").code == 1
     asked = team.ok("grant", "ask", "src/parser.py:7-12", "--reason", "It is short", "--as", "ada").out
     assert asked.endswith("waits for lead to answer.\n")

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
-from stigmergy.settings import Settings
+from engrambus import Bus
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.settings import Settings
 from tests.http.served import Served, serving
 from tests.projects import make_gateway, make_repository
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy import Bus, Engram, Pointer, PutEngram, StigmergyError
-from stigmergy.errors import FieldType, TooDeep
-from stigmergy.operations import OPERATIONS
-from stigmergy.operations.work import TupleDispatch
+from engrambus import Bus, Engram, EngramBusError, Pointer, PutEngram
+from engrambus.errors import FieldType, TooDeep
+from engrambus.operations import OPERATIONS
+from engrambus.operations.work import TupleDispatch
 from tests.client.conftest import Both
 
 CLAIM = "The parser trusts its input."
@@ -91,14 +91,14 @@ def test_many_engrams_go_in_one_call_both_ways(both: Both) -> None:
 def test_what_cannot_be_sent_is_refused_before_it_is(both: Both) -> None:
     url = f"http://127.0.0.1:{both.served.port}"
     for token in ("tok€n", "two\nlines", ""):
-        with Bus.connect(url, token) as bus, pytest.raises(StigmergyError) as refused:
+        with Bus.connect(url, token) as bus, pytest.raises(EngramBusError) as refused:
             bus.list_agents()
         assert refused.value.code == "TOKEN_INVALID"
     for bus in (both.local, both.remote):
-        with pytest.raises(StigmergyError) as refused:
+        with pytest.raises(EngramBusError) as refused:
             bus.put_engram("half \ud800 a pair", at=AT)
         assert refused.value.code == "BAD_TEXT"
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         both.remote.put_engram(CLAIM, at=AT, idempotency_key="kéy")
     assert refused.value.field == "Idempotency-Key"
 
@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[str, Callable[[Bus], Any]]] = {
 def test_a_refusal_is_the_same_both_ways(both: Both, code: str, ask: Callable[[Bus], Any]) -> None:
     problems = []
     for bus in (both.local, both.remote):
-        with pytest.raises(StigmergyError) as refused:
+        with pytest.raises(EngramBusError) as refused:
             ask(bus)
         problems.append((type(refused.value), refused.value.problem()))
     assert problems[0] == problems[1]
@@ -144,7 +144,7 @@ def test_a_parent_speaks_as_its_child(both: Both) -> None:
 def test_a_write_under_one_key_is_done_once_whichever_way_it_comes(both: Both) -> None:
     first, again = (bus.put_engram(CLAIM, at=AT, idempotency_key="once") for bus in (both.local, both.remote))
     assert first == again
-    with pytest.raises(StigmergyError, match="another request"):
+    with pytest.raises(EngramBusError, match="another request"):
         both.remote.put_engram("Something else.", at=AT, idempotency_key="once")
 
 
@@ -157,7 +157,7 @@ def test_the_local_admin_needs_no_token_and_chooses_a_run(both: Both) -> None:
 
 
 def test_what_is_not_served_says_why(both: Both) -> None:
-    with pytest.raises(StigmergyError, match="at the machine") as refused:
+    with pytest.raises(EngramBusError, match="at the machine") as refused:
         both.remote.verify()
     assert refused.value.code == "ROUTE_NOT_FOUND"
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-import stigmergy
-from stigmergy import Bus
-from stigmergy.edges.client.generate import TARGET, generate
-from stigmergy.operations import OPERATIONS, Operation
+import engrambus
+from engrambus import Bus
+from engrambus.edges.client.generate import TARGET, generate
+from engrambus.operations import OPERATIONS, Operation
 
 OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.kept_off]
 
 
 def test_the_methods_are_those_the_declarations_give() -> None:
-    assert TARGET.read_text("utf-8") == generate(), "run: python src/stigmergy/edges/client/generate.py"
+    assert TARGET.read_text("utf-8") == generate(), "run: python src/engrambus/edges/client/generate.py"
 
 
 @pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.name)
@@ -39,14 +39,14 @@ def test_a_method_has_the_operations_fields_and_words(operation: Operation[Any, 
 
 
 def test_importing_the_package_loads_none_of_its_rooms() -> None:
-    script = "import sys, stigmergy; print(sorted(name for name in sys.modules if name.startswith('stigmergy.')))"
+    script = "import sys, engrambus; print(sorted(name for name in sys.modules if name.startswith('engrambus.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['stigmergy.doors', 'stigmergy.version']"
+    assert done.stdout.strip() == "['engrambus.doors', 'engrambus.version']"
 
 
 def test_every_name_at_the_door_is_there() -> None:
-    assert dir(stigmergy) == sorted(stigmergy.__all__)
-    for name in stigmergy.__all__:
-        assert getattr(stigmergy, name) is not None
+    assert dir(engrambus) == sorted(engrambus.__all__)
+    for name in engrambus.__all__:
+        assert getattr(engrambus, name) is not None
     with pytest.raises(AttributeError, match="nothing_like_it"):
-        getattr(stigmergy, "nothing_like_it")  # noqa: B009 - the type checker knows that it is not there
+        getattr(engrambus, "nothing_like_it")  # noqa: B009 - the type checker knows that it is not there

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.errors import FieldValue, Internal, TokenExpired, Unreachable
+from engrambus import Bus
+from engrambus.errors import FieldValue, Internal, TokenExpired, Unreachable
 
 AGENTS = b'{"run_id":"r","goal":"g","agents":[]}'
 RUN = b'{"run_id":"r"}'
@@ -111,7 +111,7 @@ def test_nobody_there() -> None:
         port = gone.getsockname()[1]
     with Bus.connect(f"http://127.0.0.1:{port}", "t") as bus, pytest.raises(Unreachable) as refused:
         bus.list_agents()
-    assert "stig up" in (refused.value.hint or "")
+    assert "engrambus up" in (refused.value.hint or "")
     assert "not known" not in refused.value.detail
 
 
@@ -162,7 +162,7 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def _wait_until_closed(bus: Bus) -> None:
-    from stigmergy.edges.client.remote import Remote, _readable
+    from engrambus.edges.client.remote import Remote, _readable
 
     way = bus._way
     assert isinstance(way, Remote)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.evidence.receipts import BodyStore
-from stigmergy.settings import Settings
+from engrambus.evidence.receipts import BodyStore
+from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import Terminal, open_terminal
 
 YOOLS = """
 import dataclasses, functools
-from stigmergy import Bus, Worker, yool
+from engrambus import Bus, Worker, yool
 
 PUT = [{"yool": "agent.count.words", "args": {"text": "two words"}}, {"yool": "agent.say.more"}]
 

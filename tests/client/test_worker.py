@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy import Bus, Worker
-from stigmergy.errors import TupleNotFound
-from stigmergy.settings import Settings
-from stigmergy.space.catalog import CAPABILITIES, REGISTRY, Catalog, write_catalog
-from stigmergy.space.work import Progress
+from engrambus import Bus, Worker
+from engrambus.errors import TupleNotFound
+from engrambus.settings import Settings
+from engrambus.space.catalog import CAPABILITIES, REGISTRY, Catalog, write_catalog
+from engrambus.space.work import Progress
 from tests.projects import Repository, make_gateway
 from tests.space.shop import MODULE, OWN
 

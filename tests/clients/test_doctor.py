@@ -1,4 +1,4 @@
-"""`stig doctor` finds what is wrong and says what to do."""  # BX-06
+"""`engrambus doctor` finds what is wrong and says what to do."""  # BX-06
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.backends.sqlite.work import SqliteWork
-from stigmergy.core import SECOND, SystemClock
-from stigmergy.edges.clients.wanted import CLIENTS
-from stigmergy.space.tuples import EpochBegun
-from stigmergy.testing import TurningClock
-from tests.cli.stig import Desk
+from engrambus.backends.sqlite.work import SqliteWork
+from engrambus.core import SECOND, SystemClock
+from engrambus.edges.clients.wanted import CLIENTS
+from engrambus.space.tuples import EpochBegun
+from engrambus.testing import TurningClock
+from tests.cli.runner import Desk
 
 
 def _checks(desk: Desk, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -28,10 +28,10 @@ def test_a_fresh_project_is_well(desk: Desk) -> None:
     well = {"project", "journal", "index", "catalog", "clock", "token", "keys", "git", "disk"}
     assert {name for name, each in checks.items() if each["state"] == "ok"} - {"hook"} == well
     for client in CLIENTS:
-        assert (checks[client]["state"], checks[client]["next"]) == ("note", f"stig install {client}")
+        assert (checks[client]["state"], checks[client]["next"]) == ("note", f"engrambus install {client}")
     assert "answers in" in checks["hook"]["found"]
     shown = desk.ok("doctor").out
-    assert "stig up shows the page." in shown
+    assert "engrambus up shows the page." in shown
 
 
 def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
@@ -39,7 +39,7 @@ def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
     code, checks = _checks(desk)
     assert (code, checks["catalog"]["state"]) == (1, "broken")
     assert "cannot be read at line 1" in checks["catalog"]["found"]
-    assert checks["catalog"]["next"] == "stig catalog build writes it anew."
+    assert checks["catalog"]["next"] == "engrambus catalog build writes it anew."
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -50,9 +50,9 @@ def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, clien
     desk.ok("install", client, "--uvx", "--user")
     assert _checks(desk)[1][client]["found"] == "installed (project, home)"
     (skill,) = desk.path.glob(".*/skills/less/SKILL.md")
-    skill.write_text("stigmergy, shortened")
+    skill.write_text("engrambus, shortened")
     code, checks = _checks(desk)
-    assert (code, checks[client]["state"], checks[client]["next"]) == (1, "broken", f"stig install {client}")
+    assert (code, checks[client]["state"], checks[client]["next"]) == (1, "broken", f"engrambus install {client}")
     desk.ok("install", client)
     assert _checks(desk)[0] == 0
 
@@ -91,10 +91,10 @@ def test_gemini_may_be_told_to_ask_no_more(desk: Desk) -> None:
 
 
 def test_what_is_broken_is_named(desk: Desk) -> None:
-    (key,) = (desk.home / ".local/state/stigmergy").glob("*/token.key")
+    (key,) = (desk.home / ".local/state/engrambus").glob("*/token.key")
     key.chmod(0o644)
     (desk.path / ".mcp.json").write_text("{")
-    code, checks = _checks(desk, STIGMERGY_TOKEN="stig1.not.one")
+    code, checks = _checks(desk, ENGRAMBUS_TOKEN="engrambus1.not.one")
     assert code == 1
     broken = {name for name, each in checks.items() if each["state"] == "broken"}
     assert broken == {"keys", "token", "claude-code"}
@@ -117,17 +117,17 @@ def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:
     journal.write_bytes(lines[0] + lines[1].replace(b"first run", b"other run") + b"".join(lines[2:]))
     code, checks = _checks(desk)
     assert (code, checks["journal"]["state"]) == (1, "broken")
-    assert "stig recover" in checks["journal"]["next"]
+    assert "engrambus recover" in checks["journal"]["next"]
 
 
 def test_without_a_project_the_rest_is_still_looked_at(bare_desk: Desk) -> None:
     code, checks = _checks(bare_desk)
-    assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "stig init makes one.")
+    assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "engrambus init makes one.")
     assert "claude-code" in checks
 
 
 def test_a_gateway_elsewhere_is_asked(desk: Desk) -> None:
-    code, checks = _checks(desk, STIGMERGY_URL="http://127.0.0.1:9", STIGMERGY_TOKEN="x")
+    code, checks = _checks(desk, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN="x")
     assert code == 1
     assert "UNREACHABLE" in checks["gateway"]["found"]
 

@@ -1,4 +1,4 @@
-"""`stig hook` as clients call it: recorded events in, the smallest answer both of them take out."""  # BX-05
+"""`engrambus hook` as clients call it: recorded events in, the smallest answer both of them take out."""  # BX-05
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from stigmergy.app import init_project
-from stigmergy.core import estimate_tokens
-from stigmergy.edges.client import Bus
-from stigmergy.edges.clients.events import read_event
-from stigmergy.edges.clients.hook import answer
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.operations import Gateway
-from stigmergy.settings import Settings
-from tests.cli.stig import STIG, Desk
+from engrambus.app import init_project
+from engrambus.core import estimate_tokens
+from engrambus.edges.client import Bus
+from engrambus.edges.clients.events import read_event
+from engrambus.edges.clients.hook import answer
+from engrambus.evidence.pointers import Pointer
+from engrambus.operations import Gateway
+from engrambus.settings import Settings
+from tests.cli.runner import COMMAND, Desk
 from tests.clients.told import PAYLOADS, payload
 from tests.http.served import serving
 from tests.projects import Repository
@@ -284,14 +284,14 @@ def test_trouble_lets_a_stop_through_and_no_spawn(
         assert hook(event) == {}
     said = hook("PreToolUse")["hookSpecificOutput"]
     assert said["permissionDecision"] == "deny"
-    assert "stig hook: " in capfd.readouterr().err
+    assert "engrambus hook: " in capfd.readouterr().err
 
 
 def test_through_a_gateway_the_bearer_of_the_token_leads(gateway: Gateway, repository: Repository, bus: Bus) -> None:
     lead = bus.add_agent("lead", role="architect")
     with serving(gateway, repository) as served:
         settings = Settings.from_environment(
-            {"HOME": "/nowhere", "STIGMERGY_URL": f"http://127.0.0.1:{served.port}", "STIGMERGY_TOKEN": lead.token}
+            {"HOME": "/nowhere", "ENGRAMBUS_URL": f"http://127.0.0.1:{served.port}", "ENGRAMBUS_TOKEN": lead.token}
         )
         hook = Hook("codex", Path("/nowhere"), settings)
         handle = hook.handle("SubagentStart")
@@ -317,13 +317,15 @@ def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk,
 def test_what_is_no_event_is_told_without_a_verdict(desk: Desk, given: bytes) -> None:
     said = desk.process("hook", given=given)
     assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("stig hook: ")
+    assert said.err.startswith("engrambus hook: ")
     assert said.err.count("\n") == 1
 
 
 def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
     names = [f"agent-{number}" for number in range(6)]
-    started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in names]
+    started = [
+        subprocess.Popen([COMMAND, "hook"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in names
+    ]
     for process, name in zip(started, names, strict=True):
         assert process.stdin is not None
         process.stdin.write(payload("claude-code", "SubagentStart", desk.path, agent_id=name))
@@ -356,14 +358,14 @@ def test_a_spawn_that_makes_no_sense_is_denied(desk: Desk, given: bytes) -> None
     said = desk.process("hook", given=given)
     assert said.code == 0
     assert said.json["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert said.err.startswith("stig hook: FIELD_")
+    assert said.err.startswith("engrambus hook: FIELD_")
 
 
 def test_settings_that_make_no_sense_let_a_stop_through_and_no_spawn(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STIGMERGY_URL", "ftp://nowhere")
-    monkeypatch.setenv("STIGMERGY_TOKEN", "x")
+    monkeypatch.setenv("ENGRAMBUS_URL", "ftp://nowhere")
+    monkeypatch.setenv("ENGRAMBUS_TOKEN", "x")
     stopped = desk.process("hook", given=payload("claude-code", "SubagentStop", desk.path))
     assert (stopped.json, stopped.err.count("\n")) == ({}, 1)
     spawned = desk.process("hook", given=payload("claude-code", "PreToolUse", desk.path))
@@ -381,12 +383,12 @@ def test_who_waits_for_the_lock_too_long_lets_a_stop_through_and_no_spawn(desk: 
     with (desk.path / ".catalog" / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         pipe = subprocess.PIPE
-        started = [subprocess.Popen([STIG, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
+        started = [subprocess.Popen([COMMAND, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
         stop, spawn = (
             process.communicate(payload("claude-code", event, desk.path), timeout=60)
             for process, event in zip(started, events, strict=True)
         )
-    late = b"stig hook: no answer within 4 seconds\n"
+    late = b"engrambus hook: no answer within 4 seconds\n"
     assert stop == (b"{}\n", late)
     assert spawn[1] == late
     assert json.loads(spawn[0])["hookSpecificOutput"]["permissionDecision"] == "deny"

@@ -1,4 +1,4 @@
-"""`stig install` and `stig uninstall` on what clients' files really look like."""  # BX-06
+"""`engrambus install` and `engrambus uninstall` on what clients' files really look like."""  # BX-06
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
+from engrambus.edges.clients import jsonc
+from engrambus.edges.clients.files import plan_install, write
+from engrambus.edges.clients.skill import skill_files
+from engrambus.edges.clients.wanted import CLIENTS, is_ours, setup_for
+from engrambus.errors import ClientFileChanged
+from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
-from stigmergy.edges.clients import jsonc
-from stigmergy.edges.clients.files import plan_install, write
-from stigmergy.edges.clients.skill import skill_files
-from stigmergy.edges.clients.wanted import CLIENTS, is_ours, setup_for
-from stigmergy.errors import ClientFileChanged
-from stigmergy.settings import Settings
-from tests.cli.stig import STIG, Desk
+from tests.cli.runner import COMMAND, Desk
 from tests.clients.told import RECORDED, payload
 from tests.projects import make_settings
 
@@ -68,7 +68,7 @@ class Place:
         return self.desk.run(command, self.client, *(["--user"] if self.scope == "user" else []), *more)
 
     def tree(self) -> dict[str, tuple[int, bytes]]:
-        """Everything below the root but what Stigmergy keeps for itself."""
+        """Everything below the root but what Engram Bus keeps for itself."""
         return {
             str(path.relative_to(self.root)): (
                 stat.S_IMODE(path.lstat().st_mode),
@@ -109,8 +109,8 @@ def test_a_recorded_file_gets_our_entries_and_is_given_back_to_the_byte(desk: De
     place.fill()
     before = place.tree()
     assert place.run("install").code == 0
-    server = place.servers()["stigmergy"]
-    assert (server["command"], server["args"][0]) == (STIG, "mcp")
+    server = place.servers()["engrambus"]
+    assert (server["command"], server["args"][0]) == (COMMAND, "mcp")
     for path, recorded in place.files.items():
         assert _without_ours(_read(path)) == _without_ours(_read(recorded))
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -118,7 +118,7 @@ def test_a_recorded_file_gets_our_entries_and_is_given_back_to_the_byte(desk: De
     assert (again.code, again.out) == (0, "Nothing to change: everything is as it should be.\n")
     assert place.run("uninstall").code == 0
     assert place.tree() == before
-    assert list((desk.home / ".local/state/stigmergy/clients").iterdir()) == []
+    assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
 @EVERYWHERE
@@ -144,7 +144,7 @@ def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str)
     for path in place.files:
         assert f"--- {path}" in said.out
         assert f"+++ {path}" in said.out
-    assert STIG in said.out
+    assert COMMAND in said.out
     assert place.tree() == before
     shown = json.loads(place.run("install", "--dry-run", "--json").out)
     assert {row["action"] for row in shown["files"]} == {"changed", "created"}
@@ -173,11 +173,11 @@ def test_another_command_takes_the_place_of_the_one_before(desk: Desk, client: s
     place.fill()
     before = place.tree()
     place.run("install", "--uvx")
-    server = place.servers()["stigmergy"]
-    assert (server["command"], server["args"][:2]) == ("uvx", ["stigmergy", "mcp"])
+    server = place.servers()["engrambus"]
+    assert (server["command"], server["args"][:2]) == ("uvx", ["engrambus", "mcp"])
     first = {path: path.read_bytes() for path in place.files}
     place.run("install")
-    assert place.servers()["stigmergy"]["command"] == STIG
+    assert place.servers()["engrambus"]["command"] == COMMAND
     place.run("install", "--uvx")
     assert {path: path.read_bytes() for path in place.files} == first
     place.run("uninstall")
@@ -228,11 +228,11 @@ def test_a_server_of_our_name_that_is_not_ours_is_not_replaced(desk: Desk, clien
     path.parent.mkdir(exist_ok=True)
     other = {"command": "ants", "args": ["walk"]}
     servers = SERVERS.get(client, "mcpServers")
-    text = json.dumps({servers: {"stigmergy": other}})
-    path.write_text('[mcp_servers.stigmergy]\ncommand = "ants"\n' if path.suffix == ".toml" else text)
+    text = json.dumps({servers: {"engrambus": other}})
+    path.write_text('[mcp_servers.engrambus]\ncommand = "ants"\n' if path.suffix == ".toml" else text)
     before = place.tree()
     problem = place.run("install", "--json").problem
-    assert (problem["code"], problem["field"]) == ("CLIENT_ENTRY_TAKEN", f"{servers}.stigmergy")
+    assert (problem["code"], problem["field"]) == ("CLIENT_ENTRY_TAKEN", f"{servers}.engrambus")
     assert place.run("uninstall").code == 0
     assert place.tree() == before
 
@@ -255,7 +255,7 @@ def test_a_file_we_made_keeps_what_others_need_of_it(desk: Desk) -> None:
 
 def test_a_file_that_was_written_meanwhile_is_left_alone(desk: Desk) -> None:
     (desk.path / ".mcp.json").write_text("{}")
-    change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["stig"]).files[0], None)
+    change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["engrambus"]).files[0], None)
     (desk.path / ".mcp.json").write_text('{"newer": true}')
     with pytest.raises(ClientFileChanged):
         write(change)
@@ -294,7 +294,7 @@ def test_a_linked_checkout_has_files_of_its_own(desk: Desk, tmp_path: Path) -> N
 def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
     desk.ok("install", "claude-code")
     bare = {"HOME": str(desk.home), "PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    server = json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["stigmergy"]
+    server = json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]
 
     async def talk() -> None:
         command = StdioServerParameters(
@@ -329,7 +329,7 @@ def test_what_cannot_be_written_leaves_everything_as_it_was(desk: Desk, client: 
     before = place.tree()
     assert place.run("install", "--json").problem["code"] == "CLIENT_FILE_BROKEN"
     assert place.tree() == before
-    assert list((desk.home / ".local/state/stigmergy/clients").iterdir()) == []
+    assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
@@ -349,7 +349,7 @@ def test_a_link_to_nowhere_leads_there_and_the_folder_made_for_it_goes_again(des
     link = desk.path / ".mcp.json"
     link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
     desk.ok("install", "claude-code")
-    assert "stigmergy" in (tmp_path / "dotfiles" / "mcp.json").read_text()
+    assert "engrambus" in (tmp_path / "dotfiles" / "mcp.json").read_text()
     desk.ok("uninstall", "claude-code")
     assert link.is_symlink()
     assert not (tmp_path / "dotfiles").exists()
@@ -359,21 +359,21 @@ def test_a_note_that_cannot_be_read_is_done_without(desk: Desk) -> None:
     place = Place(desk, "gemini", "project")
     place.fill()
     place.run("install")
-    for note in (desk.home / ".local/state/stigmergy/clients").iterdir():
+    for note in (desk.home / ".local/state/engrambus/clients").iterdir():
         note.write_bytes(b"{")
     assert place.run("uninstall").code == 0
     ((path, recorded),) = place.files.items()
     assert _without_ours(_read(path)) == _without_ours(_read(recorded))
-    assert "stigmergy" not in path.read_text()
+    assert "engrambus" not in path.read_text()
 
 
 def test_who_installs_before_there_is_a_project_is_told(bare_desk: Desk) -> None:
-    assert "stig init" in bare_desk.ok("install", "cursor").out
+    assert "engrambus init" in bare_desk.ok("install", "cursor").out
     assert bare_desk.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
     said = bare_desk.ok("uninstall", "cursor").out
-    assert said == "Nothing to remove: nothing of Stigmergy was found.\n"
+    assert said == "Nothing to remove: nothing of Engram Bus was found.\n"
     bare_desk.ok("init")
-    assert "stig init" not in bare_desk.ok("install", "cursor").out
+    assert "engrambus init" not in bare_desk.ok("install", "cursor").out
 
 
 def test_where_the_environment_names_no_home_it_is_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stigmergy.edges.clients import jsonc
-from stigmergy.edges.clients.files import Note, plan_install, plan_uninstall, write
-from stigmergy.edges.clients.wanted import File, Wish
+from engrambus.edges.clients import jsonc
+from engrambus.edges.clients.files import Note, plan_install, plan_uninstall, write
+from engrambus.edges.clients.wanted import File, Wish
 
-SERVER = {"command": "/opt/stig", "args": ["mcp"]}
-HOOK = {"hooks": [{"type": "command", "command": "/opt/stig hook", "timeout": 5}]}
+SERVER = {"command": "/opt/engrambus", "args": ["mcp"]}
+HOOK = {"hooks": [{"type": "command", "command": "/opt/engrambus hook", "timeout": 5}]}
 WISHES = (
-    Wish(("mcpServers", "stigmergy"), SERVER),
+    Wish(("mcpServers", "engrambus"), SERVER),
     Wish(("version",), 1),
     Wish(("hooks", "Stop"), HOOK, item=True),
     Wish(("hooks", "SubagentStop"), {**HOOK, "matcher": "*"}, item=True),
@@ -126,7 +126,7 @@ def test_everything_else_means_what_it_meant(path: Path, text: str) -> None:  # 
     before = _value(text)
     _, after, _ = _installed(path, text)
     now = _value(after)
-    assert now["mcpServers"].pop("stigmergy") == SERVER
+    assert now["mcpServers"].pop("engrambus") == SERVER
     for event, group in (("Stop", HOOK), ("SubagentStop", {**HOOK, "matcher": "*"})):
         assert now["hooks"][event].pop() == group
     assert now["version"] == before.get("version", 1)

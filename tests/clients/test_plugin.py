@@ -1,4 +1,4 @@
-"""The plugin folders say what `stig install` writes, and are made, never edited."""  # BX-05
+"""The plugin folders say what `engrambus install` writes, and are made, never edited."""  # BX-05
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stigmergy.edges.clients.generate import plugin_made
-from stigmergy.edges.clients.skill import skill_files
-from stigmergy.edges.clients.wanted import hook_groups
-from stigmergy.version import __version__
+from engrambus.edges.clients.generate import plugin_made
+from engrambus.edges.clients.skill import skill_files
+from engrambus.edges.clients.wanted import hook_groups
+from engrambus.version import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def _json(path: str) -> Any:
 def test_what_lies_in_the_checkout_is_what_is_made() -> None:
     made = plugin_made()
     for name, content in made.items():
-        assert (ROOT / name).read_bytes() == content, f"{name}: run src/stigmergy/edges/clients/generate.py"
+        assert (ROOT / name).read_bytes() == content, f"{name}: run src/engrambus/edges/clients/generate.py"
     lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
     assert {name for name in lying if "__pycache__" not in name} == {
         name for name in made if name.startswith("plugin/")
@@ -50,6 +50,6 @@ def test_the_market_leads_to_the_plugin() -> None:
 
 
 def test_hooks_and_server_are_those_of_install() -> None:
-    groups = hook_groups("uvx stigmergy hook")
+    groups = hook_groups("uvx engrambus hook")
     assert _json("plugin/hooks/hooks.json") == {"hooks": {event: [group] for event, group in groups.items()}}
-    assert _json("plugin/.mcp.json")["mcpServers"]["stigmergy"] == {"command": "uvx", "args": ["stigmergy", "mcp"]}
+    assert _json("plugin/.mcp.json")["mcpServers"]["engrambus"] == {"command": "uvx", "args": ["engrambus", "mcp"]}

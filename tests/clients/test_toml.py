@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.edges.clients import toml
-from stigmergy.edges.clients.files import plan_install, plan_uninstall, write
-from stigmergy.edges.clients.wanted import File, Wish
+from engrambus.edges.clients import toml
+from engrambus.edges.clients.files import plan_install, plan_uninstall, write
+from engrambus.edges.clients.wanted import File, Wish
 
-SERVER = {"command": "/opt/a b/stig", "args": ["mcp", 'quote"d', "ü"]}
-WISH = Wish(("mcp_servers", "stigmergy"), {"command": "/opt/stig", "args": ["mcp"]})
+SERVER = {"command": "/opt/a b/engrambus", "args": ["mcp", 'quote"d', "ü"]}
+WISH = Wish(("mcp_servers", "engrambus"), {"command": "/opt/engrambus", "args": ["mcp"]})
 
 _TOP = ['model = "x"', "n = 1_000 # one", "a.b = [1,\n  2, # two\n]", "t = 1979-05-27T07:32:00Z", '"k y" = """\nx"""']
 _TABLES = [
@@ -58,7 +58,7 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: 
     change = plan_install(file, None)
     write(change)
     now = tomllib.loads(path.read_bytes().decode())
-    assert now["mcp_servers"].pop("stigmergy") == WISH.value
+    assert now["mcp_servers"].pop("engrambus") == WISH.value
     if "mcp_servers" not in tomllib.loads(text):
         assert now.pop("mcp_servers") == {}
     assert now == tomllib.loads(text)
@@ -89,10 +89,11 @@ def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) ->
 
 
 def test_values_are_written_so_that_they_are_read_the_same() -> None:
-    edit = toml.insert("", ("mcp_servers", "stigmergy"), SERVER)
-    assert tomllib.loads(edit.apply("")) == {"mcp_servers": {"stigmergy": SERVER}}
+    edit = toml.insert("", ("mcp_servers", "engrambus"), SERVER)
+    assert tomllib.loads(edit.apply("")) == {"mcp_servers": {"engrambus": SERVER}}
 
 
 def test_a_table_somebody_added_to_goes_with_what_it_holds() -> None:
-    text = '[a]\nx = 1\n\n[mcp_servers.stigmergy]\ncommand = "stig"\n[mcp_servers.stigmergy.env]\nA = "1"\n[z]\ny = 2\n'
-    assert toml.remove(text, ("mcp_servers", "stigmergy")) == "[a]\nx = 1\n[z]\ny = 2\n"
+    ours = '[mcp_servers.engrambus]\ncommand = "engrambus"\n[mcp_servers.engrambus.env]\nA = "1"\n'
+    text = f"[a]\nx = 1\n\n{ours}[z]\ny = 2\n"
+    assert toml.remove(text, ("mcp_servers", "engrambus")) == "[a]\nx = 1\n[z]\ny = 2\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stigmergy.knowledge.messages import find_code
+from engrambus.knowledge.messages import find_code
 from tests.code.measure import Count, measure, total
 
 SHOWN = 12

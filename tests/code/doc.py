@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stigmergy.knowledge.messages.code_lines import COUNTED, ENDING, OPENING, POINTS, SHAPES
+from engrambus.knowledge.messages.code_lines import COUNTED, ENDING, OPENING, POINTS, SHAPES
 from tests.code.files import ROOT
 
 PAGE = ROOT / "docs" / "inline-code.md"

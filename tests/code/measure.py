@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from stigmergy.knowledge.messages import code_chars
+from engrambus.knowledge.messages import code_chars
 from tests.code.paragraphs import prose
 from tests.code.snippets import Sample, snippets
 

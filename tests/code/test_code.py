@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.messages import CodeSpan, code_chars, find_code
-from stigmergy.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
+from engrambus.knowledge.messages import CodeSpan, code_chars, find_code
+from engrambus.knowledge.messages.code_lines import BEGINNING, COUNTED, ENDING, NEEDED, OPENING, first_word
 from tests.code import doc
 
 LANGUAGES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
@@ -22,8 +22,8 @@ CODE = {
 
 PROSE = [
     "`git status`",
-    "`stig put`",
-    "Run `stig put` then `git commit -m wip` on `main`.",
+    "`engrambus put`",
+    "Run `engrambus put` then `git commit -m wip` on `main`.",
     "`src/a/b.py`",
     "`v1.2.3`",
     "`--no-verify`",
@@ -43,7 +43,7 @@ PROSE = [
     "The test test_foo[bar-1] fails with KeyError('x') on Python 3.12.",
     "HTTP_PROXY and NO_PROXY are ignored by the client, see settings.py:42.",
     "https://example.org/a?b=c&d=e shows it.",
-    "Set STIGMERGY_HOME=/tmp/x to move the catalogue.",
+    "Set ENGRAMBUS_HOME=/tmp/x to move the catalogue.",
     "core/journal/format.py:120-140 writes the checksum; core/journal/reader.py checks it",
     "  - first item (see a.py)\n  - second item",
     "claims must have <= 3 sentences and >= 1 pointer",

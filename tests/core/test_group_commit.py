@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core.journal import GroupCommit, Ticket, disk
-from stigmergy.core.journal import file as journal_file
-from stigmergy.core.journal.group import MAX_BATCH
-from stigmergy.errors import StigmergyError
-from stigmergy.operations.ports import View
-from stigmergy.policy import RunOpened
-from stigmergy.testing import Hand, SqliteHarness, refused, shown
+from engrambus.core.journal import GroupCommit, Ticket, disk
+from engrambus.core.journal import file as journal_file
+from engrambus.core.journal.group import MAX_BATCH
+from engrambus.errors import EngramBusError
+from engrambus.operations.ports import View
+from engrambus.policy import RunOpened
+from engrambus.testing import Hand, SqliteHarness, refused, shown
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
@@ -302,7 +302,7 @@ def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[
     wrong: list[Any] = []
 
     def refuse(view: View) -> Any:
-        raise StigmergyError("refused on purpose")
+        raise EngramBusError("refused on purpose")
 
     def crash(view: View) -> Any:
         raise ZeroDivisionError("a mistake of ours")
@@ -314,7 +314,7 @@ def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[
         for step in range(4):
             if number % 4 == 0:
                 kind, decide = [
-                    (StigmergyError, refuse),
+                    (EngramBusError, refuse),
                     (ZeroDivisionError, crash),
                     (UnicodeEncodeError, unprintable),
                 ][number // 4 % 3]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.core.journal import FORMAT, Journal, Place, create_journal, encode_facts, print_line
-from stigmergy.core.journal import file as journal_file
-from stigmergy.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
+from engrambus.core.journal import FORMAT, Journal, Place, create_journal, encode_facts, print_line
+from engrambus.core.journal import file as journal_file
+from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 

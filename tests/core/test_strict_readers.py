@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core import read_json, read_json_with_lines, read_yaml, read_yaml_with_lines
-from stigmergy.core.strict_json import MAX_BYTES, MAX_DEPTH
-from stigmergy.core.strict_yaml import MAX_BYTES as MAX_YAML_BYTES
-from stigmergy.core.strict_yaml import MAX_DEPTH as MAX_YAML_DEPTH
-from stigmergy.errors import StigmergyError
+from engrambus.core import read_json, read_json_with_lines, read_yaml, read_yaml_with_lines
+from engrambus.core.strict_json import MAX_BYTES, MAX_DEPTH
+from engrambus.core.strict_yaml import MAX_BYTES as MAX_YAML_BYTES
+from engrambus.core.strict_yaml import MAX_DEPTH as MAX_YAML_DEPTH
+from engrambus.errors import EngramBusError
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -28,7 +28,7 @@ def code_of(read: Any, given_text: Any) -> str:
     """What a reader says: a refusal of ours, or that all is well; anything else it raises is a bug."""
     try:
         read(given_text)
-    except StigmergyError as refusal:
+    except EngramBusError as refusal:
         return refusal.code
     return "ok"
 
@@ -110,7 +110,7 @@ def test_depth_is_counted_as_the_parser_counts_it(text: str) -> None:
     body = text.encode()
     try:
         value = read_json(body, max_depth=3)
-    except StigmergyError as refusal:
+    except EngramBusError as refusal:
         if refusal.code == "TOO_DEEP":
             with contextlib.suppress(ValueError):
                 assert deep(json.loads(body)) > 3
@@ -185,7 +185,7 @@ def test_a_bomb_of_aliases_does_not_go_off() -> None:
 
 
 def test_yaml_refusals_name_the_line() -> None:
-    with pytest.raises(StigmergyError, match="line 3, column 4"):
+    with pytest.raises(EngramBusError, match="line 3, column 4"):
         read_yaml("a: 1\nb: 2\nc: *x\n")
 
 
@@ -214,7 +214,7 @@ def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None)
     text = json.dumps(value, indent=indent)
     read, lines = read_json_with_lines(text)
     assert read == value
-    with contextlib.suppress(StigmergyError):  # YAML has no surrogate pairs, and keys of at most 1,024 characters
+    with contextlib.suppress(EngramBusError):  # YAML has no surrogate pairs, and keys of at most 1,024 characters
         assert read_yaml_with_lines(text)[1] == lines
 
 
@@ -230,7 +230,7 @@ def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None)
     ],
 )
 def test_json_refusals_name_the_line(text: str, code: str, field: str | None, line: int) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         read_json_with_lines(text)
     assert (caught.value.code, caught.value.field, caught.value.line) == (code, field, line)
 

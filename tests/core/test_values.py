@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core import (
+from engrambus.core import (
     SECOND,
     ProjectClock,
     SystemClock,
@@ -31,9 +31,9 @@ from stigmergy.core import (
     print_dollars,
     print_time,
 )
-from stigmergy.core.canonical import MAX_INTEGER, MAX_NESTED, canonical_reference
-from stigmergy.errors import BadText, FieldType, NumberRange, TooDeep, TtlInvalid
-from stigmergy.testing import SeededRandomness, TurningClock
+from engrambus.core.canonical import MAX_INTEGER, MAX_NESTED, canonical_reference
+from engrambus.errors import BadText, FieldType, NumberRange, TooDeep, TtlInvalid
+from engrambus.testing import SeededRandomness, TurningClock
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from stigmergy.app import open_project
-from stigmergy.operations import Credential
-from stigmergy.settings import Settings
-from stigmergy.testing.clock import TurningClock
-from stigmergy.testing.hand import Hand
+from engrambus.app import open_project
+from engrambus.operations import Credential
+from engrambus.settings import Settings
+from engrambus.testing.clock import TurningClock
+from engrambus.testing.hand import Hand
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.knowledge.cortex import OPEN
-from stigmergy.operations import Credential
-from stigmergy.testing.hand import refused
+from engrambus.knowledge.cortex import OPEN
+from engrambus.operations import Credential
+from engrambus.testing.hand import refused
 from tests.cortex.conftest import Team
 
 PASTED = "\n".join(f"line {number} of the parser" for number in range(11, 15))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from engrambus.settings import Settings
 from mcp import Client
-from stigmergy.settings import Settings
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 from tests.http.served import Served, serving
 from tests.mcp.ways import over_http, over_pipes, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.cortex import signature
-from stigmergy.policy.secrets import Secret
-from stigmergy.testing.hand import refused
+from engrambus.knowledge.cortex import signature
+from engrambus.policy.secrets import Secret
+from engrambus.testing.hand import refused
 from tests.cortex.conftest import Team
 
 LINE = re.compile(r"SHARED_CORTEX_[A-Z_]+( [a-z_]+=[A-Za-z0-9_.:/@,+-]*)+")
@@ -80,7 +80,7 @@ def test_when_secrets_cannot_be_looked_for_nothing_is_taken_in_and_it_is_said(
     def broken(text: str) -> list[Secret]:
         raise RuntimeError(text)
 
-    monkeypatch.setattr("stigmergy.policy.secrets.check.find_secrets", broken)
+    monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
     before = team.journal()
     with refused("SECRET_CHECK_FAILED"):
         team.contribute("The parser trusts its input.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stigmergy.core import digest, print_time
-from stigmergy.testing.hand import refused
+from engrambus.core import digest, print_time
+from engrambus.testing.hand import refused
 from tests.cortex.conftest import Team
 
 DAY = 86_400

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.cortex import Episode, Limits, SharedContextSnapshot, SnapshotScope, items_of, take_snapshot
+from engrambus.knowledge.cortex import Episode, Limits, SharedContextSnapshot, SnapshotScope, items_of, take_snapshot
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 categories = st.lists(st.sampled_from(["billing", "Billing", "search", "ops"]), max_size=3, unique=True).map(tuple)

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-import stigmergy
-from stigmergy.core import canonical
-from stigmergy.knowledge.memory import read_record
-from stigmergy.operations import LOCAL_ADMIN
+import engrambus
+from engrambus.core import canonical
+from engrambus.knowledge.memory import read_record
+from engrambus.operations import LOCAL_ADMIN
 from tests.cortex.conftest import Team
 
 WRITER = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from stigmergy.app import open_project
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
-from stigmergy.settings import Settings
+from engrambus.app import open_project
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.settings import Settings
 gateway = open_project(Path(sys.argv[1]), Settings.from_environment({"HOME": sys.argv[2]}))
 keep = OPERATIONS["keep_episode"]
 if sys.argv[4] == "die":
@@ -41,7 +41,7 @@ def start_writer(team: Team, name: str, how: str, count: int) -> subprocess.Pope
     home = team.repository.path.parent / "home"
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(team.repository.path), str(home), name, how, str(count)],
-        env={**os.environ, "PYTHONPATH": str(Path(stigmergy.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(engrambus.__file__).parents[1])},
     )
 
 

@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from stigmergy.core import SECOND
-from stigmergy.space.tuples import SpaceSettings, read_pattern
-from stigmergy.space.work import LaneWorkerPool, Progress
+from engrambus.core import SECOND
+from engrambus.space.tuples import SpaceSettings, read_pattern
+from engrambus.space.work import LaneWorkerPool, Progress
 from tests.space.shop import open_shop
 
 SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease=1 * SECOND, max_retries=1_000, backoff=1000, alarm_pct=0)

@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-from stigmergy.backends.sqlite import SqliteStore
-from stigmergy.core import SystemClock
-from stigmergy.operations import Credential
-from stigmergy.testing import Hand, open_gateway
-from stigmergy.testing.shelf import on_shelf
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SystemClock
+from engrambus.operations import Credential
+from engrambus.testing import Hand, open_gateway
+from engrambus.testing.shelf import on_shelf
 
 
 class Project:

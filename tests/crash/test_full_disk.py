@@ -14,10 +14,10 @@ from typing import Any
 import apsw
 import pytest
 
-from stigmergy.backends.sqlite import SqliteStore, following
-from stigmergy.backends.sqlite import index as index_module
-from stigmergy.core.journal import Journal
-from stigmergy.testing import Hand, SqliteHarness
+from engrambus.backends.sqlite import SqliteStore, following
+from engrambus.backends.sqlite import index as index_module
+from engrambus.core.journal import Journal
+from engrambus.testing import Hand, SqliteHarness
 
 BALLAST = "ballast"
 

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.backends.sqlite import SqliteStore
-from stigmergy.core import SystemClock
-from stigmergy.operations.ports import Store
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SystemClock
+from engrambus.operations.ports import Store
 
 from .witness import SPACES, Promises, new_project, start_writer, wait_for
 
-ROUNDS = int(os.environ.get("STIGMERGY_CRASH_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10"))
 WRITERS = 4
 ROUNDS_PER_PROJECT = 10
 
 
 @pytest.mark.timeout(60 + ROUNDS * 10)
 def test_nothing_acknowledged_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
-    dice = random.Random(os.environ.get("STIGMERGY_CRASH_SEED", time.time_ns()))
+    dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     survived = 0
     diaries: list[Path] = []
     for number in range(ROUNDS):

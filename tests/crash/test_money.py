@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stigmergy.backends.work_facts import decode_work
-from stigmergy.space.tuples import StepCost, StepDone
+from engrambus.backends.work_facts import decode_work
+from engrambus.space.tuples import StepCost, StepDone
 from tests.crash.pool_process import SETTINGS
 from tests.space.shop import Shop, at_work, open_shop, step, until
 

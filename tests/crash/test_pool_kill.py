@@ -18,14 +18,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.backends.work_facts import decode_work
-from stigmergy.evidence.receipts import Receipt, ReceiptFolder, bodies_of, receipt_id
-from stigmergy.space.tuples import StepCost, StepDone, TupleDone
+from engrambus.backends.work_facts import decode_work
+from engrambus.evidence.receipts import Receipt, ReceiptFolder, bodies_of, receipt_id
+from engrambus.space.tuples import StepCost, StepDone, TupleDone
 from tests.crash.pool_process import SETTINGS
 from tests.space.shop import Shop, open_shop, step
 
-LONG = int(os.environ.get("STIGMERGY_CRASH_ROUNDS", "10")) > 10
-KILLS = int(os.environ.get("STIGMERGY_POOL_KILLS", "200" if LONG else "3"))
+LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
+KILLS = int(os.environ.get("ENGRAMBUS_POOL_KILLS", "200" if LONG else "3"))
 WORKERS = 2
 EACH = 4
 """Tuples that are put for every kill."""
@@ -63,7 +63,7 @@ def _put(shop: Shop, numbers: range, calls: Path) -> list[str]:
 
 @pytest.mark.timeout(120 + KILLS * 10)
 def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> None:
-    dice = random.Random(os.environ.get("STIGMERGY_CRASH_SEED", time.time_ns()))
+    dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     folder, calls = tmp_path / "project", tmp_path / "calls"
     calls.mkdir()
     every: list[Started] = []

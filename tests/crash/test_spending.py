@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from stigmergy.testing import Hand
-from stigmergy.testing.ledger import Ledger
+from engrambus.testing import Hand
+from engrambus.testing.ledger import Ledger
 
 from .reader import Project
 from .witness import new_project

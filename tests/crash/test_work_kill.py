@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.backends.sqlite.work import WORK_INDEX, create_work
-from stigmergy.backends.work_facts import decode_work
-from stigmergy.core import SystemClock
-from stigmergy.space.tuples import ENDED, StepCost, StepDone, TupleDone, TupleSpace, read_pattern
+from engrambus.backends.sqlite.work import WORK_INDEX, create_work
+from engrambus.backends.work_facts import decode_work
+from engrambus.core import SystemClock
+from engrambus.space.tuples import ENDED, StepCost, StepDone, TupleDone, TupleSpace, read_pattern
 from tests.crash.work_process import PERSON, RUN, open_space
 
-LONG = int(os.environ.get("STIGMERGY_CRASH_ROUNDS", "10")) > 10
-KILLS = int(os.environ.get("STIGMERGY_WORK_KILLS", "1000" if LONG else "12"))
-TUPLES = int(os.environ.get("STIGMERGY_WORK_TUPLES", "20000" if LONG else "480"))
+LONG = int(os.environ.get("ENGRAMBUS_CRASH_ROUNDS", "10")) > 10
+KILLS = int(os.environ.get("ENGRAMBUS_WORK_KILLS", "1000" if LONG else "12"))
+TUPLES = int(os.environ.get("ENGRAMBUS_WORK_TUPLES", "20000" if LONG else "480"))
 WORKERS = 4
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 
@@ -47,7 +47,7 @@ def _new(folder: Path) -> str:
 
 @pytest.mark.timeout(300 + KILLS * 3)
 def test_no_tuple_is_lost_and_none_ends_twice(tmp_path: Path) -> None:
-    dice = random.Random(os.environ.get("STIGMERGY_CRASH_SEED", time.time_ns()))
+    dice = random.Random(os.environ.get("ENGRAMBUS_CRASH_SEED", time.time_ns()))
     folder = tmp_path / "catalog"
     parent = _new(folder)
     diaries: list[Path] = []

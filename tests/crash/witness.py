@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from stigmergy.backends.sqlite import SqliteStore, create_store
-from stigmergy.core import SystemClock
-from stigmergy.core.journal import Journal
-from stigmergy.policy import RunOpened
-from stigmergy.testing.harness import PROJECT
+from engrambus.backends.sqlite import SqliteStore, create_store
+from engrambus.core import SystemClock
+from engrambus.core.journal import Journal
+from engrambus.policy import RunOpened
+from engrambus.testing.harness import PROJECT
 
 RUN = "01KDVP9R000000000000000000"
 SPACES = ("r1", "p")

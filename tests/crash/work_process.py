@@ -13,10 +13,10 @@ import os
 import sys
 from pathlib import Path
 
-from stigmergy.backends.sqlite.work import SqliteWork
-from stigmergy.core import SECOND, SystemClock, print_time
-from stigmergy.evidence.receipts import Cost, seal
-from stigmergy.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+from engrambus.backends.sqlite.work import SqliteWork
+from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.evidence.receipts import Cost, seal
+from engrambus.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stigmergy.backends.sqlite import SqliteStore
-from stigmergy.core import SystemClock, new_ulid
-from stigmergy.core.journal import Journal
-from stigmergy.errors import StigmergyError
-from stigmergy.testing import Hand, open_gateway
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SystemClock, new_ulid
+from engrambus.core.journal import Journal
+from engrambus.errors import EngramBusError
+from engrambus.testing import Hand, open_gateway
 
 
 class Project:
@@ -149,7 +149,7 @@ def main() -> None:
         return
     try:
         writer.go_on()
-    except StigmergyError as problem:
+    except EngramBusError as problem:
         writer.note(f"refused {problem.code} {problem}")
         raise
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.edges.demo import make_fresh
-from tests.cli.stig import Desk
+from engrambus.edges.demo import make_fresh
+from tests.cli.runner import Desk
 from tests.projects import Repository
 
 

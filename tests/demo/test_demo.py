@@ -1,4 +1,4 @@
-"""`stig demo`: a minute with a team."""  # EB-24, EB-26, LESS 10 UC3
+"""`engrambus demo`: a minute with a team."""  # EB-24, EB-26, LESS 10 UC3
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from stigmergy import Bus, Settings
-from stigmergy.edges.cli import demo as command
-from stigmergy.edges.demo import AGENTS, GOAL, Stage
-from tests.cli.stig import STIG, Desk
+from engrambus import Bus, Settings
+from engrambus.edges.cli import demo as command
+from engrambus.edges.demo import AGENTS, GOAL, Stage
+from tests.cli.runner import COMMAND, Desk
 from tests.cli.test_served import up
 
 
@@ -100,12 +100,12 @@ def test_it_reads_well_in_eighty_columns_and_without_colour(desk: Desk) -> None:
     for words in ("BUDGET_EXCEEDED", "DEREF_DENIED", "points at both", "reads the brief", "files pasted"):
         assert words in said.out
     assert "Made a project in" in said.out
-    assert "stig up" in lines[-2]
+    assert "engrambus up" in lines[-2]
 
 
 def test_no_colour_is_honoured_on_a_terminal(desk: Desk) -> None:
     desk.ok("init")
-    script = ["script", "-qec", f"{STIG} demo --pace 0", "/dev/null"]
+    script = ["script", "-qec", f"{COMMAND} demo --pace 0", "/dev/null"]
     bare = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     for extra, coloured in ((dict[str, str](), True), ({"NO_COLOR": "1"}, False)):
         environment = bare | {"TERM": "xterm-256color"} | extra
@@ -151,7 +151,7 @@ def test_a_play_that_is_interrupted_leaves_the_run_before_it_current(desk: Desk)
     desk.ok("init")
     mine = desk.ok("stats", "--json").json["run_id"]
     with subprocess.Popen(
-        [STIG, "demo", "--pace", "30"], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [COMMAND, "demo", "--pace", "30"], cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as playing:
         deadline = time.monotonic() + 60
         while "broadcast.sent" not in kinds(desk) and time.monotonic() < deadline:
@@ -175,9 +175,9 @@ def test_steps_are_paced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_gateway_elsewhere_is_not_what_it_is_for(desk: Desk) -> None:
-    said = desk.run("demo", env={"STIGMERGY_URL": "http://127.0.0.1:1"})
+    said = desk.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
     assert said.code == 2
-    assert "STIGMERGY_URL" in said.err
+    assert "ENGRAMBUS_URL" in said.err
 
 
 def test_the_run_says_what_it_is(desk: Desk) -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.edges.cli.demo import survey_of
-from stigmergy.edges.demo import survey
-from stigmergy.edges.demo.fresh import FILES
+from engrambus.edges.cli.demo import survey_of
+from engrambus.edges.demo import survey
+from engrambus.edges.demo.fresh import FILES
 
 LONG = "def long(values):\n" + "".join(f"    if values[{n}]:\n        print({n})\n" for n in range(6))
 

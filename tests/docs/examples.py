@@ -23,8 +23,8 @@ _VARYING = (
     (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "<ulid>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r"\b(now|[\d.]+ ?(s|min|h|d))\b"), "<age>"),
-    (re.compile(r"/\S*/stigmergy-demo-\w+"), "<folder>"),
-    (re.compile(r"stig1\.[\w-]+\.[\w-]+"), "<token>"),
+    (re.compile(r"/\S*/engrambus-demo-\w+"), "<folder>"),
+    (re.compile(r"engrambus1\.[\w-]+\.[\w-]+"), "<token>"),
 )
 
 
@@ -110,7 +110,7 @@ class Reader:
     def start_bus(self) -> None:
         """What `make up` does once its environment stands."""
         self._server = subprocess.Popen(
-            ["stig", "up", "--port", str(self.port)],
+            ["engrambus", "up", "--port", str(self.port)],
             cwd=self.clone,
             env=self.environment,
             stdout=subprocess.PIPE,

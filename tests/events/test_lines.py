@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy.backends.sqlite import SqliteStore
-from stigmergy.core import SystemClock
-from stigmergy.core.journal import Journal, Line, Place, place_after
-from stigmergy.operations import Store
-from stigmergy.operations.events import Event, Feed, Mark
-from stigmergy.operations.events.feed import PASSING
-from stigmergy.policy import Caller, Run, RunOpened
-from stigmergy.testing import MemoryHarness, SqliteHarness
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SystemClock
+from engrambus.core.journal import Journal, Line, Place, place_after
+from engrambus.operations import Store
+from engrambus.operations.events import Event, Feed, Mark
+from engrambus.operations.events.feed import PASSING
+from engrambus.policy import Caller, Run, RunOpened
+from engrambus.testing import MemoryHarness, SqliteHarness
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -65,7 +65,7 @@ def test_a_line_is_found_by_halving_the_file(tmp_path: Path, monkeypatch: pytest
     harness.close()
     journal = Journal(tmp_path / "memory.jsonl")
     places = [journal.start, *(place for _, place in journal.read(journal.start))]
-    monkeypatch.setattr("stigmergy.core.journal.seek.CHUNK", 300)
+    monkeypatch.setattr("engrambus.core.journal.seek.CHUNK", 300)
     read: list[int] = []
     whole = Journal.read
 

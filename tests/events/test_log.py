@@ -1,4 +1,4 @@
-"""`stig up --log json`: every event, every call and every refusal, one JSON object a line."""
+"""`engrambus up --log json`: every event, every call and every refusal, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from stigmergy.edges.cli.log import JsonFormatter
-from tests.cli.stig import STIG
+from engrambus.edges.cli.log import JsonFormatter
+from tests.cli.runner import COMMAND
 from tests.projects import make_repository
 
 
 def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
     """Serve a fresh project, put an engram and be refused twice; the log, read, and as it was."""
     repository = make_repository(folder / "repository")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STIGMERGY_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ENGRAMBUS_")}
     environment["HOME"] = str(folder / "home")
     with subprocess.Popen(
-        [STIG, "up", "--json", *words],
+        [COMMAND, "up", "--json", *words],
         cwd=repository.path,
         env=environment,
         stdout=subprocess.PIPE,
@@ -64,17 +64,17 @@ def _call(host: str, method: str, target: str, body: Any, token: str | None = No
 
 def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None:  # EB-26
     lines, said = _served(tmp_path, "--log", "json")
-    events = [line for line in lines if line["log"] == "stigmergy.events"]
+    events = [line for line in lines if line["log"] == "engrambus.events"]
     assert [line["type"] for line in events] == ["less.engram.put"]
     assert events[0]["data"]["kind"] == "fact"
-    refused = [line for line in lines if line["log"] == "stigmergy.refusals"]
+    refused = [line for line in lines if line["log"] == "engrambus.refusals"]
     told = [(line["code"], line["operation"], line.get("agent", "").rpartition("/")[2]) for line in refused]
     assert told == [
         ("FIELD_UNKNOWN", "put_engram", "admin"),
         ("ENGRAM_NOT_FOUND", "get_engram", "admin"),
         ("TOKEN_INVALID", "stats", ""),
     ]
-    answered = [line for line in lines if line["log"] == "stigmergy.calls"]
+    answered = [line for line in lines if line["log"] == "engrambus.calls"]
     assert [(line["operation"], line["agent"].rpartition("/")[2]) for line in answered] == [
         ("open_session", "admin"),
         ("put_engram", "admin"),
@@ -108,5 +108,5 @@ def test_a_record_is_one_line_whatever_it_holds() -> None:
 
 @pytest.mark.parametrize("form", ["text", "JSON"])
 def test_no_other_form_is_known(form: str) -> None:
-    done = subprocess.run([STIG, "up", "--log", form], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([COMMAND, "up", "--log", form], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

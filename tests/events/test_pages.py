@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.operations import Gateway
-from stigmergy.operations.events import Feed, Mark, events_after, newest_events
-from stigmergy.testing import MemoryHarness
+from engrambus.operations import Gateway
+from engrambus.operations.events import Feed, Mark, events_after, newest_events
+from engrambus.testing import MemoryHarness
 from tests.events.reader import reading
 from tests.events.test_lines import add
 from tests.http.served import Answer, Served, serving

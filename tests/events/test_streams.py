@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.app import open_project
-from stigmergy.edges.http.events import EventStreams
-from stigmergy.operations import Gateway
-from stigmergy.operations.events import TYPES
-from stigmergy.settings import Settings
-from tests.cli.stig import STIG
+from engrambus.app import open_project
+from engrambus.edges.http.events import EventStreams
+from engrambus.operations import Gateway
+from engrambus.operations.events import TYPES
+from engrambus.settings import Settings
+from tests.cli.runner import COMMAND
 from tests.events.reader import reading
 from tests.http.served import Served, serving
 from tests.projects import Repository
@@ -35,12 +35,12 @@ def bus(gateway: Gateway, repository: Repository) -> Iterator[Served]:
         yield bus
 
 
-def stig(bus: Served, home: Path, *words: str) -> None:
-    """Run `stig` in a process of its own on the project's files."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STIGMERGY_")}
+def engrambus(bus: Served, home: Path, *words: str) -> None:
+    """Run `engrambus` in a process of its own on the project's files."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ENGRAMBUS_")}
     environment |= {"HOME": str(home)}
     done = subprocess.run(
-        [STIG, *words], cwd=bus.repository.path, env=environment, capture_output=True, text=True, timeout=30
+        [COMMAND, *words], cwd=bus.repository.path, env=environment, capture_output=True, text=True, timeout=30
     )
     assert done.returncode == 0, done.stderr
 
@@ -70,9 +70,9 @@ def test_an_event_arrives_while_it_happens(bus: Served) -> None:  # EB-26
     assert event.data["data"] == {"engram": engram, "kind": "risk", "scope": "run", "pointers": 1}
 
 
-def test_what_stig_does_in_another_shell_arrives_too(bus: Served, tmp_path: Path) -> None:  # EB-26
+def test_what_the_command_does_in_another_shell_arrives_too(bus: Served, tmp_path: Path) -> None:  # EB-26
     with reading(bus) as reader:
-        stig(bus, tmp_path / "home", "put", CLAIM, "--at", "src/parser.py:1-3")
+        engrambus(bus, tmp_path / "home", "put", CLAIM, "--at", "src/parser.py:1-3")
         event = reader.event()
     assert (event.type, event.data["agent"]) == ("less.engram.put", "admin")
 
@@ -102,7 +102,7 @@ def test_that_work_went_on_is_told_to_those_who_may_see_it(bus: Served, tmp_path
         told = admin.event()
         assert (told.type, told.id, told.data["data"]) == ("work.changed", None, {"line": 1})
         assert board.event().data["data"] == {"line": 1}
-        stig(bus, tmp_path / "home", "out", "--lane", "later")
+        engrambus(bus, tmp_path / "home", "out", "--lane", "later")
         assert board.event().data["data"] == {"line": 2}
         bus.put(CLAIM)
         assert agent.event().type == "less.engram.put", "of all work an agent is told nothing"
@@ -244,7 +244,7 @@ def test_reading_on_after_the_server_was_started_again(
         with reading(bus, "?after=0") as reader:
             first = reader.until("less.engram.put")
             last = reader.last_id
-    stig(bus, tmp_path / "home", "put", "Said while nobody served.", "--at", "src/parser.py:7-9")
+    engrambus(bus, tmp_path / "home", "put", "Said while nobody served.", "--at", "src/parser.py:7-9")
     again = open_project(repository.path, settings)
     try:
         with serving(again, repository) as bus, reading(bus, last_id=last) as reader:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core.journal import encode_facts
-from stigmergy.errors import FieldValue
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.brief import BriefMade
-from stigmergy.knowledge.cortex import ContributionMoved, SnapshotTaken
-from stigmergy.knowledge.engrams import (
+from engrambus.core.journal import encode_facts
+from engrambus.errors import FieldValue
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.brief import BriefMade
+from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
+from engrambus.knowledge.engrams import (
     Engram,
     EngramConfirmed,
     EngramForgotten,
@@ -25,12 +25,12 @@ from stigmergy.knowledge.engrams import (
     EngramUnpinned,
     Provenance,
 )
-from stigmergy.knowledge.memory import MemoryRead, MemoryReadData
-from stigmergy.operations.events import TYPES, Event, events_of, read_mark, sight_of
-from stigmergy.operations.events.table import TABLE
-from stigmergy.operations.events.values import EVERYONE, NOBODY
-from stigmergy.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
-from stigmergy.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
+from engrambus.knowledge.memory import MemoryRead, MemoryReadData
+from engrambus.operations.events import TYPES, Event, events_of, read_mark, sight_of
+from engrambus.operations.events.table import TABLE
+from engrambus.operations.events.values import EVERYONE, NOBODY
+from engrambus.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
+from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
 
 PROJECT = "01K0000000000000000000000P"
 RUN = "01K0000000000000000000000A"

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import digest
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.receipts import BodyStore
+from engrambus.core import digest
+from engrambus.errors import EngramBusError
+from engrambus.evidence.receipts import BodyStore
 
 
 def place(root: Path, name: str) -> Path:
@@ -23,7 +23,7 @@ def place(root: Path, name: str) -> Path:
 
 
 def code_of(action: Callable[[], object]) -> str:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         action()
     return caught.value.code
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers.headings import pick_section, read_sections
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers.headings import pick_section, read_sections
 
 DOCUMENT = b"""\
 Preamble
@@ -92,13 +92,13 @@ def test_exact_text_wins_over_letters() -> None:
     document = b"# a-b\none\n# A B\ntwo\n"
     sections = read_sections(document)
     assert pick_section(sections, ("A B",)).start == 10
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         pick_section(sections, ("ab",))
     assert caught.value.code == "SECTION_AMBIGUOUS"
 
 
 def test_two_sections_of_one_name_are_never_guessed_between() -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         section("Limits")
     assert caught.value.code == "SECTION_AMBIGUOUS"
     assert "/Budget%20Rules/Limits" in str(caught.value.hint)
@@ -107,12 +107,12 @@ def test_two_sections_of_one_name_are_never_guessed_between() -> None:
 
 def test_a_path_from_the_top_names_the_outer_of_two() -> None:
     sections = read_sections(b"# Setup\n# B\n## Setup\n")
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         pick_section(sections, ("Setup",))
     assert pick_section(sections, ("", "Setup")).path == ("Setup",)
     assert pick_section(sections, ("", "B", "Setup")).path == ("B", "Setup")
     twins = read_sections(b"# Setup\n# Setup\n")
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         pick_section(twins, ("", "Setup"))
 
 
@@ -120,7 +120,7 @@ def test_a_path_from_the_top_names_the_outer_of_two() -> None:
     "wanted", [("Nothing",), ("Limits", "Budget Rules"), ("Not a heading",), ("!!!",), ("", "Limits")]
 )
 def test_a_missing_section_is_said_so(wanted: tuple[str, ...]) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         pick_section(read_sections(DOCUMENT), wanted)
     assert caught.value.code == "SECTION_NOT_FOUND"
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy import Bus, Pointer
-from stigmergy.errors import ReceiptNotFound, TestNotFound, TestReportInvalid
-from stigmergy.evidence.receipts import MAX_REPORT, read_report
-from stigmergy.operations import LOCAL_ADMIN, Gateway
+from engrambus import Bus, Pointer
+from engrambus.errors import ReceiptNotFound, TestNotFound, TestReportInvalid
+from engrambus.evidence.receipts import MAX_REPORT, read_report
+from engrambus.operations import LOCAL_ADMIN, Gateway
 from tests.projects import make_gateway, make_repository, make_settings
 
 MODULE = """

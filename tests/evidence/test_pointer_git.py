@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import GitRepository, find_repository
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import GitRepository, find_repository
 
 from .repos import Repo
 
 
 def code_of(action: Callable[[], object]) -> str:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         action()
     return caught.value.code
 
@@ -68,7 +68,7 @@ def test_what_is_missing_or_no_file_has_its_own_code(repo: Repo, tmp_path: Path)
 def test_a_large_file_is_refused_by_its_size(repo: Repo) -> None:
     sha = repo.commit({"large": b"x" * 5000, "small": "x"})
     git = GitRepository(repo.path, cap=4999)
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         git.read(sha, "large")
     assert (caught.value.code, caught.value.limit, caught.value.used) == ("CONTENT_TOO_LARGE", 4999, 5000)
     assert git.read(sha, "small").data == b"x"
@@ -215,7 +215,7 @@ def test_threads_share_one_git_even_while_it_is_being_killed(repo: Repo) -> None
                 if git.read(sha, path).data != content.encode():
                     wrong.append(path)
                 reads.append(path)
-            except StigmergyError as problem:
+            except EngramBusError as problem:
                 wrong.append(problem.problem())
 
     threads = [threading.Thread(target=hammer, args=(seed,)) for seed in range(6)]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import (
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import (
     Address,
     ArtifactAddress,
     BodyAddress,
@@ -216,16 +216,16 @@ def test_one_place_has_one_text(written: str, canonical: str) -> None:
     ],
 )
 def test_bad_refs_are_refused_by_code_and_field(ref: str, code: str) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         parse(ref, "pointers[0].ref")
     assert (caught.value.code, caught.value.field) == (code, "pointers[0].ref")
 
 
 def test_limits_are_named() -> None:
-    with pytest.raises(StigmergyError) as long:
+    with pytest.raises(EngramBusError) as long:
         parse("repo:" + "a" * 300)
     assert (long.value.limit, long.value.used) == (300, 305)
-    with pytest.raises(StigmergyError) as huge:
+    with pytest.raises(EngramBusError) as huge:
         parse(f"repo:x#L10000001@{SHA}")
     assert huge.value.limit == 10_000_000
 
@@ -270,7 +270,7 @@ def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
     ],
 )
 def test_a_pointer_whose_parts_disagree_is_refused(pointer: Pointer, code: str, field: str) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         check(pointer, "p")
     assert (caught.value.code, caught.value.field) == (code, field)
 
@@ -284,9 +284,9 @@ def test_the_wire_value_is_the_published_object() -> None:
 
 def test_a_megabyte_is_refused() -> None:
     for text in ("%", "#", "@", "/", "repo:" + "../", "L1-", "%2e"):
-        with pytest.raises(StigmergyError):
+        with pytest.raises(EngramBusError):
             parse("repo:" + text * (1_000_000 // len(text)))
-        with pytest.raises(StigmergyError):
+        with pytest.raises(EngramBusError):
             check(Pointer(type="repo", ref=f"repo:x@{SHA}", span=text * (1_000_000 // len(text))))
 
 
@@ -334,10 +334,10 @@ def test_any_text_parses_or_is_refused_and_a_parsed_one_is_stable(
     ref: str, span: str | None, digest: str | None
 ) -> None:
     scheme = ref.partition(":")[0]
-    refused: StigmergyError | None = None
+    refused: EngramBusError | None = None
     try:
         pointer, address = check(Pointer(type=scheme, ref=ref, span=span, digest=digest))
-    except StigmergyError as problem:
+    except EngramBusError as problem:
         refused = problem
     if refused is not None:
         assert refused.field

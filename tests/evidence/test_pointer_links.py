@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import RepoAddress, editor, from_github, from_swhid, github, swhid
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import RepoAddress, editor, from_github, from_swhid, github, swhid
 
 from .test_pointer_grammar import lines, paths
 
@@ -89,7 +89,7 @@ def test_a_shown_link_is_understood_too() -> None:
     ],
 )
 def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         from_github(text, "at")
     assert (caught.value.code, caught.value.field) == (code, "at")
 
@@ -110,7 +110,7 @@ def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
     ],
 )
 def test_swhids_that_name_no_lines_of_a_file_are_refused(text: str, code: str) -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         from_swhid(text)
     assert caught.value.code == code
 
@@ -133,6 +133,6 @@ def test_a_swhid_tells_no_password_and_no_local_path(origin: str, shown: str | N
 
 
 def test_a_swhid_needs_sha1_objects() -> None:
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         swhid(RepoAddress(path="x", revision="0" * 64), "0" * 64)
     assert caught.value.code == "POINTER_REVISION"

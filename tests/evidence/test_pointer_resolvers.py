@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.core import digest
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import (
+from engrambus.core import digest
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import (
     Address,
     ArtifactAddress,
     ArtifactResolver,
@@ -31,7 +31,7 @@ from stigmergy.evidence.pointers import (
     check,
     parse,
 )
-from stigmergy.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyStore
 
 from .repos import Repo
 
@@ -54,8 +54,8 @@ def pointer(ref: str, content_digest: str | None = None) -> Pointer:
     return Pointer(type=ref.partition(":")[0], ref=ref, digest=content_digest)
 
 
-def refusal(action: Callable[[], object]) -> StigmergyError:
-    with pytest.raises(StigmergyError) as caught:
+def refusal(action: Callable[[], object]) -> EngramBusError:
+    with pytest.raises(EngramBusError) as caught:
         action()
     return caught.value
 
@@ -179,7 +179,7 @@ def test_looking_ahead_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
 def outcome(evidence: Evidence, given: Pointer, address: Address) -> object:
     try:
         return evidence.stamp(given, address)
-    except StigmergyError as problem:
+    except EngramBusError as problem:
         return problem.problem()
 
 
@@ -310,7 +310,7 @@ def test_keeping_holds_every_commit_an_address_names(repo: Repo) -> None:
     repositories = Repositories(GitRepository(repo.path))
     for ref in (f"repo:f@{shas[0]}", f"diff:f@{shas[1]}..{shas[2]}", "artifact:f@v1", "sam:a:b@v1"):
         repositories.keep(parse(ref))
-    kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/stigmergy/keep/").split()
+    kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/engrambus/keep/").split()
     assert sorted(kept) == sorted(shas)
 
 

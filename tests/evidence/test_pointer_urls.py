@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from stigmergy.core import digest
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse
-from stigmergy.evidence.pointers.fetch import Connect, connect_tls, is_public, wrap_tls
+from engrambus.core import digest
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse
+from engrambus.evidence.pointers.fetch import Connect, connect_tls, is_public, wrap_tls
 
 PAGE = b"the page\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + PAGE
@@ -33,8 +33,8 @@ def address(url: str = "https://docs.example.org/a?b=1", content: bytes = PAGE) 
     return found
 
 
-def refusal(action: Callable[[], object]) -> StigmergyError:
-    with pytest.raises(StigmergyError) as caught:
+def refusal(action: Callable[[], object]) -> EngramBusError:
+    with pytest.raises(EngramBusError) as caught:
         action()
     return caught.value
 

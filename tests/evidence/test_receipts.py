@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy import Bus
-from stigmergy.core import MICROS
-from stigmergy.evidence.receipts import Artifact, Cost, Receipt, input_hash, receipt_id, seal, statement
-from stigmergy.operations import LOCAL_ADMIN
+from engrambus import Bus
+from engrambus.core import MICROS
+from engrambus.evidence.receipts import Artifact, Cost, Receipt, input_hash, receipt_id, seal, statement
+from engrambus.operations import LOCAL_ADMIN
 from tests.projects import make_gateway, make_repository, make_settings
 
 ONES, TWOS, THREES = ("sha256:" + digit * 64 for digit in "123")

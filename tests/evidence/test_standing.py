@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.core import digest
-from stigmergy.evidence.pointers import STALE, GitRepository, Pointer, Repositories, Standings
+from engrambus.core import digest
+from engrambus.evidence.pointers import STALE, GitRepository, Pointer, Repositories, Standings
 from tests.projects import Repository, commit_files, make_repository
 
 LINES = [f"line {number} of the parser\n" for number in range(1, 31)]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from stigmergy.errors import GrantRefusal, GrantTooDeep
-from stigmergy.policy.grants import (
+from engrambus.errors import GrantRefusal, GrantTooDeep
+from engrambus.policy.grants import (
     PointerTarget,
     Spent,
     VerifiedGrant,
@@ -20,7 +20,7 @@ from stigmergy.policy.grants import (
     debits,
     read,
 )
-from stigmergy.policy.grants.keys import split
+from engrambus.policy.grants.keys import split
 from tests.grants.tree import HOUR, KEY, LINEAGES, NOON, PROJECT, RUN, SHA, ask, at, make, refusal
 
 POINTERS = [f"repo:src/{path}{lines}@{SHA}" for path in ("a.py", "b/c.py") for lines in ("", "#L1-L9", "#L3-L5")]

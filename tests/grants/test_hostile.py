@@ -10,9 +10,9 @@ from biscuit_auth import Biscuit, BiscuitBuilder, BlockBuilder, KeyPair
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import BY_CODE, GrantForeign, GrantForged, GrantRefusal, GrantTooDeep, GrantTooLong
-from stigmergy.policy.grants import MAX_TOKEN, GrantKey, attenuate, read
-from stigmergy.policy.grants.keys import split
+from engrambus.errors import BY_CODE, GrantForeign, GrantForged, GrantRefusal, GrantTooDeep, GrantTooLong
+from engrambus.policy.grants import MAX_TOKEN, GrantKey, attenuate, read
+from engrambus.policy.grants.keys import split
 from tests.grants.tree import KEY, LINEAGES, SHA, ask, at, make, refusal
 
 CHAIN = attenuate(attenuate(make(), uses=2), cap_tokens=200)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.errors import FormatUnknown
-from stigmergy.policy import TokenKey
-from stigmergy.policy.grants import GrantKey, read
+from engrambus.errors import FormatUnknown
+from engrambus.policy import TokenKey
+from engrambus.policy.grants import GrantKey, read
 from tests.grants.tree import make
 
 
@@ -45,5 +45,5 @@ def test_a_damaged_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
 
 
 def test_commands_that_see_no_grant_do_not_load_biscuit() -> None:
-    code = "import sys, stigmergy.policy, stigmergy.policy.grants; sys.exit('biscuit_auth' in sys.modules)"
+    code = "import sys, engrambus.policy, engrambus.policy.grants; sys.exit('biscuit_auth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

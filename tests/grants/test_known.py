@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import GrantForeign, GrantTooDeep
-from stigmergy.policy.grants import GrantKey, attenuate, read
+from engrambus.errors import GrantForeign, GrantTooDeep
+from engrambus.policy.grants import GrantKey, attenuate, read
 from tests.grants.tree import HOUR, KEY, LINEAGES, NOON, ask, at, make, refusal
 
 CHAIN = attenuate(attenuate(make(), uses=2), cap_tokens=200)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stigmergy.errors import BY_CODE, FieldMissing, Forbidden, GrantRefusal, StigmergyError
-from stigmergy.policy.grants import (
+from engrambus.errors import BY_CODE, EngramBusError, FieldMissing, Forbidden, GrantRefusal
+from engrambus.policy.grants import (
     GrantKey,
     GrantSpent,
     PointerTarget,
@@ -228,7 +228,7 @@ class TestNarrowing:
     ],
 )
 def test_what_cannot_be_granted(changes: dict[str, Any], field: str, code: str) -> None:
-    with pytest.raises(StigmergyError) as refused:
+    with pytest.raises(EngramBusError) as refused:
         make(**changes)
     assert (refused.value.field, refused.value.code) == (field, code)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import RepoAddress, print_address
-from stigmergy.policy.grants import read_pointer, read_prefix
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import RepoAddress, print_address
+from engrambus.policy.grants import read_pointer, read_prefix
 from tests.grants.tree import OTHER_SHA, SHA, ask, at, make, refusal
 
 DIGEST = f"sha256:{'ab' * 32}"
@@ -130,7 +130,7 @@ def test_a_prefix_covers(granted: str, asked: str, covered: bool) -> None:
     ],
 )
 def test_a_path_that_climbs_is_no_address_at_all(asked: str) -> None:
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         at(asked)
 
 
@@ -162,14 +162,14 @@ def test_a_path_that_climbs_is_no_address_at_all(asked: str) -> None:
     ],
 )
 def test_what_is_not_a_prefix(prefix: str) -> None:
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         make(prefix=prefix)
 
 
 def test_a_url_whose_quote_would_change_it_cannot_be_granted() -> None:
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         make(pointer=f'url:https://example.org/"a@{DIGEST}')
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         ask(make(pointer=f"url:https://example.org/%22a@{DIGEST}"), pointer=at(f'url:https://example.org/"a@{DIGEST}'))
 
 

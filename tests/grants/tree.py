@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import Address, parse
-from stigmergy.policy.grants import GrantKey, VerifiedGrant, issue, verify
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import Address, parse
+from engrambus.policy.grants import GrantKey, VerifiedGrant, issue, verify
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 OTHER_SHA = SHA[::-1]
@@ -62,7 +62,7 @@ def refusal(token: str, **changes: Any) -> str | None:
     """The code the same question is refused with; none when it is allowed."""
     try:
         ask(token, **changes)
-    except StigmergyError as refused:
+    except EngramBusError as refused:
         return refused.code
     return None
 

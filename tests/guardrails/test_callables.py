@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.core import SECOND, SystemClock
+from engrambus.core import SECOND, SystemClock
 from tests.guardrails.test_steps import PATH, Steps
 
 
@@ -99,7 +99,7 @@ def test_what_a_callable_starts_sees_no_more_of_the_environment_than_it_does(ste
     outcome = steps.run("agent.run.called", code=code)
     first, *others = steps.bodies.get(outcome.stdout_sha).decode().splitlines()
     assert {line.partition("=")[0] for line in others} == set(json.loads(first))
-    assert set(json.loads(first)) <= {*PATH, "STIGMERGY_PROCESS", "LC_CTYPE"}  # the last is Python's own doing
+    assert set(json.loads(first)) <= {*PATH, "ENGRAMBUS_PROCESS", "LC_CTYPE"}  # the last is Python's own doing
 
 
 def test_a_callable_finds_the_modules_its_worker_finds(steps: Steps) -> None:

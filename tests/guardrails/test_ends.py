@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from stigmergy.policy.guardrails import MB, StepLimits
-from stigmergy.space.tuples import Price
-from stigmergy.space.work.guard.memory import OwnPeak, reap
-from stigmergy.space.work.guard.processes import ProcTable
-from stigmergy.space.work.guard.tree import Tree
+from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.space.tuples import Price
+from engrambus.space.work.guard.memory import OwnPeak, reap
+from engrambus.space.work.guard.processes import ProcTable
+from engrambus.space.work.guard.tree import Tree
 from tests.guardrails.test_steps import Steps
 
 RUNS = ["agent.run.python", "agent.run.called"]
-SPEND = """spend() { echo '{"usd":1,"tokens_in":50}' >> $STIGMERGY_COST; }; """
+SPEND = """spend() { echo '{"usd":1,"tokens_in":50}' >> $ENGRAMBUS_COST; }; """
 
 
 @pytest.fixture
@@ -204,9 +204,9 @@ def test_a_warm_process_full_of_what_steps_left_is_not_held_against_the_next(ste
 @pytest.mark.parametrize(
     ("code", "error", "micros", "tokens"),
     [
-        ("spend; echo dear >> $STIGMERGY_COST; spend", "FIELD_VALUE", 2_000_000, 100),
-        ("""spend; printf '{"usd":0.5}' >> $STIGMERGY_COST""", None, 1_500_000, 50),
-        ("""spend; printf '{"usd":0.' >> $STIGMERGY_COST""", "FIELD_VALUE", 1_000_000, 50),
+        ("spend; echo dear >> $ENGRAMBUS_COST; spend", "FIELD_VALUE", 2_000_000, 100),
+        ("""spend; printf '{"usd":0.5}' >> $ENGRAMBUS_COST""", None, 1_500_000, 50),
+        ("""spend; printf '{"usd":0.' >> $ENGRAMBUS_COST""", "FIELD_VALUE", 1_000_000, 50),
         ("trap 'spend; exit' TERM; spend; spend; while :; do sleep 0.05; done", "BUDGET_EXCEEDED", 3_000_000, 150),
     ],
 )
@@ -230,7 +230,7 @@ def test_what_got_away_between_two_looks_is_found_at_the_next() -> None:
         "  os._exit(0)\n"
         "os.wait(); os.read(0, 1)"
     )
-    table, name = ProcTable(), f"STIGMERGY_TEST={os.getpid()}"
+    table, name = ProcTable(), f"ENGRAMBUS_TEST={os.getpid()}"
     table.refresh(anew=True)
     before = list(table.everyone())
     with subprocess.Popen(
@@ -276,7 +276,7 @@ def test_why_a_step_was_stopped_is_the_last_thing_on_its_standard_error(steps: S
     code = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: [os.write(2, b'going\\n' * 100), os._exit(0)])\n"
-        "open(os.environ['STIGMERGY_COST'], 'a').write('{\"tokens_in\": 50}\\n')\n"
+        "open(os.environ['ENGRAMBUS_COST'], 'a').write('{\"tokens_in\": 50}\\n')\n"
         "while True: os.write(2, b'still here\\n'); time.sleep(0.001)"
     )
     outcome = steps.run("agent.run.python", StepLimits(tokens=10), code=code)
@@ -293,7 +293,7 @@ def test_why_a_step_was_stopped_is_the_last_thing_on_its_standard_error(steps: S
 def test_no_more_is_kept_of_a_step_than_it_may_write(steps: Steps, descriptor: int) -> None:
     code = (
         "import os\n"
-        "open(os.environ['STIGMERGY_ARTIFACTS'] + '/large', 'wb').write(bytes(20_000_000))\n"
+        "open(os.environ['ENGRAMBUS_ARTIFACTS'] + '/large', 'wb').write(bytes(20_000_000))\n"
         f"for _ in range(30): os.write({descriptor}, b'x' * 1_000_000)"
     )
     outcome = steps.run("agent.run.python", StepLimits(disk=2 * MB), code=code)

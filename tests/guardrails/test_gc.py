@@ -16,22 +16,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy import Bus, Pointer
-from stigmergy.app import open_workshop
-from stigmergy.core import SECOND, SystemClock, digest, print_time
-from stigmergy.errors import BodyNotFound, DiskPressure
-from stigmergy.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
-from stigmergy.operations import LOCAL_ADMIN, Gateway, pointed_at
-from stigmergy.operations.gc import CollectGarbage
-from stigmergy.operations.reports import RecordTests
-from stigmergy.policy.guardrails import MB, DiskBreaker, Retention
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import GC_LANE, Settled, TupleSpace
-from stigmergy.space.work import Caretaker, Collected, Collector, Progress
-from stigmergy.space.work.caretaker import last_night
-from stigmergy.testing import TurningClock, refused
-from stigmergy.testing.work import PERSON, RUN
-from tests.cli.stig import Desk
+from engrambus import Bus, Pointer
+from engrambus.app import open_workshop
+from engrambus.core import SECOND, SystemClock, digest, print_time
+from engrambus.errors import BodyNotFound, DiskPressure
+from engrambus.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
+from engrambus.operations import LOCAL_ADMIN, Gateway, pointed_at
+from engrambus.operations.gc import CollectGarbage
+from engrambus.operations.reports import RecordTests
+from engrambus.policy.guardrails import MB, DiskBreaker, Retention
+from engrambus.settings import Settings
+from engrambus.space.tuples import GC_LANE, Settled, TupleSpace
+from engrambus.space.work import Caretaker, Collected, Collector, Progress
+from engrambus.space.work.caretaker import last_night
+from engrambus.testing import TurningClock, refused
+from engrambus.testing.work import PERSON, RUN
+from tests.cli.runner import Desk
 from tests.guardrails.test_segments import lines, store
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 from tests.space.shop import Shop, open_shop, step
@@ -500,11 +500,11 @@ def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
 ) -> None:
     named = pointers["test"].ref.rpartition("@")[2]
     desk = Desk(Repository(project.workplace.root, ""), tmp_path / "home", monkeypatch)
-    assert "stig deref artifact:" in desk.ok("receipt", "get", named).out
+    assert "engrambus deref artifact:" in desk.ok("receipt", "get", named).out
     since = _let_go(project)
     shown = desk.ok("receipt", "get", named).out
     assert f"junit.xml  gone since {since}, to make room" in shown
-    assert "stig deref" not in shown
+    assert "engrambus deref" not in shown
     told = desk.ok("receipt", "verify", named).out
     assert told.startswith(f"{named} is sound\n")
     assert f"  gone     junit.xml  {digest(REPORT.encode())}  since {since}\n" in told
@@ -516,7 +516,7 @@ def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
 
 def project_operation(name: str) -> Any:
     """The operation of that name."""
-    from stigmergy.operations import OPERATIONS
+    from engrambus.operations import OPERATIONS
 
     return next(each for each in OPERATIONS.values() if each.name == name)
 

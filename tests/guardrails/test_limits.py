@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import PolicyInvalid
-from stigmergy.policy import read_policy
-from stigmergy.policy.guardrails import MB, Quotas, StepLimits, niceness, step_limits
-from stigmergy.space.work.guard.cgroups import Cgroups, CgroupsRefused
-from stigmergy.space.work.guard.governor import BURST_SECONDS, Governor
-from stigmergy.space.work.guard.processes import ProcTable, PsTable
+from engrambus.errors import PolicyInvalid
+from engrambus.policy import read_policy
+from engrambus.policy.guardrails import MB, Quotas, StepLimits, niceness, step_limits
+from engrambus.space.work.guard.cgroups import Cgroups, CgroupsRefused
+from engrambus.space.work.guard.governor import BURST_SECONDS, Governor
+from engrambus.space.work.guard.processes import ProcTable, PsTable
 
 LEVEL = st.builds(
     Quotas,
@@ -124,7 +124,7 @@ def test_a_step_gets_a_cgroup_of_its_own_where_there_is_one_to_divide(tmp_path: 
     kernel = Kernel(tmp_path)
     group = Cgroups.find(kernel.mount, kernel.own).group(StepLimits(cores=0.5, memory=200 * MB))
     assert (kernel.folder / "cgroup.subtree_control").read_text() == "+cpu +memory"
-    (made,) = kernel.folder.glob("stigmergy-[0-9]*")
+    (made,) = kernel.folder.glob("engrambus-[0-9]*")
     assert (made / "cpu.max").read_text() == "50000 100000"
     assert (made / "memory.max").read_text() == str(200 * MB)
     group.take([1234])

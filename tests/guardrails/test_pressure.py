@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy import Bus, Pointer
-from stigmergy.app import open_workshop
-from stigmergy.core import SECOND
-from stigmergy.errors import DiskPressure
-from stigmergy.evidence.receipts import BodyStore, Receipt
-from stigmergy.operations import LOCAL_ADMIN, Gateway
-from stigmergy.policy.guardrails import MB, DiskBreaker
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import GC_LANE, TupleSpace, read_pattern
-from stigmergy.space.work import Caretaker, LaneWorkerPool, Progress, Workshop
-from stigmergy.space.work.caretaker import last_night
-from stigmergy.testing.work import PERSON, RUN, finished
-from tests.cli.stig import Desk
+from engrambus import Bus, Pointer
+from engrambus.app import open_workshop
+from engrambus.core import SECOND
+from engrambus.errors import DiskPressure
+from engrambus.evidence.receipts import BodyStore, Receipt
+from engrambus.operations import LOCAL_ADMIN, Gateway
+from engrambus.policy.guardrails import MB, DiskBreaker
+from engrambus.settings import Settings
+from engrambus.space.tuples import GC_LANE, TupleSpace, read_pattern
+from engrambus.space.work import Caretaker, LaneWorkerPool, Progress, Workshop
+from engrambus.space.work.caretaker import last_night
+from engrambus.testing.work import PERSON, RUN, finished
+from tests.cli.runner import Desk
 from tests.guardrails.test_gc import breaking, collector, plan, receipt, sha, worked
 from tests.projects import Repository, make_gateway
 from tests.space.shop import DECLARED, MODULE, OWN, Shop, open_shop, step

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.core import SECOND, SystemClock
-from stigmergy.policy.guardrails import MB, StepLimits
-from stigmergy.space.tuples import read_pattern
-from stigmergy.space.work import LaneWorkerPool, commands
-from stigmergy.space.work.guard.processes import Seen
-from stigmergy.space.work.guard.tree import Tree
+from engrambus.core import SECOND, SystemClock
+from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.space.tuples import read_pattern
+from engrambus.space.work import LaneWorkerPool, commands
+from engrambus.space.work.guard.processes import Seen
+from engrambus.space.work.guard.tree import Tree
 from tests.guardrails.test_steps import Steps
 from tests.space.shop import open_shop
 
@@ -50,7 +50,7 @@ def test_a_command_that_does_not_end_when_asked_is_ended(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("leads_to", ["/etc", "."])
 def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, leads_to: str) -> None:
-    code = f"mkdir $STIGMERGY_ARTIFACTS/real; ln -s {leads_to} $STIGMERGY_ARTIFACTS/real/linked"
+    code = f"mkdir $ENGRAMBUS_ARTIFACTS/real; ln -s {leads_to} $ENGRAMBUS_ARTIFACTS/real/linked"
     outcome = steps.run("agent.run.shell", code=code)
     assert (outcome.exit, outcome.error, outcome.artifacts) == (1, "ARTIFACT_PATH", ())
     assert "'linked' is not a regular file" in steps.said(outcome)
@@ -59,8 +59,8 @@ def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, leads
 def test_all_that_is_kept_of_a_step_counts(steps: Steps) -> None:
     """What it printed, on either side, and what it left, in folders too."""
     code = (
-        "printf 12345; printf 123 >&2; mkdir $STIGMERGY_ARTIFACTS/in\n"
-        "printf 1234567 > $STIGMERGY_ARTIFACTS/one; printf 12 > $STIGMERGY_ARTIFACTS/in/two"
+        "printf 12345; printf 123 >&2; mkdir $ENGRAMBUS_ARTIFACTS/in\n"
+        "printf 1234567 > $ENGRAMBUS_ARTIFACTS/one; printf 12 > $ENGRAMBUS_ARTIFACTS/in/two"
     )
     outcome = steps.run("agent.run.shell", code=code)
     assert [(each.path, each.size) for each in outcome.artifacts] == [("in/two", 2), ("one", 7)]

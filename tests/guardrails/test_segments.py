@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stigmergy.backends.sqlite.work import SqliteWork, create_work
-from stigmergy.core import SystemClock
-from stigmergy.core.journal import Journal, find_damage, set_damage_aside
-from stigmergy.errors import JournalDamaged
-from stigmergy.space.tuples import TupleSpace
-from stigmergy.testing.work import PERSON, RUN
+from engrambus.backends.sqlite.work import SqliteWork, create_work
+from engrambus.core import SystemClock
+from engrambus.core.journal import Journal, find_damage, set_damage_aside
+from engrambus.errors import JournalDamaged
+from engrambus.space.tuples import TupleSpace
+from engrambus.testing.work import PERSON, RUN
 
 LATER = 1 << 62
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
@@ -114,7 +114,7 @@ def test_those_who_had_it_open_go_on_in_the_new_file(tmp_path: Path) -> None:
 
 
 # Killed before the second name, between it and the new file, and between the new file and the index.
-@pytest.mark.parametrize("fatal", ["os.link", "pathlib.Path.rename", "stigmergy.core.journal.Journal.into_segment"])
+@pytest.mark.parametrize("fatal", ["os.link", "pathlib.Path.rename", "engrambus.core.journal.Journal.into_segment"])
 def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fatal: str) -> None:
     space = open_work(tmp_path)
     for number in range(3):
@@ -196,7 +196,7 @@ def test_a_damaged_segment_is_told_with_its_name(tmp_path: Path, harm: Callable[
         with pytest.raises(JournalDamaged) as told:
             ask()
         assert second.name in told.value.detail
-        assert "stig recover" in (told.value.hint or "")
+        assert "engrambus recover" in (told.value.hint or "")
     space.close()
 
 

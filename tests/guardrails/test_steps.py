@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import SECOND, SystemClock
-from stigmergy.evidence.receipts import BodyStore
-from stigmergy.policy.guardrails import MB, StepLimits
-from stigmergy.space.tuples import Price
-from stigmergy.space.work import ProcessRunner, StepOutcome, StepRequest
-from stigmergy.space.work.folder import StepFolder, sweep
+from engrambus.core import SECOND, SystemClock
+from engrambus.evidence.receipts import BodyStore
+from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.space.tuples import Price
+from engrambus.space.work import ProcessRunner, StepOutcome, StepRequest
+from engrambus.space.work.folder import StepFolder, sweep
 from tests.space.shop import own_registry
 
 MODULE = "tests.guardrails.yools"

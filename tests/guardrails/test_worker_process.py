@@ -1,4 +1,4 @@
-"""`stig worker` as a process: it drains, holds quotas of the project, and says how it stands on a terminal."""
+"""`engrambus worker` as a process: it drains, holds quotas of the project, and says how it stands on a terminal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.core import SystemClock, parse_time
-from stigmergy.settings import Settings
+from engrambus import Bus
+from engrambus.core import SystemClock, parse_time
+from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
 

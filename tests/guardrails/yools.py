@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stigmergy.space.catalog import yool
-from stigmergy.space.work import here
+from engrambus.space.catalog import yool
+from engrambus.space.work import here
 
 BURN = "import time\nends = time.monotonic() + 2\nwhile time.monotonic() < ends: pass"
 FAMILY = (

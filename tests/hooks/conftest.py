@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from stigmergy import Bus, Hooks, Settings
-from stigmergy.operations import LOCAL_ADMIN
+from engrambus import Bus, Hooks, Settings
+from engrambus.operations import LOCAL_ADMIN
 from tests.http.served import serving
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stigmergy import Found, Hooks, Pointer, Refused, Retrieved
-from stigmergy.core import digest, estimate_tokens
-from stigmergy.errors import ProvenanceStamped, RoleForbidden
+from engrambus import Found, Hooks, Pointer, Refused, Retrieved
+from engrambus.core import digest, estimate_tokens
+from engrambus.errors import ProvenanceStamped, RoleForbidden
 from tests.hooks.conftest import Team
 
 

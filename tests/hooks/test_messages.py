@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stigmergy import Accepted, Bus, Hooks, Refused, Rejected, Sent
-from stigmergy.errors import TokenInvalid, Unreachable
+from engrambus import Accepted, Bus, Hooks, Refused, Rejected, Sent
+from engrambus.errors import TokenInvalid, Unreachable
 from tests.hooks.conftest import Team
 
 PASTED = "for name in names:\\n    if name not in seen:\\n        seen.add(name)\\n        yield name\\n"
@@ -137,6 +137,6 @@ def test_a_broadcast_is_rejected_and_refused_like_an_answer(team: Team) -> None:
 
 def test_no_token_and_no_gateway_are_raised(team: Team) -> None:
     with pytest.raises(Unreachable):
-        Hooks(Bus.connect("http://127.0.0.1:9", "stig1.a.b")).on_child_response("ada", "ROLE: programmer")
-    with team.open("stig1.no.token") as bus, pytest.raises(TokenInvalid):
+        Hooks(Bus.connect("http://127.0.0.1:9", "engrambus1.a.b")).on_child_response("ada", "ROLE: programmer")
+    with team.open("engrambus1.no.token") as bus, pytest.raises(TokenInvalid):
         Hooks(bus).on_parent_broadcast("lead", 'ROLE: architect\nINSTRUCTIONS: ["Go."]\n')

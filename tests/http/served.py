@@ -11,13 +11,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stigmergy.core import SECOND, SystemClock
-from stigmergy.edges.http import Codes
-from stigmergy.edges.http.events import EventStreams
-from stigmergy.edges.http.server import make_server
-from stigmergy.edges.http.tuple_events import TupleStreams
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway
-from stigmergy.policy import ADMIN, Claims
+from engrambus.core import SECOND, SystemClock
+from engrambus.edges.http import Codes
+from engrambus.edges.http.events import EventStreams
+from engrambus.edges.http.server import make_server
+from engrambus.edges.http.tuple_events import TupleStreams
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.policy import ADMIN, Claims
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 

@@ -10,8 +10,8 @@ from http.client import HTTPConnection
 
 import pytest
 
-from stigmergy.edges.http import requests
-from stigmergy.edges.http.calls import BODY_LIMIT, BODY_LIMITS
+from engrambus.edges.http import requests
+from engrambus.edges.http.calls import BODY_LIMIT, BODY_LIMITS
 from tests.http.served import Answer, Served
 
 MEGABYTE = 1024 * 1024

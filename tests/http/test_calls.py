@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from stigmergy.operations import OPERATIONS, Gateway
+from engrambus.operations import OPERATIONS, Gateway
 from tests.http.served import Served, count_engrams
 from tests.projects import FILES
 

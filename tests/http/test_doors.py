@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from stigmergy.edges.http.server import make_server
-from stigmergy.operations import Gateway
+from engrambus.edges.http.server import make_server
+from engrambus.operations import Gateway
 from tests.http.served import Served
 
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from stigmergy.edges.http.tuple_events import TupleStreams
-from stigmergy.operations import Gateway
-from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
+from engrambus.edges.http.tuple_events import TupleStreams
+from engrambus.operations import Gateway
+from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from tests.events.reader import Reader, reading
 from tests.http.served import Served, serving
 from tests.projects import Repository

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stigmergy.knowledge.engrams import schema_bytes, schema_names
-from stigmergy.operations import OPERATIONS
+from engrambus.knowledge.engrams import schema_bytes, schema_names
+from engrambus.operations import OPERATIONS
 from tests.http.served import Served
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from stigmergy.edges.http.sessions import CODE_SECONDS, MAX_CODES, Codes
-from stigmergy.errors import CodeInvalid
+from engrambus.edges.http.sessions import CODE_SECONDS, MAX_CODES, Codes
+from engrambus.errors import CodeInvalid
 from tests.http.served import Served
 
 
@@ -38,7 +38,7 @@ def test_a_code_opens_one_session(bus: Served) -> None:
     assert bus.call("GET", "/stats", token=session["token"]).json["run_id"] == session["run_id"] == bus.run
     with bus.nothing_stored():
         again = bus.call("POST", "/session", {"code": code}, token=None)
-    assert (again.status, again.code, again.json["hint"]) == (401, "CODE_INVALID", "Get a fresh link: stig up.")
+    assert (again.status, again.code, again.json["hint"]) == (401, "CODE_INVALID", "Get a fresh link: engrambus up.")
 
 
 @pytest.mark.parametrize("body", [{"code": "guess"}, {"code": ""}])

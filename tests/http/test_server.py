@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from stigmergy.operations import Gateway
+from engrambus.operations import Gateway
 from tests.http.served import served_project
 from tests.projects import make_repository
 
 PROGRAM = """
 import socket, sys
 from pathlib import Path
-from stigmergy.app import init_project, open_project
-from stigmergy.edges.http import Codes, serve
-from stigmergy.settings import Settings
+from engrambus.app import init_project, open_project
+from engrambus.edges.http import Codes, serve
+from engrambus.settings import Settings
 
 folder = Path(sys.argv[1])
 settings = Settings.from_environment({"HOME": str(folder / "home")})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.policy import TokenKey
+from engrambus.policy import TokenKey
 from tests.http.served import Answer, Served
 
 ABSENT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -65,11 +65,11 @@ def test_a_forged_token(bus: Served, tmp_path: Path) -> None:
     finally:
         served.gateway.key = bus_key
     for token in (
-        f"stig1.{payload}.",
-        f"stig1.{payload}",
-        f"stig1.{payload}.{mac}",
+        f"engrambus1.{payload}.",
+        f"engrambus1.{payload}",
+        f"engrambus1.{payload}.{mac}",
         f"{none}.{payload}.",
-        f"stig2.{own}.{mac}",
+        f"engrambus2.{own}.{mac}",
         f"{scheme}.{own}.{mac}.{mac}",
         bus.token[:-1],
         bus.token + "A",

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stigmergy.knowledge.engrams.keys
-from stigmergy.knowledge.engrams import hash_keys, name_keys, normalise_key, query_keys
-from stigmergy.knowledge.engrams.words import stem
+import engrambus.knowledge.engrams.keys
+from engrambus.knowledge.engrams import hash_keys, name_keys, normalise_key, query_keys
+from engrambus.knowledge.engrams.words import stem
 
 from . import literal_keys
 
@@ -169,12 +169,12 @@ def test_a_long_text_takes_time_in_proportion() -> None:
 PROGRAM = """
 import hashlib, json, sys, types
 root = sys.argv[1]
-for name, folder in (("stigmergy", ""), ("stigmergy.knowledge", "/knowledge"),
-                     ("stigmergy.knowledge.engrams", "/knowledge/engrams")):
+for name, folder in (("engrambus", ""), ("engrambus.knowledge", "/knowledge"),
+                     ("engrambus.knowledge.engrams", "/knowledge/engrams")):
     package = types.ModuleType(name)
     package.__path__ = [root + folder]
     sys.modules[name] = package
-from stigmergy.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
+from engrambus.knowledge.engrams.keys import hash_keys, normalise_key, query_keys
 vectors = json.load(open(sys.argv[2], encoding="utf-8"))
 for case in vectors["engrams"]:
     keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))
@@ -191,7 +191,7 @@ print(every.hexdigest())
 
 
 def _digest_under(python: str, seed: str) -> str:
-    root = Path(stigmergy.knowledge.engrams.keys.__file__).parents[2]
+    root = Path(engrambus.knowledge.engrams.keys.__file__).parents[2]
     done = subprocess.run(
         [python, "-c", PROGRAM, str(root), str(literal_keys.VECTORS)],
         env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stigmergy.core import print_time
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.engrams import Engram, Provenance, alike, hash_keys, twin_key
+from engrambus.core import print_time
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.engrams import Engram, Provenance, alike, hash_keys, twin_key
 
 REF = "sam:note:anything@2026-01-01"
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.core import SECOND, read_json
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import Pointer, RepoAddress
-from stigmergy.knowledge.engrams import (
+from engrambus.core import SECOND, read_json
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import Pointer, RepoAddress
+from engrambus.knowledge.engrams import (
     DEFAULTS,
     KINDS,
     CheckedEngram,
@@ -30,7 +30,7 @@ from stigmergy.knowledge.engrams import (
     validate_whole,
     validator,
 )
-from stigmergy.knowledge.engrams.schemas import LESS_ENGRAM
+from engrambus.knowledge.engrams.schemas import LESS_ENGRAM
 
 SHA = "a" * 40
 DAY = 86_400 * SECOND
@@ -56,15 +56,15 @@ def accepted(**changes: Any) -> CheckedEngram:
     return validate({**DRAFT, **changes}, max_ttl=YEAR)
 
 
-def refused(**changes: Any) -> StigmergyError:
-    with pytest.raises(StigmergyError) as caught:
+def refused(**changes: Any) -> EngramBusError:
+    with pytest.raises(EngramBusError) as caught:
         accepted(**changes)
     json.dumps(caught.value.problem(), allow_nan=False)
     return caught.value
 
 
-def refused_without(*fields: str) -> StigmergyError:
-    with pytest.raises(StigmergyError) as caught:
+def refused_without(*fields: str) -> EngramBusError:
+    with pytest.raises(EngramBusError) as caught:
         validate({field: value for field, value in DRAFT.items() if field not in fields}, max_ttl=YEAR)
     return caught.value
 
@@ -115,7 +115,7 @@ class TestAccepted:
     def test_a_default_bows_to_the_ceiling_and_what_was_written_does_not(self) -> None:
         checked = validate({**DRAFT, "kind": "decision"}, max_ttl=7 * DAY)
         assert (checked.ttl, checked.lifetime) == ("P7D", 7 * DAY)
-        with pytest.raises(StigmergyError) as caught:
+        with pytest.raises(EngramBusError) as caught:
             validate({**DRAFT, "ttl": "P8D"}, max_ttl=7 * DAY)
         assert caught.value.code == "TTL_TOO_LONG"
 
@@ -239,7 +239,7 @@ class TestRefused:
     @pytest.mark.parametrize("value", [None, [], "engram", 5, [DRAFT]])
     def test_what_is_no_object(self, value: Any) -> None:
         for check in CHECKS:
-            with pytest.raises(StigmergyError) as caught:
+            with pytest.raises(EngramBusError) as caught:
                 check(value)
             assert caught.value.code == "FIELD_TYPE"
 
@@ -252,7 +252,7 @@ class TestRefused:
         wrong = {**DRAFT, "claim": "x" * 501, "confidence": 7, "scope": "world", "surprise": 1}
         codes = set()
         for order in (list(wrong), list(reversed(wrong)), sorted(wrong)):
-            with pytest.raises(StigmergyError) as caught:
+            with pytest.raises(EngramBusError) as caught:
                 validate({field: wrong[field] for field in order}, max_ttl=YEAR)
             codes.add(caught.value.code)
         assert codes == {"CLAIM_TOO_LONG"}
@@ -275,7 +275,7 @@ class TestWhole:
 
     def test_without_a_ceiling_any_fixed_ttl_will_do(self) -> None:
         assert validate_whole({**WHOLE, "ttl": "P3650D"}).lifetime == 3650 * DAY
-        with pytest.raises(StigmergyError) as caught:
+        with pytest.raises(EngramBusError) as caught:
             validate_whole({**WHOLE, "ttl": "P3650D"}, max_ttl=YEAR)
         assert caught.value.code == "TTL_TOO_LONG"
 
@@ -299,7 +299,7 @@ class TestWhole:
         ],
     )
     def test_times_that_are_none(self, text: str) -> None:
-        with pytest.raises(StigmergyError) as caught:
+        with pytest.raises(EngramBusError) as caught:
             validate_whole({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}})
         assert (caught.value.code, caught.value.field) == ("TIME_INVALID", "provenance.created_at")
 
@@ -316,13 +316,13 @@ class TestWhole:
         ],
     )
     def test_refused(self, changes: dict[str, Any], code: str, field: str) -> None:
-        with pytest.raises(StigmergyError) as caught:
+        with pytest.raises(EngramBusError) as caught:
             validate_whole({**WHOLE, **changes})
         assert (caught.value.code, caught.value.field) == (code, field)
 
     @pytest.mark.parametrize("field", ["id", "kind", "claim", "pointers", "confidence", "ttl", "scope", "provenance"])
     def test_nothing_may_be_missing(self, field: str) -> None:
-        with pytest.raises(StigmergyError) as caught:
+        with pytest.raises(EngramBusError) as caught:
             validate_whole({name: value for name, value in WHOLE.items() if name != field})
         assert caught.value.code == ("NO_POINTER" if field == "pointers" else "FIELD_MISSING")
         assert caught.value.field == field
@@ -392,7 +392,7 @@ FIELDS = st.sampled_from([*WHOLE, "tags", "hash_keys", "embedding_ref", "at"])
 @settings(max_examples=300, deadline=None)
 def test_any_json_is_taken_or_refused(value: Any) -> None:
     for check in CHECKS:
-        with pytest.raises(StigmergyError):
+        with pytest.raises(EngramBusError):
             check(value)
 
 
@@ -402,7 +402,7 @@ def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> 
     for base, check in zip((DRAFT, WHOLE), CHECKS, strict=True):
         try:
             check({**base, **changes})
-        except StigmergyError as problem:
+        except EngramBusError as problem:
             json.dumps(problem.problem(), allow_nan=False).encode()
 
 
@@ -411,7 +411,7 @@ def test_any_value_in_any_field_is_taken_or_refused(changes: dict[str, Any]) -> 
 )
 @settings(max_examples=500, deadline=None)
 def test_any_pointers_are_taken_or_refused(pointers: list[Any]) -> None:
-    with pytest.raises(StigmergyError):
+    with pytest.raises(EngramBusError):
         accepted(pointers=pointers)
 
 
@@ -420,7 +420,7 @@ def test_any_pointers_are_taken_or_refused(pointers: list[Any]) -> None:
 def test_what_is_accepted_can_be_stored_and_read_back(claim: str, tags: list[str]) -> None:
     try:
         checked = accepted(claim=claim, tags=tags)
-    except StigmergyError:
+    except EngramBusError:
         return
     engram = stamp(checked, id=ULID, provenance=STAMPED, hash_keys=hash_keys(claim, (), tags).public)
     assert validate_whole(read_json(msgspec.json.encode(engram))).claim == claim

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.engrams import schema_bytes, schema_names, schemas, validator
-from stigmergy.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM
+from engrambus.knowledge.engrams import schema_bytes, schema_names, schemas, validator
+from engrambus.knowledge.engrams.schemas import ENGRAM, LESS_ENGRAM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 KINDS = ["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"]
@@ -196,5 +196,5 @@ def test_the_two_families_agree_on_everything_else(change: dict[str, Any]) -> No
 
 
 def test_the_validator_is_loaded_only_when_something_is_checked() -> None:
-    code = "import sys, stigmergy.knowledge.engrams; sys.exit('jsonschema_rs' in sys.modules)"
+    code = "import sys, engrambus.knowledge.engrams; sys.exit('jsonschema_rs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.engrams import count_sentences
+from engrambus.knowledge.engrams import count_sentences
 
 TABLE = [
     ("", 0),

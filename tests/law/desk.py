@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stigmergy.errors import StigmergyError
-from stigmergy.operations import Credential, Gateway
-from stigmergy.testing import Hand, TurningClock
+from engrambus.errors import EngramBusError
+from engrambus.operations import Credential, Gateway
+from engrambus.testing import Hand, TurningClock
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 CHILD = """ROLE: Programmer
@@ -74,11 +74,11 @@ class Desk:
         """Send a child's message as it is written."""
         return self.hand.call("send_message", who or self.paul, text=text, **more)
 
-    def refusal(self, operation: str, who: Credential, /, **fields: Any) -> StigmergyError:
+    def refusal(self, operation: str, who: Credential, /, **fields: Any) -> EngramBusError:
         """Why something is not done."""
         try:
             self.hand.call(operation, who, **fields)
-        except StigmergyError as refusal:
+        except EngramBusError as refusal:
             return refusal
         raise AssertionError(f"{operation} was done")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import digest, estimate_tokens
-from stigmergy.testing import refused
+from engrambus.core import digest, estimate_tokens
+from engrambus.testing import refused
 from tests.law.desk import CHILD, PARENT, PASTED, Desk
 from tests.projects import FILES
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stigmergy.testing import Harness, MemoryHarness, SqliteHarness, TurningClock
-from stigmergy.testing.law_machine import LawHolds
-from stigmergy.testing.ledger import Ledger
+from engrambus.testing import Harness, MemoryHarness, SqliteHarness, TurningClock
+from engrambus.testing.law_machine import LawHolds
+from engrambus.testing.ledger import Ledger
 
-EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "40"))
-STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "50"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "40"))
+STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "50"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 SETTINGS = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+    derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
 )
 
 
@@ -41,7 +41,7 @@ class SqliteLaw(LawHolds):
     @staticmethod
     def make_harness(clock: TurningClock) -> Harness:
         """A store in a folder of its own."""
-        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="stigmergy-")) / "catalog", clock)
+        return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 
     def teardown(self) -> None:
         """Check, then clear away."""

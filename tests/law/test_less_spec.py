@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stigmergy.testing import refused
+from engrambus.testing import refused
 from tests.law.desk import PASTED, Desk
 from tests.projects import FILES
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from engrambus.settings import Settings
+from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from mcp import Client
-from stigmergy.settings import Settings
-from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from tests.mcp.ways import GENERATIONS, WAYS, problem_of, speak, text_of
 from tests.projects import Repository
 
@@ -67,19 +67,19 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
 ) -> None:
     async def talk(client: Client) -> None:
         listed = await client.list_resources()
-        assert [str(each.uri) for each in listed.resources] == ["stig://brief"]
+        assert [str(each.uri) for each in listed.resources] == ["engrambus://brief"]
         families = await client.list_resource_templates()
         assert [each.uri_template for each in families.resource_templates] == [
-            "stig://engram/{id}",
-            "stig://receipt/{id}",
+            "engrambus://engram/{id}",
+            "engrambus://receipt/{id}",
         ]
         put = await client.call_tool("less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
         engram = put.structured_content
-        kept = await client.read_resource(f"stig://engram/{engram['id']}")
+        kept = await client.read_resource(f"engrambus://engram/{engram['id']}")
         (content,) = kept.contents
         assert content.mime_type == "application/json"
         assert json.loads(content.text) == engram  # type: ignore[union-attr]
-        brief = await client.read_resource("stig://brief")
+        brief = await client.read_resource("engrambus://brief")
         assert "[fact] A fact." in brief.contents[0].text  # type: ignore[union-attr]
         if mode != "legacy":
             assert [(each.ttl_ms, each.cache_scope) for each in (kept, brief)] == [
@@ -87,10 +87,10 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
                 (5000, "private"),
             ]
         for uri, code in (
-            ("stig://engram/01K7Z3V5QX0000000000000000", "ENGRAM_NOT_FOUND"),
-            ("stig://engram/", "FIELD_VALUE"),
-            ("stig://engram/../brief", "FIELD_VALUE"),
-            ("stig://receipt/sha256:00", "RECEIPT_NOT_FOUND"),
+            ("engrambus://engram/01K7Z3V5QX0000000000000000", "ENGRAM_NOT_FOUND"),
+            ("engrambus://engram/", "FIELD_VALUE"),
+            ("engrambus://engram/../brief", "FIELD_VALUE"),
+            ("engrambus://receipt/sha256:00", "RECEIPT_NOT_FOUND"),
             ("file:///etc/passwd", "FIELD_VALUE"),
         ):
             with pytest.raises(MCPError) as refused:
@@ -107,7 +107,7 @@ def test_a_receipt_is_a_resource_too(repository: Repository, settings: Settings,
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([lint]))
         sent = await client.call_tool("tuple_dispatch", {"lane": "build", "payload": [{"yool": lint.name}]})
         receipt = sent.structured_content["receipt_id"]
-        kept = await client.read_resource(f"stig://receipt/{receipt}")
+        kept = await client.read_resource(f"engrambus://receipt/{receipt}")
         told = await client.call_tool("receipt_get", {"id": receipt})
         assert json.loads(kept.contents[0].text) == told.structured_content  # type: ignore[union-attr]
         if mode != "legacy":

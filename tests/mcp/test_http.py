@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
+from engrambus.edges.http.mcp import BODY_LIMIT
+from engrambus.operations import Gateway
 from mcp import Client
-from stigmergy.edges.http.mcp import BODY_LIMIT
-from stigmergy.operations import Gateway
 from tests.http.served import Answer, Served, count_engrams, served_project, serving
 from tests.mcp.ways import GENERATIONS, calling, over_http, problem_of
 from tests.projects import Repository
@@ -63,7 +63,7 @@ def test_who_has_no_token_of_this_project_is_not_let_in(bus: Served, tmp_path: P
     with served_project(tmp_path) as other:
         for token, code in (
             (None, "TOKEN_MISSING"),
-            ("stig1.forged.token", "TOKEN_INVALID"),
+            ("engrambus1.forged.token", "TOKEN_INVALID"),
             (other.token, "TOKEN_INVALID"),
             (bus.sign(seconds=-1), "TOKEN_EXPIRED"),
             (bus.sign(name="nobody", role="programmer"), "TOKEN_INVALID"),
@@ -284,9 +284,9 @@ def test_many_clients_of_both_generations_at_once(gateway: Gateway, repository: 
 def test_refused_tools_are_logged_like_refused_calls(bus: Served, caplog: pytest.LogCaptureFixture) -> None:
     session = _session(bus, bus.add("logged"))
     token = bus.call("POST", "/agent/logged/token", {}).json["token"]
-    with caplog.at_level("INFO", logger="stigmergy.refusals"):
+    with caplog.at_level("INFO", logger="engrambus.refusals"):
         _post(bus, _call("less_put_engram", {"claim": "A secret claim."}), token=token, Mcp_Session_Id=session)
-    (told,) = (record.told for record in caplog.records if record.name == "stigmergy.refusals")  # type: ignore[attr-defined]
+    (told,) = (record.told for record in caplog.records if record.name == "engrambus.refusals")  # type: ignore[attr-defined]
     assert (told["code"], told["operation"]) == ("NO_POINTER", "put_engram")
     assert told["agent"].endswith("/logged")
     assert "secret claim" not in caplog.text
@@ -294,5 +294,5 @@ def test_refused_tools_are_logged_like_refused_calls(bus: Served, caplog: pytest
 
 def test_the_protocol_is_loaded_when_the_first_client_comes() -> None:
     """A gateway that serves no MCP client does not pay for the library."""
-    program = "import sys, stigmergy.edges.http; sys.exit('mcp' in sys.modules)"
+    program = "import sys, engrambus.edges.http; sys.exit('mcp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
+from engrambus.app import init_project
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS
+from engrambus.settings import Settings
 from mcp import Client
-from stigmergy.app import init_project
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS
-from stigmergy.settings import Settings
 from tests.mcp.ways import GENERATIONS, command, over_pipes, problem_of
 from tests.projects import Repository, make_gateway
 
@@ -27,7 +27,7 @@ def test_before_there_is_a_project_every_tool_says_what_to_do(
         for tool in (await client.list_tools()).tools:
             problem = problem_of(await client.call_tool(tool.name, {}))
             assert problem["code"] == "PROJECT_NOT_FOUND"
-            assert "stig init" in problem["hint"]
+            assert "engrambus init" in problem["hint"]
         await anyio.to_thread.run_sync(init_project, repository.path, settings)
         assert not (await client.call_tool("less_query_engrams", {})).is_error
 
@@ -85,7 +85,7 @@ def test_a_token_that_is_none(repository: Repository, settings: Settings) -> Non
     async def talk(client: Client) -> None:
         assert problem_of(await client.call_tool("less_query_engrams", {}))["code"] == "TOKEN_INVALID"
 
-    over_pipes(repository, "2026-07-28", talk, "stig1.forged.token")
+    over_pipes(repository, "2026-07-28", talk, "engrambus1.forged.token")
 
 
 def _lines(repository: Repository, expected: int, *lines: bytes) -> list[dict[str, Any]]:

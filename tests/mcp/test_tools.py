@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from mcp.types import Tool
 
+from engrambus.core import estimate_tokens
+from engrambus.edges.mcp.tools import tools
+from engrambus.operations import OPERATIONS
+from engrambus.settings import Settings
 from mcp import Client
-from stigmergy.core import estimate_tokens
-from stigmergy.edges.mcp.tools import tools
-from stigmergy.operations import OPERATIONS
-from stigmergy.settings import Settings
 from tests.mcp.ways import GENERATIONS, WAYS, speak
 from tests.projects import Repository
 

@@ -14,9 +14,9 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
-import stigmergy
+import engrambus
+from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
-from stigmergy.settings import Settings
 from tests.http.served import Served, serving
 from tests.projects import Repository, make_gateway
 
@@ -28,10 +28,10 @@ WAYS = ["stdio", "http"]
 PROGRAM = """
 import sys
 from pathlib import Path
-from stigmergy.app import open_project
-from stigmergy.edges.mcp import serve_stdio
-from stigmergy.operations import Credential
-from stigmergy.settings import Settings
+from engrambus.app import open_project
+from engrambus.edges.mcp import serve_stdio
+from engrambus.operations import Credential
+from engrambus.settings import Settings
 
 settings = Settings.from_environment({"HOME": sys.argv[2]})
 token = sys.argv[3] if len(sys.argv) > 3 else None
@@ -39,7 +39,7 @@ print("a stray word before the protocol begins", file=sys.stderr)
 serve_stdio(lambda: open_project(Path(sys.argv[1]), settings), Credential(token=token, local_admin=token is None))
 """
 
-OURS = {"PYTHONPATH": str(Path(stigmergy.__file__).parents[1])}
+OURS = {"PYTHONPATH": str(Path(engrambus.__file__).parents[1])}
 """The client passes little of the environment on; the server has to be the one that is tested."""
 
 Talk = Callable[[Client], Awaitable[None]]

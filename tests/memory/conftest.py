@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stig import Desk
+from tests.cli.runner import Desk
 from tests.projects import make_repository
 
 VECTORS = Path(__file__).parent / "vectors"

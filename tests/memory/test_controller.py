@@ -13,19 +13,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stigmergy.backends.episodes import FileStores, scanning
-from stigmergy.core import canonical
-from stigmergy.errors import (
+from engrambus.backends.episodes import FileStores, scanning
+from engrambus.core import canonical
+from engrambus.errors import (
+    EngramBusError,
     FieldMissing,
     FieldValue,
     MemoryLineTooLong,
     MemoryStoreNotAFile,
     MemoryStoreNotFound,
     MemoryStoreOutside,
-    StigmergyError,
     TrustSnapshotInvalid,
 )
-from stigmergy.knowledge.memory import MemoryInput, read_block, read_memory, read_record
+from engrambus.knowledge.memory import MemoryInput, read_block, read_memory, read_record
 from tests.memory import literal
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -301,10 +301,10 @@ def test_stores_are_only_read(tmp_path: Path) -> None:  # MC-09
     assert before == (store.read_bytes(), store.stat().st_mtime_ns, sorted(path.name for path in tmp_path.iterdir()))
 
 
-def refusal(folder: Path, asked: dict[str, Any], **how: Any) -> StigmergyError:
-    with pytest.raises(StigmergyError) as first:
+def refusal(folder: Path, asked: dict[str, Any], **how: Any) -> EngramBusError:
+    with pytest.raises(EngramBusError) as first:
         read(asked, folder, **how)
-    with pytest.raises(StigmergyError) as second:
+    with pytest.raises(EngramBusError) as second:
         read(asked, folder, **how)
     assert first.value.problem() == second.value.problem()  # MC-01: the same every time
     return first.value
@@ -346,7 +346,7 @@ ASKED: dict[str, Any] = {"query": "x", "store_paths": ["a.jsonl"], "budget": {"m
     ],
 )
 def test_what_cannot_be_read_is_refused_the_same_way_every_time(
-    tmp_path: Path, change: dict[str, Any], kind: type[StigmergyError], field: str
+    tmp_path: Path, change: dict[str, Any], kind: type[EngramBusError], field: str
 ) -> None:  # MC-01
     (tmp_path / "a.jsonl").write_bytes(b'{"memory_id":"m","text":"x"}\n{"memory_id":"n","text":"y"}\n')
     (tmp_path / "folder").mkdir()

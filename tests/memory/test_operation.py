@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.errors import DerefDenied, MemoryStoreOutside
-from stigmergy.knowledge.memory import Budget
-from stigmergy.settings import Settings
-from tests.cli.stig import Desk
+from engrambus import Bus
+from engrambus.errors import DerefDenied, MemoryStoreOutside
+from engrambus.knowledge.memory import Budget
+from engrambus.settings import Settings
+from tests.cli.runner import Desk
 from tests.memory.conftest import VECTORS
 
 CASES = sorted(VECTORS.glob("case-*.json"))

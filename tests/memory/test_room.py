@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import stigmergy.knowledge.memory as room
+import engrambus.knowledge.memory as room
 
 HARMLESS = {
     "__future__",
@@ -25,9 +25,9 @@ HARMLESS = {
 }
 FROM = {
     "datetime": {"UTC", "datetime", "timedelta"},
-    "stigmergy.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
-    "stigmergy.doors": {"opened_late"},  # loads modules of this same room
-    "stigmergy.errors": None,
+    "engrambus.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
+    "engrambus.doors": {"opened_late"},  # loads modules of this same room
+    "engrambus.errors": None,
 }
 TELLS_TIME_OR_PLACE = {"now", "today", "utcnow", "fromtimestamp", "astimezone", "open", "environ", "getenv", "urandom"}
 
@@ -48,7 +48,7 @@ def test_it_imports_no_clock_no_network_no_environment_and_no_randomness() -> No
                 if allowed:
                     assert {each.name for each in node.names} <= allowed, path
             for name in names:
-                assert name in HARMLESS or name in FROM or name.startswith("stigmergy.knowledge.memory"), (path, name)
+                assert name in HARMLESS or name in FROM or name.startswith("engrambus.knowledge.memory"), (path, name)
 
 
 def test_it_calls_nothing_that_looks_around() -> None:  # MC-09

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import SECOND
-from stigmergy.errors import StigmergyError
-from stigmergy.knowledge.messages import ChildMessage, MessageKind, ParentMessage, parse_message
+from engrambus.core import SECOND
+from engrambus.errors import EngramBusError
+from engrambus.knowledge.messages import ChildMessage, MessageKind, ParentMessage, parse_message
 
 SHA = "a1b2c3d4" * 5
 YEAR = 365 * 86_400 * SECOND
@@ -70,9 +70,9 @@ def parent(text: str, **options: Any) -> ParentMessage:
     return message
 
 
-def refusal(text: str, kind: MessageKind = "child", **options: Any) -> StigmergyError:
+def refusal(text: str, kind: MessageKind = "child", **options: Any) -> EngramBusError:
     """Why a text is not taken."""
-    with pytest.raises(StigmergyError) as caught:
+    with pytest.raises(EngramBusError) as caught:
         parse_message(text, kind, **{"max_ttl": YEAR, **options})
     return caught.value
 

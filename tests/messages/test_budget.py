@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import BudgetExceeded, StigmergyError
-from stigmergy.knowledge.messages import (
+from engrambus.errors import BudgetExceeded, EngramBusError
+from engrambus.knowledge.messages import (
     Budgets,
     MessageKind,
     Usage,
@@ -17,7 +17,7 @@ from stigmergy.knowledge.messages import (
     measure,
     validate_message,
 )
-from stigmergy.policy import InlineBudget
+from engrambus.policy import InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, YEAR, child, engram, parent
 
 BUDGET = InlineBudget()
@@ -108,7 +108,7 @@ class TestLimits:
         shown = problem.problem()
         assert shown["exceeded"][1] == {"what": "engrams", "limit": 12, "used": 13, "field": "ENGRAMS"}
         problem.resend = "ROLE: …"
-        back = StigmergyError.from_problem(problem.problem())
+        back = EngramBusError.from_problem(problem.problem())
         assert isinstance(back, BudgetExceeded)
         assert back.resend == problem.resend
         assert back.problem() == problem.problem()

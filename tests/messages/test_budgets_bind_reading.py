@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.errors import DerefDenied
-from stigmergy.operations import LOCAL_ADMIN, Gateway
+from engrambus import Bus
+from engrambus.errors import DerefDenied
+from engrambus.operations import LOCAL_ADMIN, Gateway
 from tests.projects import Repository
 
 

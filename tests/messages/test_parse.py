@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.errors import StigmergyError
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.messages import (
+from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.messages import (
     MAX_MESSAGE_BYTES,
     Budgets,
     MessageKind,
@@ -261,7 +261,7 @@ class TestRefused:
         assert (problem.code, problem.field, problem.line) == (code, field, line)
         if line is not None and code not in ("MESSAGE_EMPTY", "DUPLICATE_KEY", "NUMBER_RANGE"):
             assert f"line {line}" in problem.detail
-        assert StigmergyError.from_problem(problem.problem()).problem() == problem.problem()
+        assert EngramBusError.from_problem(problem.problem()).problem() == problem.problem()
 
     @pytest.mark.parametrize(
         ("text", "code", "field", "line"),
@@ -403,7 +403,7 @@ def check_total(text: str, kind: MessageKind) -> None:
     """A text is refused by name, or it is a message that survives being printed."""
     try:
         message = parse_message(text, kind, max_ttl=YEAR)
-    except StigmergyError as problem:
+    except EngramBusError as problem:
         json.dumps(problem.problem()).encode()
         return
     assert parse_message(print_message(message), kind, max_ttl=YEAR) == message

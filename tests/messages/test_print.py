@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.knowledge.engrams import KINDS
-from stigmergy.knowledge.messages import STATUSES, Budgets, MessageKind, message_object, parse_message, print_message
-from stigmergy.policy import ROLES
+from engrambus.knowledge.engrams import KINDS
+from engrambus.knowledge.messages import STATUSES, Budgets, MessageKind, message_object, parse_message, print_message
+from engrambus.policy import ROLES
 from tests.messages.samples import PUBLISHED_CHILD, PUBLISHED_PARENT, SHA, YEAR
 
 texts = st.text(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.evidence.pointers import Pointer
-from stigmergy.knowledge.messages import (
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.messages import (
     ChildMessage,
     Message,
     MessageKind,
@@ -17,7 +17,7 @@ from stigmergy.knowledge.messages import (
     read_message,
     resend_template,
 )
-from stigmergy.policy import InlineBudget
+from engrambus.policy import InlineBudget
 from tests.messages.samples import LEAST, PUBLISHED_CHILD, PUBLISHED_PARENT, REF, SHA, YEAR, engram
 from tests.messages.test_budget import code_chars
 

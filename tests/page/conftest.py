@@ -94,5 +94,5 @@ def visit(browser: Browser, bus: Served) -> Iterator[Visit]:
 @pytest.fixture
 def pictures() -> Path | None:
     """Where pictures for the README go, when they are asked for."""
-    folder = os.environ.get("STIGMERGY_PICTURES")
+    folder = os.environ.get("ENGRAMBUS_PICTURES")
     return Path(folder) if folder else None

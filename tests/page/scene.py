@@ -1,4 +1,4 @@
-"""A team at work on Stigmergy's own sources: what the page shows in its tests and its pictures."""
+"""A team at work on Engram Bus's own sources: what the page shows in its tests and its pictures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import stigmergy
-from stigmergy.core import SECOND, SystemClock
-from stigmergy.errors import BudgetExceeded, DerefDenied
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
-from stigmergy.settings import Settings
+import engrambus
+from engrambus.core import SECOND, SystemClock
+from engrambus.errors import BudgetExceeded, DerefDenied
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.settings import Settings
 from tests.projects import Repository, commit_files, git, make_gateway
 
-SOURCE = Path(stigmergy.__file__).parent
+SOURCE = Path(engrambus.__file__).parent
 ROOMS = ("core", "policy", "knowledge", "operations", "evidence")
 TEAM = {
     "lead": ("architect", None),
@@ -125,8 +125,8 @@ class Scene(NamedTuple):
 
 def make_scene(folder: Path, *, engrams: int = 260) -> Scene:
     """A team of eight that has been at it for two hours."""
-    path = folder / "stigmergy"
-    shutil.copytree(SOURCE, path / "src/stigmergy", ignore=shutil.ignore_patterns("__pycache__", "vendor"))
+    path = folder / "engrambus"
+    shutil.copytree(SOURCE, path / "src/engrambus", ignore=shutil.ignore_patterns("__pycache__", "vendor"))
     clock = SlowClock(7200)
     settings = Settings.from_environment({"HOME": str(folder / "home")})
     sha = _first_commit(path)
@@ -146,8 +146,8 @@ def make_scene(folder: Path, *, engrams: int = 260) -> Scene:
 
 def _first_commit(path: Path) -> str:
     git(path, "init", "-q", "-b", "main")
-    git(path, "remote", "add", "origin", "https://github.com/example/stigmergy.git")
-    return commit_files(path, {"README.md": "# Stigmergy\n"})
+    git(path, "remote", "add", "origin", "https://github.com/example/engrambus.git")
+    return commit_files(path, {"README.md": "# Engram Bus\n"})
 
 
 def _talk(scene: Scene, clock: SlowClock, engrams: int) -> None:
@@ -161,19 +161,19 @@ def _talk(scene: Scene, clock: SlowClock, engrams: int) -> None:
     kinds = ("fact", "fact", "fact", "fact", "decision", "todo", "test", "perf", "risk")
     for number, (claim, path, first, last) in enumerate(found[:older]):
         clock.pass_by(pace * chance.uniform(0.1, 1.9))
-        refs = [f"repo:src/stigmergy/{path}#L{first}-L{last}@{scene.repository.sha}"]
+        refs = [f"repo:src/engrambus/{path}#L{first}-L{last}@{scene.repository.sha}"]
         if chance.random() < 0.25:
             _, other, begin, end = chance.choice(found)
-            refs.append(f"repo:src/stigmergy/{other}#L{begin}-L{end}@{scene.repository.sha}")
+            refs.append(f"repo:src/engrambus/{other}#L{begin}-L{end}@{scene.repository.sha}")
         kind, who = chance.choice(kinds), chance.choice(speakers)
         _put(scene, who, kind, claim, refs, scope="run" if kind == "test" else "project")
         _meanwhile(scene, number, chance)
     pace = clock.late / SECOND / (len(SAID) + 1)
     for number, (who, kind, claim, path, needle, lines) in enumerate(SAID):
         clock.pass_by(pace * chance.uniform(0.5, 1.5))
-        refs = [scene.ref(f"src/stigmergy/{path}", needle, lines)]
+        refs = [scene.ref(f"src/engrambus/{path}", needle, lines)]
         if "Two places" in claim:
-            refs.append(scene.ref("src/stigmergy/policy/turns.py", "def check_may_deref", 12))
+            refs.append(scene.ref("src/engrambus/policy/turns.py", "def check_may_deref", 12))
         _put(scene, who, kind, claim, refs)
         _meanwhile(scene, number, chance)
 
@@ -208,7 +208,7 @@ def _report(scene: Scene, who: str, *, wordy: bool) -> None:
 
 
 def _read(scene: Scene, who: str, path: str, first: int = 10) -> None:
-    pointer = f"repo:src/stigmergy/{path}#L{first}-L{first + 15}@{scene.repository.sha}"
+    pointer = f"repo:src/engrambus/{path}#L{first}-L{first + 15}@{scene.repository.sha}"
     with suppress(DerefDenied):
         scene.call("deref_pointer", who, pointer=pointer)
 
@@ -220,19 +220,19 @@ def _spend(scene: Scene) -> None:
             _read(scene, who, path)
     scene.call(
         "issue_grant", "nora", child_id="emil", cap_tokens=900, uses=3,
-        pointer=f"repo:src/stigmergy/policy/grants/spend.py@{scene.repository.sha}",
+        pointer=f"repo:src/engrambus/policy/grants/spend.py@{scene.repository.sha}",
     )  # fmt: skip
 
 
 def _change_the_sources(scene: Scene) -> None:
     """Somebody commits: some lines move, some change, a file goes."""
     root = scene.repository.path
-    files: dict[str, str | None] = {"src/stigmergy/core/tokens.py": None}
-    turns = "src/stigmergy/policy/turns.py"
+    files: dict[str, str | None] = {"src/engrambus/core/tokens.py": None}
+    turns = "src/engrambus/policy/turns.py"
     files[turns] = (root / turns).read_text().replace("def check_tokens(turn: Turn,", "def check_tokens(now: Turn,")
-    streams = "src/stigmergy/edges/http/streams.py"
+    streams = "src/engrambus/edges/http/streams.py"
     files[streams] = (root / streams).read_text().replace("STALL_SECONDS = 10.0", "STALL_SECONDS = 30.0")
-    spend = "src/stigmergy/policy/grants/spend.py"
+    spend = "src/engrambus/policy/grants/spend.py"
     files[spend] = "# A line more above all others.\n" + (root / spend).read_text()
     commit_files(root, files)
 
@@ -245,12 +245,12 @@ def _pin(scene: Scene) -> None:
 def _ask_for_more(scene: Scene) -> None:
     sha = scene.repository.sha
     scene.call(
-        "request_deref", "ida", pointer=f"repo:src/stigmergy/operations/grants.py#L1-L200@{sha}",
+        "request_deref", "ida", pointer=f"repo:src/engrambus/operations/grants.py#L1-L200@{sha}",
         reason="To see whether approving twice can issue two grants.",
         intended_use="One engram about the race, or none.", max_tokens=1200,
     )  # fmt: skip
     scene.call(
-        "request_deref", "kai", pointer=f"repo:src/stigmergy/edges/http/streams.py#L40-L100@{sha}",
+        "request_deref", "kai", pointer=f"repo:src/engrambus/edges/http/streams.py#L40-L100@{sha}",
         reason="The stall timer: does a heartbeat reset it?", max_tokens=600,
     )  # fmt: skip
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-import stigmergy
-from stigmergy.edges.dashboard import static_files
-from stigmergy.edges.dashboard.highlight import numbered
-from stigmergy.edges.dashboard.words import as_json, count, lasting, moment, outward, place, shown
+import engrambus
+from engrambus.edges.dashboard import static_files
+from engrambus.edges.dashboard.highlight import numbered
+from engrambus.edges.dashboard.words import as_json, count, lasting, moment, outward, place, shown
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
 
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
 BREAKOUT = "</script></textarea></title>\"'><svg onload=\"document.title='owned'\">{{ 7 * 7 }}"
-STATIC = Path(stigmergy.__file__).parent / "edges/dashboard/static"
+STATIC = Path(engrambus.__file__).parent / "edges/dashboard/static"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_policy_stops_what_slips_through(visit: Visit) -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}])
 def test_a_form_that_was_not_on_our_page_does_nothing(bus: Served, headers: dict[str, str]) -> None:
-    cookie = {"Cookie": f"stigmergy-{bus.port}={bus.token}", "Content-Type": "application/x-www-form-urlencoded"}
+    cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}", "Content-Type": "application/x-www-form-urlencoded"}
     row = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["id"]
     for name, body in (("do/pin", f"id={row}"), ("do/approve", "id=x"), ("open", f"code={bus.codes.new()}")):
         with bus.nothing_stored():
@@ -118,11 +118,11 @@ def test_a_form_that_was_not_on_our_page_does_nothing(bus: Served, headers: dict
 
 
 def test_the_cookie_opens_the_page_and_no_operation(bus: Served) -> None:
-    cookie = {"Cookie": f"stigmergy-{bus.port}={bus.token}"}
+    cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}"}
     assert b"panel-feed" in bus.call("GET", "/", token=None, headers=cookie).body
     assert bus.call("GET", "/feed", token=None, headers=cookie).status == 401
     assert bus.call("POST", "/run", {"goal": "x"}, token=None, headers=cookie).status == 401
-    forged = {"Cookie": f"stigmergy-{bus.port}={bus.token[:-2]}xx"}
+    forged = {"Cookie": f"engrambus-{bus.port}={bus.token[:-2]}xx"}
     assert bus.call("GET", "/", token=None, headers=forged).status == 401
     part = bus.call("GET", "/", token=None, headers=forged | {"HX-Target": "section#panel-feed"})
     assert (part.status, part.headers["hx-redirect"]) == (401, "/")
@@ -130,7 +130,7 @@ def test_the_cookie_opens_the_page_and_no_operation(bus: Served) -> None:
 
 def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
     headers = {
-        "Cookie": f"stigmergy-{bus.port}={bus.token}",
+        "Cookie": f"engrambus-{bus.port}={bus.token}",
         "Origin": f"http://127.0.0.1:{bus.port}",
         "Content-Type": "application/x-www-form-urlencoded",
     }

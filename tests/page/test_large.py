@@ -22,12 +22,12 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_an_empty_page_says_what_to_do_next(visit: Visit) -> None:
     page = visit.open("/")
-    expect(page.locator("#panel-feed .empty pre").first).to_have_text("stig demo")
-    expect(page.locator("#panel-feed .empty pre").nth(1)).to_contain_text("stig put")
-    expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("stig install claude-code")
-    expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("stig agent add")
-    expect(visit.open("/page/requests").locator(".empty")).to_contain_text("stig grant ask")
-    expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("stig agent add")
+    expect(page.locator("#panel-feed .empty pre").first).to_have_text("engrambus demo")
+    expect(page.locator("#panel-feed .empty pre").nth(1)).to_contain_text("engrambus put")
+    expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("engrambus install claude-code")
+    expect(page.locator("#panel-feed .empty pre").nth(2)).to_contain_text("engrambus agent add")
+    expect(visit.open("/page/requests").locator(".empty")).to_contain_text("engrambus grant ask")
+    expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("engrambus agent add")
     expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
     expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing in this time."] * 4)
 

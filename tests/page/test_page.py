@@ -32,19 +32,19 @@ def test_a_link_opens_the_page_once(browser: Browser, bus: Served) -> None:
     page.goto(link)
     expect(page.locator("#panel-feed")).to_be_visible()
     assert page.url == f"http://127.0.0.1:{bus.port}/"
-    (kept,) = [each for each in context.cookies() if each["name"] == f"stigmergy-{bus.port}"]
+    (kept,) = [each for each in context.cookies() if each["name"] == f"engrambus-{bus.port}"]
     assert (kept["httpOnly"], kept["sameSite"]) == (True, "Lax")
     assert page.evaluate("document.cookie") == ""
     other = browser.new_context().new_page()
     other.goto(link)
     expect(other.locator("h2")).to_have_text("This link has been used, or is too old")
-    expect(other.locator("pre")).to_have_text("stig up")
+    expect(other.locator("pre")).to_have_text("engrambus up")
     other.context.close()
     context.close()
 
 
 def test_a_link_may_lead_anywhere_on_the_page(browser: Browser, bus: Served) -> None:
-    """`stig demo` ends with a link to its own run."""
+    """`engrambus demo` ends with a link to its own run."""
     context = browser.new_context()
     page = context.new_page()
     wanted = f"http://127.0.0.1:{bus.port}/page/budgets?run={bus.run}"
@@ -60,7 +60,7 @@ def test_who_follows_the_current_run_sees_another_begin_and_stays_when_it_ends(v
     expect(page.locator(".runs summary")).to_contain_text(GOAL)
     run = str(bus.call("POST", "/run", {"goal": "A look aside"}).json["run_id"])
     expect(page.locator(".runs summary")).to_have_text("A look aside")
-    expect(page).to_have_title("A look aside · Stigmergy")
+    expect(page).to_have_title("A look aside · Engram Bus")
     expect(page.locator("#panel-budgets .empty")).to_contain_text("Nobody is in this run yet")
     bus.put("What is aside is soon over.", at=["README.md:1"], scope="run", token=bus.sign(run=run))
     expect(page.locator(".row .claim").first).to_have_text("What is aside is soon over.")
@@ -123,7 +123,7 @@ def test_a_pointer_is_followed_in_the_drawer(visit: Visit, scene: Scene) -> None
     page = visit.open("/")
     page.locator(".row", has_text="An operation is declared once").locator(".chip").click()
     drawer(page)("def operation(")
-    ref = scene.ref("src/stigmergy/operations/declare.py", "def operation(", 14)
+    ref = scene.ref("src/engrambus/operations/declare.py", "def operation(", 14)
     assert "pointer=" + quote(ref, safe="") in page.url
     first = re.search(r"#L(\d+)", ref)
     assert first
@@ -131,11 +131,11 @@ def test_a_pointer_is_followed_in_the_drawer(visit: Visit, scene: Scene) -> None
     expect(page.locator(".code .k").first).to_have_text("def")
     expect(page.locator("#drawer")).to_contain_text("sha256:")
     assert page.get_attribute("text=Open in editor", "href") == (
-        f"vscode://file{scene.repository.path}/src/stigmergy/operations/declare.py:{first[1]}"
+        f"vscode://file{scene.repository.path}/src/engrambus/operations/declare.py:{first[1]}"
     )
     forge = page.get_attribute("text=Open on GitHub", "href")
     assert forge
-    assert forge.startswith(f"https://github.com/example/stigmergy/blob/{scene.repository.sha}/src/")
+    assert forge.startswith(f"https://github.com/example/engrambus/blob/{scene.repository.sha}/src/")
     shared = page.url
     page.keyboard.press("Escape")
     expect(page.locator("#drawer")).to_be_hidden()
@@ -158,7 +158,7 @@ def test_an_engram_opens_and_leads_to_its_lines_and_back(visit: Visit) -> None:
 def test_what_is_said_arrives_by_itself(visit: Visit, scene: Scene) -> None:
     page = visit.open("/")
     expect(page.locator("#live")).to_have_text("live")
-    at = ["src/stigmergy/core/ids.py:1-4"]
+    at = ["src/engrambus/core/ids.py:1-4"]
     scene.call("put_engram", "kai", claim="A live update arrives without a reload.", kind="fact", at=at)
     row = page.locator(".row").first
     expect(row).to_contain_text("A live update arrives")
@@ -175,7 +175,7 @@ def test_a_request_arrives_and_is_approved(visit: Visit, scene: Scene) -> None:
     page = visit.open("/")
     expect(page.locator("#live")).to_have_text("live")
     asked = scene.call(
-        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}",
+        "request_deref", "emil", pointer=f"repo:src/engrambus/core/ids.py@{scene.repository.sha}",
         reason="To see how ids sort.", max_tokens=700,
     )  # fmt: skip
     request = page.locator(f"#r-{asked.request_id}")
@@ -191,7 +191,7 @@ def test_a_request_arrives_and_is_approved(visit: Visit, scene: Scene) -> None:
 
 def test_a_request_is_declined(visit: Visit, scene: Scene) -> None:
     asked = scene.call(
-        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}", reason="Once more."
+        "request_deref", "emil", pointer=f"repo:src/engrambus/core/ids.py@{scene.repository.sha}", reason="Once more."
     )
     page = visit.open("/page/requests")
     page.locator(f"#r-{asked.request_id}").locator("text=Decline").click()
@@ -208,7 +208,7 @@ def test_a_learning_arrives_and_is_accepted_or_turned_down(visit: Visit, scene: 
     first = scene.call("contribute", "emil", content="The stall timer is 30 seconds.").contribution_id
     hostile = f"<b>Bold</b> <script>alert(1)</script> with {key}"
     evidence = [
-        {"kind": "path", "value": "src/stigmergy/errors.py:1-4"},
+        {"kind": "path", "value": "src/engrambus/errors.py:1-4"},
         {"kind": "note", "value": "Seen <i>twice</i>."},
     ]
     second = scene.call(
@@ -243,11 +243,11 @@ def test_a_constraint_is_pinned_by_hand_and_unpinned(visit: Visit, scene: Scene)
     page = visit.open("/page/brief?for=programmer")
     page.click("text=Pin a constraint")
     page.fill("[name=claim]", "The wire contract does not move before the release.")
-    page.fill("[name=where]", "src/stigmergy/nowhere.py")
+    page.fill("[name=where]", "src/engrambus/nowhere.py")
     page.click("text=Pin it")
     expect(page.locator("#panel-brief .notice")).to_contain_text("FILE_NOT_FOUND")
     page.fill("[name=claim]", "The wire contract does not move before the release.")
-    page.fill("[name=where]", "src/stigmergy/errors.py:1-4")
+    page.fill("[name=where]", "src/engrambus/errors.py:1-4")
     page.click("text=Pin it")
     expect(page.locator(".told").first).to_contain_text("The wire contract does not move")
     assert "The wire contract" in scene.call("brief", "lead").lines[2]
@@ -363,7 +363,7 @@ def test_another_run_is_looked_into(visit: Visit, scene: Scene) -> None:
     expect(page.locator(".runs summary")).to_contain_text(first.goal)
     page.click("nav >> text=Budgets")
     assert f"run={first.run_id}" in page.url
-    expect(page.locator(".empty")).to_contain_text("stig agent add")
+    expect(page.locator(".empty")).to_contain_text("engrambus agent add")
 
 
 def test_a_phone_shows_all_of_it(browser: Browser, bus: Served) -> None:
@@ -411,7 +411,7 @@ def test_everything_can_be_read_and_done_without_scripts(browser: Browser, bus: 
     page.goto(f"http://127.0.0.1:{bus.port}/page/brief?for=architect&since=1")
     expect(page.locator(".came").first).to_be_visible()
     asked = scene.call(
-        "request_deref", "emil", pointer=f"repo:src/stigmergy/core/ids.py@{scene.repository.sha}", reason="By form."
+        "request_deref", "emil", pointer=f"repo:src/engrambus/core/ids.py@{scene.repository.sha}", reason="By form."
     )
     page.goto(f"http://127.0.0.1:{bus.port}/page/requests")
     page.locator(f"#r-{asked.request_id}").locator("text=Approve").click()
@@ -428,8 +428,8 @@ def test_everything_can_be_read_and_done_without_scripts(browser: Browser, bus: 
 def test_pictures_for_the_readme(
     visit: Visit, scene: Scene, browser: Browser, bus: Served, pictures: Path | None
 ) -> None:
-    """With STIGMERGY_PICTURES, what the page looks like is written there; the views are opened in any case."""
-    spend = scene.ref("src/stigmergy/policy/turns.py", "def check_tokens", 15)
+    """With ENGRAMBUS_PICTURES, what the page looks like is written there; the views are opened in any case."""
+    spend = scene.ref("src/engrambus/policy/turns.py", "def check_tokens", 15)
     views = {
         "now": ("/", "light"),
         "pointer": (f"/?pointer={quote(spend, safe='')}", "dark"),
@@ -456,6 +456,6 @@ def test_pictures_for_the_readme(
 @pytest.mark.parametrize("path", ["/page/nowhere", "/?colour=red", "/?kind=gossip", "/?run=x", "/?before=soon"])
 def test_an_address_that_is_none_says_so(bus: Served, path: str) -> None:
     token = bus.call("POST", "/session", {"code": bus.codes.new()}, token=None).json["token"]
-    answer = bus.call("GET", path, token=None, headers={"Cookie": f"stigmergy-{bus.port}={token}"})
+    answer = bus.call("GET", path, token=None, headers={"Cookie": f"engrambus-{bus.port}={token}"})
     assert answer.status in (404, 422)
     assert b"To the start page" in answer.body

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stigmergy.app import open_workshop
-from stigmergy.core import digest
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
-from stigmergy.space.work import LaneWorkerPool, ProcessRunner, Workshop
-from stigmergy.testing.work import PERSON
-from tests.cli.stig import Desk
+from engrambus.app import open_workshop
+from engrambus.core import digest
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
+from engrambus.settings import Settings
+from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
+from engrambus.space.work import LaneWorkerPool, ProcessRunner, Workshop
+from engrambus.testing.work import PERSON
+from tests.cli.runner import Desk
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository

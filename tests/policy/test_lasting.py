@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy import Bus
-from stigmergy.app import init_project
-from stigmergy.backends.sqlite.lock import WriteLock
-from stigmergy.errors import FormatUnknown, ProjectExists, StoreReadOnly
-from stigmergy.policy import find_project
-from stigmergy.settings import Settings
+from engrambus import Bus
+from engrambus.app import init_project
+from engrambus.backends.sqlite.lock import WriteLock
+from engrambus.errors import FormatUnknown, ProjectExists, StoreReadOnly
+from engrambus.policy import find_project
+from engrambus.settings import Settings
 from tests.projects import Repository, git, make_settings
 
 

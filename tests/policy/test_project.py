@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy.core import new_ulid
-from stigmergy.errors import FormatUnknown, ProjectExists, ProjectNotFound
-from stigmergy.policy import create_project, find_project
+from engrambus.core import new_ulid
+from engrambus.errors import FormatUnknown, ProjectExists, ProjectNotFound
+from engrambus.policy import create_project, find_project
 
 SETTINGS = (
     "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false",

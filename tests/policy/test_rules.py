@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core import read_yaml
-from stigmergy.errors import AgentNotFound, FieldValue, NotYourDescendant, PolicyInvalid, RoleForbidden, ScopeForbidden
-from stigmergy.policy import (
+from engrambus.core import read_yaml
+from engrambus.errors import AgentNotFound, FieldValue, NotYourDescendant, PolicyInvalid, RoleForbidden, ScopeForbidden
+from engrambus.policy import (
     DEFAULT_POLICY,
     ROLES,
     Agent,
@@ -26,7 +26,7 @@ from stigmergy.policy import (
     space_of,
     visible_spaces,
 )
-from stigmergy.policy.project import _POLICY as POLICY_TEMPLATE
+from engrambus.policy.project import _POLICY as POLICY_TEMPLATE
 
 RUN = Run(run_id="01KDVP9R000000000000000000", goal="g", number=7, opened_at=0)
 LADDER = ["programmer", "manager", "director", "architect"]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core import SECOND
-from stigmergy.errors import FormatUnknown, TokenExpired, TokenInvalid
-from stigmergy.policy import Claims, TokenKey
+from engrambus.core import SECOND
+from engrambus.errors import FormatUnknown, TokenExpired, TokenInvalid
+from engrambus.policy import Claims, TokenKey
 
 PROJECT = "01KDVP9R00STGMERGYTEST0000"
 KEY = TokenKey(bytes(range(32)))
@@ -31,7 +31,7 @@ TOKEN = KEY.sign(CLAIMS)
 
 def test_a_token_says_who_its_bearer_is() -> None:
     assert KEY.check(TOKEN, project=PROJECT, now=0) == CLAIMS
-    assert TOKEN.startswith("stig1.")
+    assert TOKEN.startswith("engrambus1.")
     assert KEY.sign(CLAIMS) == TOKEN
 
 
@@ -74,7 +74,7 @@ def test_an_expired_token_of_another_key_is_invalid_and_not_expired() -> None:
         TokenKey(bytes(32)).check(TOKEN, project=PROJECT, now=1 << 60)
 
 
-@given(st.text(max_size=300) | st.binary(max_size=300).map(lambda data: "stig1." + data.hex() + "." + data.hex()))
+@given(st.text(max_size=300) | st.binary(max_size=300).map(lambda data: "engrambus1." + data.hex() + "." + data.hex()))
 def test_anything_else_is_invalid(text: str) -> None:
     with pytest.raises(TokenInvalid):
         KEY.check(text, project=PROJECT, now=0)
@@ -82,12 +82,12 @@ def test_anything_else_is_invalid(text: str) -> None:
 
 def test_a_huge_token_is_not_even_looked_at() -> None:
     with pytest.raises(TokenInvalid):
-        KEY.check("stig1." + "A" * 10_000_000, project=PROJECT, now=0)
+        KEY.check("engrambus1." + "A" * 10_000_000, project=PROJECT, now=0)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_the_key_is_for_its_owner_only(tmp_path: Path, umask: int) -> None:
-    folder = tmp_path / "state" / "stigmergy" / PROJECT
+    folder = tmp_path / "state" / "engrambus" / PROJECT
     before = os.umask(umask)
     try:
         key = TokenKey.at(folder)

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.app import init_project, open_project
-from stigmergy.core import estimate_tokens
-from stigmergy.errors import BudgetTooSmall, DerefDenied
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
-from stigmergy.settings import Settings
-from stigmergy.testing import TurningClock, refused
+from engrambus.app import init_project, open_project
+from engrambus.core import estimate_tokens
+from engrambus.errors import BudgetTooSmall, DerefDenied
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.settings import Settings
+from engrambus.testing import TurningClock, refused
 from tests.projects import Repository, make_repository, make_settings
 
 

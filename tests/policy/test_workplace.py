@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.errors import RevisionNotFound
-from stigmergy.evidence.pointers import GitRepository, Repositories
-from stigmergy.operations import Workplace
+from engrambus.errors import RevisionNotFound
+from engrambus.evidence.pointers import GitRepository, Repositories
+from engrambus.operations import Workplace
 from tests.projects import make_repository
 
 

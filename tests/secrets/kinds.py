@@ -54,9 +54,9 @@ def _jwt(rng: Random) -> str:
     return ".".join((*map(_b64url, parts), _b64url(rng.randbytes(32))))
 
 
-def _stigmergy(rng: Random) -> str:
+def _engrambus(rng: Random) -> str:
     body = {"agent": f"worker-{rng.randrange(99)}", "run": draw(rng, UPPER, 26), "role": "worker"}
-    return ".".join(("stig" + "1", _b64url(json.dumps(body).encode()), _b64url(rng.randbytes(32))))
+    return ".".join(("engrambus" + "1", _b64url(json.dumps(body).encode()), _b64url(rng.randbytes(32))))
 
 
 def _pem(label: str, size: int, *head: str) -> Maker:
@@ -125,7 +125,7 @@ def _assigned(*names: str) -> Callable[[Maker], Maker]:
 
 # Kinds whose value is known by itself, wherever it stands.
 FREE: dict[str, Maker] = {
-    "stigmergy": _stigmergy,
+    "engrambus": _engrambus,
     "openai": _one(
         _made("sk" + "-proj-", (URLSAFE, 74), "T3Blbk" + "FJ", (URLSAFE, 74)),
         _made("sk" + "-", (ALNUM, 20), "T3Blbk" + "FJ", (ALNUM, 20)),

@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from typing import NamedTuple
 
-from stigmergy.policy.secrets import find_secrets
+from engrambus.policy.secrets import find_secrets
 from tests.secrets.corpus import Sample, look_alikes, real_texts, secrets
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stigmergy.errors import SecretCheckFailed, SecretFound
-from stigmergy.policy.secrets import check_no_secrets, find_secrets, redact
+from engrambus.errors import SecretCheckFailed, SecretFound
+from engrambus.policy.secrets import check_no_secrets, find_secrets, redact
 from tests.secrets.corpus import TUNING, WRAPPINGS, Sample, secrets
 from tests.secrets.kinds import FREE, draw
 
@@ -109,7 +109,7 @@ def test_a_check_that_fails_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     def broken(text: str) -> None:
         raise RuntimeError(text)
 
-    monkeypatch.setattr("stigmergy.policy.secrets.check.find_secrets", broken)
+    monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
     for call in (lambda: check_no_secrets([GITHUB], "claim"), lambda: redact(GITHUB)):
         with pytest.raises(SecretCheckFailed) as failed:
             call()

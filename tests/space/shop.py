@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stigmergy.backends.sqlite.work import SqliteWork, create_work
-from stigmergy.core import SystemClock
-from stigmergy.evidence.receipts import BodyStore, Receipt, ReceiptFolder
-from stigmergy.space.catalog import REGISTRY, Catalog, Registry
-from stigmergy.space.tuples import SpaceSettings, TupleSpace, read_pattern
-from stigmergy.space.work import Flights, LaneWorkerPool, ProcessRunner, Progress, Workshop
-from stigmergy.testing.work import PERSON, RUN
+from engrambus.backends.sqlite.work import SqliteWork, create_work
+from engrambus.core import SystemClock
+from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
+from engrambus.space.catalog import REGISTRY, Catalog, Registry
+from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
+from engrambus.space.work import Flights, LaneWorkerPool, ProcessRunner, Progress, Workshop
+from engrambus.testing.work import PERSON, RUN
 
 MODULE = "tests.space.yools"
 

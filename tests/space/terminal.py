@@ -1,4 +1,4 @@
-"""`stig` about work, run in a project of a test's own."""
+"""`engrambus` about work, run in a project of a test's own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stigmergy.settings import Settings
+from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway
 
 ROOT = Path(__file__).parents[2]
 AGENTS = "# Agents\n\n## Agents\n"
-STIG = "from stigmergy.edges.cli import main; main()"
+COMMAND = "from engrambus.edges.cli import main; main()"
 WORK = ("worker", "--lane", "build", "--until-empty", "--import", "tests.space.yools")
 
 
 class Terminal:
-    """`stig` in processes of its own."""
+    """`engrambus` in processes of its own."""
 
     def __init__(self, repository: Repository, home: Path) -> None:
         self.path = repository.path
@@ -30,7 +30,7 @@ class Terminal:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command."""
         return subprocess.Popen(
-            [sys.executable, "-c", STIG, *words],
+            [sys.executable, "-c", COMMAND, *words],
             cwd=self.path,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -53,7 +53,7 @@ class Terminal:
         """Everything a command writes on a terminal."""
         master, slave = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-c", STIG, *words],
+            [sys.executable, "-c", COMMAND, *words],
             cwd=self.path,
             env={**self.environment, "TERM": "xterm", "COLUMNS": "120"},
             stdin=slave,

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy.space.catalog import Catalog, CatalogEntry, Contract, Registry, Terms
-from stigmergy.space.work import Progress
+from engrambus.space.catalog import Catalog, CatalogEntry, Contract, Registry, Terms
+from engrambus.space.work import Progress
 from tests.space.shop import Shop, open_shop, step
 
 

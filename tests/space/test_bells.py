@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stigmergy.testing.work import SqliteWorkHarness, draft, put
+from engrambus.testing.work import SqliteWorkHarness, draft, put
 
 MANY = 1100
 """More files than `select` can wait for."""
@@ -50,10 +50,10 @@ def test_whoever_has_many_files_open_waits_like_anyone(many_files: None, tmp_pat
 CHILD = """
 import sys
 from pathlib import Path
-from stigmergy.backends.sqlite.work import SqliteWork
-from stigmergy.backends.sqlite.work.bells import FifoBell
-from stigmergy.core import SystemClock
-from stigmergy.space.tuples import TupleSpace, space
+from engrambus.backends.sqlite.work import SqliteWork
+from engrambus.backends.sqlite.work.bells import FifoBell
+from engrambus.core import SystemClock
+from engrambus.space.tuples import TupleSpace, space
 
 space.LOOK_AGAIN = 60.0  # nobody looks again by itself
 wait = FifoBell.wait

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from stigmergy.app import open_project
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
+from engrambus.app import open_project
+from engrambus.settings import Settings
+from engrambus.space.tuples import OWN_AUTHORITY, gc_draft
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
 
@@ -27,7 +27,7 @@ def terminal(repository: Repository, settings: Settings, tmp_path: Path) -> Term
 
 # BX-03
 def test_an_index_that_is_not_sound_is_named(terminal: Terminal) -> None:
-    """`stig verify` names the file to remove, and with it removed all is well."""
+    """`engrambus verify` names the file to remove, and with it removed all is well."""
     terminal.run("out", "--lane", "notes")
     index = next(terminal.path.rglob("work.db"))
     with closing(apsw.Connection(str(index))) as connection:
@@ -165,8 +165,8 @@ def test_patterns_on_the_command_line(terminal: Terminal) -> None:
 def test_a_catalog_is_built_where_the_files_are(terminal: Terminal) -> None:  # YT-08
     file = terminal.path / ".catalog" / "capabilities.json"
     before = file.read_bytes()
-    terminal.environment["STIGMERGY_URL"] = "http://127.0.0.1:9"
-    assert "STIGMERGY_URL is set" in terminal.run("catalog", "build", code=2)
+    terminal.environment["ENGRAMBUS_URL"] = "http://127.0.0.1:9"
+    assert "ENGRAMBUS_URL is set" in terminal.run("catalog", "build", code=2)
     assert file.read_bytes() == before
 
 
@@ -177,7 +177,7 @@ def test_a_receipt_says_how_its_output_is_read(terminal: Terminal) -> None:  # Y
     terminal.run(*WORK)
     shown = terminal.run("receipt", "get", terminal.json("observe", one)["steps"][0]["receipt"])
     assert re.search(r", 0\.\d MB kept$", shown, re.M)
-    (command,) = re.findall(r"stdout +stig (deref .*)$", shown, re.M)
+    (command,) = re.findall(r"stdout +engrambus (deref .*)$", shown, re.M)
     end = terminal.json(*command.split())
     assert (end["truncated"], end["tail"]) == (True, True)
     assert end["excerpt"].endswith("\nline 39999\nline 40000\n")
@@ -201,7 +201,7 @@ def test_the_board_tells_lane_and_cost_in_a_narrow_terminal(terminal: Terminal) 
     assert board.startswith("2 dead, 1 done; ")
     assert re.search(r"^[0-9a-f]{12}  done +\$0\.12 of \$1  build\n  agent.spend.money done$", board, re.M)
     assert re.search(rf"^{one[7:19]}  dead +\$0 of \$1  build\n  agent.fail.always FAIL\n  exit 1$", board, re.M)
-    assert board.endswith("The last 1 of 2 given up; stig dead lists them all.\n")
+    assert board.endswith("The last 1 of 2 given up; engrambus dead lists them all.\n")
     assert max(map(len, board.splitlines())) <= 80
     both = {"lane": "build", "payload": [paid], "agent_terms": terms | {"budget_tokens": 1_000}}
     (terminal.path / "t.json").write_text(json.dumps(both))

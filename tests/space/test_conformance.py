@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.space.tuples import SpaceSettings
-from stigmergy.testing.work import MemoryWorkHarness, SqliteWorkHarness, WorkConformance, WorkHarness
+from engrambus.space.tuples import SpaceSettings
+from engrambus.testing.work import MemoryWorkHarness, SqliteWorkHarness, WorkConformance, WorkHarness
 
 
 class TestMemory(WorkConformance):

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from engrambus.core import estimate_tokens
+from engrambus.edges.mcp.tools import tool_operations
+from engrambus.errors import IdAmbiguous
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from engrambus.operations.work import TupleId, TuplePattern
+from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
+from engrambus.space.tuples import Settled, tuple_id
+from engrambus.testing.work import failed, finished
 from mcp import Client
-from stigmergy.core import estimate_tokens
-from stigmergy.edges.mcp.tools import tool_operations
-from stigmergy.errors import IdAmbiguous
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
-from stigmergy.operations.work import TupleId, TuplePattern
-from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from stigmergy.space.tuples import Settled, tuple_id
-from stigmergy.testing.work import failed, finished
 from tests.http.served import Served, serving
 from tests.mcp.ways import GENERATIONS, over_http, problem_of
 from tests.projects import Repository
@@ -42,7 +42,7 @@ class _Now:
     class clock:
         @staticmethod
         def now() -> int:
-            from stigmergy.core import SystemClock
+            from engrambus.core import SystemClock
 
             return SystemClock().now()
 
@@ -122,7 +122,7 @@ def test_the_inner_loop_is_not_on_the_wire(bus: Served) -> None:
 
 
 def test_the_three_tools_are_small() -> None:
-    from stigmergy.edges.mcp.tools import tools
+    from engrambus.edges.mcp.tools import tools
 
     shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in _tools(tools())]
     schemas = [

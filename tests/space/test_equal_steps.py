@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.space.tuples import read_pattern
-from stigmergy.space.work import LaneWorkerPool, Progress
+from engrambus.space.tuples import read_pattern
+from engrambus.space.work import LaneWorkerPool, Progress
 from tests.space.shop import Shop, open_shop, step, until
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from stigmergy.backends.sqlite.recover import over_journals
-from stigmergy.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
-from stigmergy.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
-from stigmergy.backends.sqlite.work.verify import COMPARED
-from stigmergy.core import SECOND, print_time
-from stigmergy.core.journal import set_damage_aside
-from stigmergy.core.journal.format import stated_mark
-from stigmergy.errors import JournalDamaged, StaleFence
-from stigmergy.evidence.receipts import ReceiptFolder
-from stigmergy.space.tuples import BodyPurged, Claim, Kept, Price, Settled, SpaceSettings
-from stigmergy.testing.work import PERSON, RUN, SqliteWorkHarness, draft, failed, finished, put, receipt
+from engrambus.backends.sqlite.recover import over_journals
+from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
+from engrambus.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
+from engrambus.backends.sqlite.work.verify import COMPARED
+from engrambus.core import SECOND, print_time
+from engrambus.core.journal import set_damage_aside
+from engrambus.core.journal.format import stated_mark
+from engrambus.errors import JournalDamaged, StaleFence
+from engrambus.evidence.receipts import ReceiptFolder
+from engrambus.space.tuples import BodyPurged, Claim, Kept, Price, Settled, SpaceSettings
+from engrambus.testing.work import PERSON, RUN, SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
 def busy(folder: Path) -> SqliteWorkHarness:

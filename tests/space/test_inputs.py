@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy.errors import LinkRefused
-from stigmergy.space.work.cache import file_shas
+from engrambus.errors import LinkRefused
+from engrambus.space.work.cache import file_shas
 from tests.space.shop import SETTINGS, Shop, open_shop, step, until
 
 

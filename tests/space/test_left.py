@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core import SystemClock
-from stigmergy.errors import DiskPressure, StigmergyError
-from stigmergy.policy.guardrails import Retention
-from stigmergy.space.tuples import Claim, Price
-from stigmergy.space.work import Collector, worker_name
-from stigmergy.space.work.folder import OF, Execution, StepFolder, sweep
+from engrambus.core import SystemClock
+from engrambus.errors import DiskPressure, EngramBusError
+from engrambus.policy.guardrails import Retention
+from engrambus.space.tuples import Claim, Price
+from engrambus.space.work import Collector, worker_name
+from engrambus.space.work.folder import OF, Execution, StepFolder, sweep
 from tests.space.shop import Shop, open_shop, step
 
 LINES = '{"usd":0.01,"tokens_in":2}\n{"usd":0.02,"tokens_out":1}\n'
@@ -178,7 +178,7 @@ def test_a_step_whose_spending_could_not_be_counted_leaves_it_to_be_counted(shop
     claim = _held(shop)
     told: list[Price] = []
 
-    def count(said: Price) -> StigmergyError | None:
+    def count(said: Price) -> EngramBusError | None:
         told.append(said)
         if len(told) < 3:
             raise DiskPressure

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.evidence.receipts import Receipt, ReceiptFolder, seal
+from engrambus.evidence.receipts import Receipt, ReceiptFolder, seal
 from tests.space.shop import open_shop, step
 
 

@@ -1,4 +1,4 @@
-"""`stig resume` goes on with work and nothing else; what it says of a tuple becomes of it. # YT-05 # YT-10"""
+"""`engrambus resume` goes on with work and nothing else; what it says of a tuple becomes of it. # YT-05 # YT-10"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stigmergy.app import open_project
-from stigmergy.core import SECOND, SystemClock, print_time
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import TupleSpace, read_pattern
-from stigmergy.space.work import LaneWorkerPool
-from stigmergy.testing.work import PERSON
+from engrambus.app import open_project
+from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.settings import Settings
+from engrambus.space.tuples import TupleSpace, read_pattern
+from engrambus.space.work import LaneWorkerPool
+from engrambus.testing.work import PERSON
 from tests.projects import Repository
 from tests.space.shop import open_shop, step, until
 from tests.space.terminal import WORK, Terminal, open_terminal
@@ -131,7 +131,7 @@ def test_a_chosen_run_is_the_one_that_goes_on(terminal: Terminal) -> None:
         )
     resume(terminal, "tests.space.yools", "--run", runs[1])
     assert [terminal.json("observe", one)["state"] for one in ones] == ["waiting", "done", "waiting", "waiting"]
-    terminal.environment["STIGMERGY_RUN"] = runs[0]
+    terminal.environment["ENGRAMBUS_RUN"] = runs[0]
     resume(terminal)
     assert [terminal.json("observe", one)["state"] for one in ones] == ["done", "done", "waiting", "waiting"]
     out, err = resume(terminal)
@@ -160,9 +160,9 @@ def test_a_worker_with_the_token_of_a_run_works_on_no_other(terminal: Terminal) 
     runs = [new_run(terminal, goal) for goal in ("first", "second")]
     asked = ("out", "--lane", "build", "--yool", "agent.sum.numbers", "--arg", "a=1", "--arg", "b=1")
     ones = [terminal.json(*asked, "--run", run)["id"] for run in runs]
-    terminal.environment["STIGMERGY_TOKEN"] = terminal.json("agent", "add", "ada", "--role", "architect")["token"]
+    terminal.environment["ENGRAMBUS_TOKEN"] = terminal.json("agent", "add", "ada", "--role", "architect")["token"]
     terminal.run(*WORK)
-    del terminal.environment["STIGMERGY_TOKEN"]
+    del terminal.environment["ENGRAMBUS_TOKEN"]
     assert [terminal.json("observe", one)["state"] for one in ones] == ["waiting", "done"]
 
 

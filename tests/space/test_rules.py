@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stigmergy.core.canonical import canonical_reference
-from stigmergy.errors import (
+from engrambus.core.canonical import canonical_reference
+from engrambus.errors import (
     DeadlinePast,
+    EngramBusError,
     FieldMissing,
     FieldType,
     FieldUnknown,
@@ -23,7 +24,6 @@ from stigmergy.errors import (
     PatternValue,
     StepCycle,
     StepUnknown,
-    StigmergyError,
     TermsInvalid,
     TimeInvalid,
     TupleIdMismatch,
@@ -31,12 +31,12 @@ from stigmergy.errors import (
     TupleTooLarge,
     YoolName,
 )
-from stigmergy.evidence.receipts import Cost, input_hash, receipt_id, seal
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
-from stigmergy.space.tuples.rules import moved_on
-from stigmergy.space.tuples.values import V1, V2
-from stigmergy.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
+from engrambus.evidence.receipts import Cost, input_hash, receipt_id, seal
+from engrambus.settings import Settings
+from engrambus.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
+from engrambus.space.tuples.rules import moved_on
+from engrambus.space.tuples.values import V1, V2
+from engrambus.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "tuple_id.json").read_text("utf-8"))
 NOW = 1_778_000_000_000_000  # in May 2026
@@ -116,7 +116,7 @@ def test_both_schemas_live_side_by_side() -> None:
     assert one.terms.budget_micros == two.terms.budget_micros == 500_000
 
 
-REFUSED: tuple[tuple[str, dict[str, Any], type[StigmergyError], str], ...] = (
+REFUSED: tuple[tuple[str, dict[str, Any], type[EngramBusError], str], ...] = (
     ("a schema nobody knows", {"schema": "yool-tuple/v7"}, TupleSchema, "schema"),
     ("a schema that is a number", {"schema": 1}, TupleSchema, "schema"),
     ("an id that does not match", {"id": "sha256:" + "0" * 64}, FieldMissing, "map_pos"),
@@ -164,7 +164,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], type[StigmergyError], str], ...] = (
 
 @pytest.mark.parametrize(("fields", "kind", "field"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_a_tuple_that_breaks_a_rule_is_refused(
-    fields: dict[str, Any], kind: type[StigmergyError], field: str, spaces: list[WorkHarness]
+    fields: dict[str, Any], kind: type[EngramBusError], field: str, spaces: list[WorkHarness]
 ) -> None:
     for harness in spaces:
         before = harness.journal_bytes()
@@ -218,7 +218,7 @@ def test_an_id_that_does_not_match_is_refused() -> None:
         ({str(n): 1 for n in range(40)}, FieldValue),
     ],
 )
-def test_a_pattern_nobody_can_match_is_refused(pattern: dict[str, Any], kind: type[StigmergyError]) -> None:
+def test_a_pattern_nobody_can_match_is_refused(pattern: dict[str, Any], kind: type[EngramBusError]) -> None:
     with pytest.raises(kind):
         read_pattern(pattern)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stigmergy.app import open_project
-from stigmergy.settings import Settings
-from stigmergy.space.tuples import OWN_AUTHORITY, gc_draft
+from engrambus.app import open_project
+from engrambus.settings import Settings
+from engrambus.space.tuples import OWN_AUTHORITY, gc_draft
 from tests.projects import Repository
 from tests.space.terminal import Terminal, open_terminal
 
 YOOLS = """
-from stigmergy.space.catalog import yool
+from engrambus.space.catalog import yool
 
 @yool("agent.say.hello", lane="build", authority=("user", "agent", "ci"))
 def hello():

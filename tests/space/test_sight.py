@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.app import open_project, open_workshop
-from stigmergy.core import SystemClock
-from stigmergy.errors import ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
-from stigmergy.settings import Settings
-from stigmergy.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from stigmergy.space.tuples import Settled, read_pattern
-from stigmergy.space.work import LaneWorkerPool, Progress
-from stigmergy.testing.work import finished
+from engrambus.app import open_project, open_workshop
+from engrambus.core import SystemClock
+from engrambus.errors import ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.settings import Settings
+from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
+from engrambus.space.tuples import Settled, read_pattern
+from engrambus.space.work import LaneWorkerPool, Progress
+from engrambus.testing.work import finished
 from tests.projects import Repository
 from tests.space.shop import MODULE, OWN
 

@@ -12,13 +12,13 @@ from typing import ClassVar
 import msgspec
 from hypothesis import HealthCheck, settings
 
-from stigmergy.space.tuples import BodyPurged, Fact, SpaceSettings
-from stigmergy.testing import TurningClock
-from stigmergy.testing.work import SqliteWorkHarness, WorkHarness
-from stigmergy.testing.work.machine import WorkAgrees
+from engrambus.space.tuples import BodyPurged, Fact, SpaceSettings
+from engrambus.testing import TurningClock
+from engrambus.testing.work import SqliteWorkHarness, WorkHarness
+from engrambus.testing.work.machine import WorkAgrees
 
-EXAMPLES = int(os.environ.get("STIGMERGY_MACHINE_EXAMPLES", "80"))
-STEPS = int(os.environ.get("STIGMERGY_MACHINE_STEPS", "40"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
+STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
@@ -30,7 +30,7 @@ class SqliteAgrees(WorkAgrees):
     @staticmethod
     def make_other(clock: TurningClock, given: SpaceSettings) -> WorkHarness:
         """A store in a folder of its own."""
-        folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="stigmergy-")) / "catalog"
+        folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog"
         return SqliteWorkHarness(folder, clock, msgspec.structs.replace(given, indexed=("map_pos.n", "map_pos.stack")))
 
     def teardown(self) -> None:
@@ -50,7 +50,7 @@ class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc, valid-type]
         stateful_step_count=STEPS,
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        derandomize="STIGMERGY_MACHINE_EXAMPLES" not in os.environ,
+        derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
     )
 
     def runTest(self) -> None:

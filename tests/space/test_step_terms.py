@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.app import init_project, open_project, open_workshop
-from stigmergy.core import SECOND, SystemClock, print_time
-from stigmergy.evidence.receipts import EMPTY
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, to_request
-from stigmergy.policy.guardrails import MB, StepLimits
-from stigmergy.settings import Settings
-from stigmergy.space.catalog import Catalog, Registry
-from stigmergy.space.tuples import Averages, Price, projected, read_pattern
-from stigmergy.space.work import LaneWorkerPool, ProcessRunner, StepOutcome, StepRequest, Workshop
-from stigmergy.space.work.folder import StepFolder
-from stigmergy.space.work.ports import Told
-from stigmergy.testing.work import PERSON, RUN
+from engrambus.app import init_project, open_project, open_workshop
+from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.evidence.receipts import EMPTY
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.policy.guardrails import MB, StepLimits
+from engrambus.settings import Settings
+from engrambus.space.catalog import Catalog, Registry
+from engrambus.space.tuples import Averages, Price, projected, read_pattern
+from engrambus.space.work import LaneWorkerPool, ProcessRunner, StepOutcome, StepRequest, Workshop
+from engrambus.space.work.folder import StepFolder
+from engrambus.space.work.ports import Told
+from engrambus.testing.work import PERSON, RUN
 from tests.projects import Repository
 from tests.space.shop import MODULE, Shop, at_work, open_shop, step, until
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stigmergy.core.journal import Journal
-from stigmergy.space.tuples import Claim, Settled
-from stigmergy.testing.work import SqliteWorkHarness, draft, failed, finished, put, receipt
+from engrambus.core.journal import Journal
+from engrambus.space.tuples import Claim, Settled
+from engrambus.testing.work import SqliteWorkHarness, draft, failed, finished, put, receipt
 
 
 @pytest.fixture

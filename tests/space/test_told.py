@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stigmergy import Worker
-from stigmergy.errors import FieldValue
-from stigmergy.settings import Settings
-from stigmergy.space.catalog import Catalog
-from stigmergy.space.tuples import read_pattern
-from stigmergy.space.work import LaneWorkerPool, Progress
-from stigmergy.space.work.worker import LOOK_SECONDS
+from engrambus import Worker
+from engrambus.errors import FieldValue
+from engrambus.settings import Settings
+from engrambus.space.catalog import Catalog
+from engrambus.space.tuples import read_pattern
+from engrambus.space.work import LaneWorkerPool, Progress
+from engrambus.space.work.worker import LOOK_SECONDS
 from tests.projects import Repository
 from tests.space.shop import DECLARED, Shop, open_shop, step
 from tests.space.terminal import WORK, Terminal, open_terminal

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.space.work.pool import FEW
+from engrambus.space.work.pool import FEW
 from tests.space.shop import Shop, open_shop, step, until, with_environment
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from stigmergy.backends.sqlite.work import WORK_JOURNAL
-from stigmergy.core import SECOND, print_time
-from stigmergy.errors import DiskPressure
-from stigmergy.evidence.receipts import EMPTY, Receipt, ReceiptFolder, receipt_id, statement
-from stigmergy.space.tuples import Price, Settled, SpaceSettings, read_pattern
-from stigmergy.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
-from stigmergy.space.work.flight import Flight
-from stigmergy.testing.work import PERSON, RUN
+from engrambus.backends.sqlite.work import WORK_JOURNAL
+from engrambus.core import SECOND, print_time
+from engrambus.errors import DiskPressure
+from engrambus.evidence.receipts import EMPTY, Receipt, ReceiptFolder, receipt_id, statement
+from engrambus.space.tuples import Price, Settled, SpaceSettings, read_pattern
+from engrambus.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
+from engrambus.space.work.flight import Flight
+from engrambus.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, at_work, open_shop, step, until, with_environment
 
 
@@ -132,7 +132,7 @@ def test_those_who_waited_for_a_step_that_failed_try_themselves(shop: Shop, tmp_
 
 def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
     hold = (
-        "import sys, threading; from pathlib import Path; from stigmergy.space.work import Flights\n"
+        "import sys, threading; from pathlib import Path; from engrambus.space.work import Flights\n"
         f"Flights(Path({str(tmp_path)!r})).begin('key', lambda: False, threading.Event())\n"
         "print('held', flush=True); sys.stdin.read()"
     )

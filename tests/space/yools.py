@@ -13,8 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-from stigmergy.space.catalog import yool
-from stigmergy.space.work import here
+from engrambus.space.catalog import yool
+from engrambus.space.work import here
 
 EVERYONE = ("user", "agent", "ci")
 
@@ -99,8 +99,8 @@ yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
     [
         "sh",
         "-c",
-        'trap \'echo "{\\"usd\\":0.04}" >> "$STIGMERGY_COST"; exit 1\' TERM; '
-        'echo "{\\"usd\\":0.02}" >> "$STIGMERGY_COST"; touch ${started}; while :; do sleep 0.05; done',
+        'trap \'echo "{\\"usd\\":0.04}" >> "$ENGRAMBUS_COST"; exit 1\' TERM; '
+        'echo "{\\"usd\\":0.02}" >> "$ENGRAMBUS_COST"; touch ${started}; while :; do sleep 0.05; done',
     ]
 )
 
@@ -148,7 +148,7 @@ def tell_tuple() -> str:
     return here.tuple_id()
 
 
-yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "STIGMERGY_TUPLE"])
+yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "ENGRAMBUS_TUPLE"])
 
 
 @yool("agent.give.back", lane="build", authority=EVERYONE, cached=False)

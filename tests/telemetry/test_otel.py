@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from stigmergy.edges.telemetry import Exporting, watch
-from stigmergy.errors import StigmergyError
-from stigmergy.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
-from stigmergy.settings import Exports, Settings
-from tests.cli.stig import STIG
+from engrambus.edges.telemetry import Exporting, watch
+from engrambus.errors import EngramBusError
+from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.settings import Exports, Settings
+from tests.cli.runner import COMMAND
 from tests.http.served import serving
 from tests.projects import Repository
 
@@ -64,7 +64,7 @@ def watching(gateway: Gateway) -> Iterator[Seen]:
 def call(gateway: Gateway, name: str, credential: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
     """Call an operation; a refusal is none."""
     declared = OPERATIONS[name]
-    with suppress(StigmergyError):
+    with suppress(EngramBusError):
         return gateway.call(declared, to_request(fields, declared.request), credential)
 
 
@@ -94,7 +94,7 @@ def test_each_operation_is_a_span_with_the_names_of_the_conventions(gateway: Gat
         "gen_ai.agent.id": f"{run}/admin",
         "gen_ai.agent.name": "admin",
         "gen_ai.conversation.id": run,
-        "stigmergy.role": "admin",
+        "engrambus.role": "admin",
     }
     assert query["gen_ai.memory.record.count"] == 1
     assert all(span.end_time > span.start_time for span in spans if span.end_time and span.start_time)
@@ -131,13 +131,13 @@ def test_durations_and_the_published_figures_are_metrics(gateway: Gateway) -> No
         call(gateway, "put_engram", claim=CLAIM, at=["src/parser.py:1-2"])
         call(gateway, "get_engram", id="01K7Z3V5QX0000000000000000")
         points = seen.points("gen_ai.client.operation.duration")
-        kinds = seen.points("stigmergy.engrams")
-        rates = seen.points("stigmergy.contradiction_rate")
+        kinds = seen.points("engrambus.engrams")
+        rates = seen.points("engrambus.contradiction_rate")
         assert len(seen.finished()) == 2, "asking for the figures is not told"
     told = {(dict(point.attributes)["gen_ai.tool.name"], dict(point.attributes).get("error.type")) for point in points}
     assert told == {("less_put_engram", None), ("engram_get", "ENGRAM_NOT_FOUND")}
     assert [(dict(point.attributes), point.value) for point in kinds] == [
-        ({"stigmergy.role": "admin", "stigmergy.engram.kind": "fact"}, 1)
+        ({"engrambus.role": "admin", "engrambus.engram.kind": "fact"}, 1)
     ]
     assert [point.value for point in rates] == [0.0]
 
@@ -155,7 +155,7 @@ def test_the_callers_trace_goes_on(gateway: Gateway, repository: Repository) -> 
 
 
 def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Repository) -> None:
-    """`stig mcp` as a client starts it, with nothing but the standard environment."""
+    """`engrambus mcp` as a client starts it, with nothing but the standard environment."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     asked = {"name": "less_query_engrams", "arguments": {"q": "x"}, "_meta": {"traceparent": PARENT}}
     sent: list[dict[str, Any]] = [
@@ -165,7 +165,7 @@ def test_an_mcp_client_passes_its_trace_on(gateway: Gateway, repository: Reposit
     ]
     environment = {**os.environ, "HOME": str(repository.path.parent / "home"), "OTEL_TRACES_EXPORTER": "console"}
     with subprocess.Popen(
-        [STIG, "mcp"],
+        [COMMAND, "mcp"],
         cwd=repository.path,
         env=environment,
         stdin=subprocess.PIPE,
@@ -241,9 +241,9 @@ class Absent:
         if name.split(".")[0] == "opentelemetry":
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
-from stigmergy.edges.telemetry import watch
-from stigmergy.edges.http import serve
-from stigmergy.settings import Exports
+from engrambus.edges.telemetry import watch
+from engrambus.edges.http import serve
+from engrambus.settings import Exports
 with watch(None, Exports(traces="console")):
     print("went on")
 """
@@ -252,12 +252,12 @@ with watch(None, Exports(traces="console")):
 def test_without_the_extra_everything_else_works_and_says_what_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
-    assert "stigmergy[otel]" in done.stderr
+    assert "engrambus[otel]" in done.stderr
 
 
 def test_nothing_of_it_is_loaded_unless_asked_for() -> None:
     code = (
-        "import sys, stigmergy.edges.http, stigmergy.edges.telemetry\n"
+        "import sys, engrambus.edges.http, engrambus.edges.telemetry\n"
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

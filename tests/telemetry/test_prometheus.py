@@ -53,11 +53,11 @@ def test_the_five_published_metrics_stand_there_by_role(bus: Served) -> None:
     stats = bus.call("GET", "/stats?over=project").json
     (figures,) = [row["figures"] for row in stats["roles"] if row["role"] == "programmer"]
     for name in ("inline_tokens_per_turn", "derefs_per_turn", "contradiction_rate", "resend_rate", "tokens_not_copied"):
-        assert found[f"stigmergy_{name}", role] == figures[name]
-    assert found["stigmergy_contradiction_rate", role] == found["stigmergy_resend_rate", role] == 1.0
-    assert found["stigmergy_engrams_total", (("kind", "risk"), *role)] == 1
-    assert found["stigmergy_rejections_total", role] == found["stigmergy_turns_total", role] == 1
-    assert found["stigmergy_engrams_held", (("kind", "risk"),)] == 1
+        assert found[f"engrambus_{name}", role] == figures[name]
+    assert found["engrambus_contradiction_rate", role] == found["engrambus_resend_rate", role] == 1.0
+    assert found["engrambus_engrams_total", (("kind", "risk"), *role)] == 1
+    assert found["engrambus_rejections_total", role] == found["engrambus_turns_total", role] == 1
+    assert found["engrambus_engrams_held", (("kind", "risk"),)] == 1
     assert SECRETIVE.encode() not in told.body
     assert b"sam:note" not in told.body
 
@@ -71,12 +71,12 @@ def test_calls_are_timed_by_operation_and_the_code_they_ended_with(bus: Served) 
     count = {
         (dict(labels)["operation"], dict(labels)["code"]): value
         for (name, labels), value in found.items()
-        if name == "stigmergy_operation_duration_seconds_count"
+        if name == "engrambus_operation_duration_seconds_count"
     }
     assert count[("put_engram", "ok")] == 1
     assert count[("get_engram", "ENGRAM_NOT_FOUND")] == 1
     assert {code for (operation, code) in count if operation == "put_engram"} - {"ok"}, "refusals are timed too"
-    total = found["stigmergy_operation_duration_seconds_sum", (("code", "ok"), ("operation", "put_engram"))]
+    total = found["engrambus_operation_duration_seconds_sum", (("code", "ok"), ("operation", "put_engram"))]
     assert 0 < total < 10
 
 
@@ -104,9 +104,9 @@ def test_a_tools_token_goes_on_through_later_runs(bus: Served) -> None:
 def test_openmetrics_is_spoken_when_asked_for(bus: Served) -> None:
     answer = bus.call("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    assert {family.name for family in read_openmetrics(answer.body.decode())} > {"stigmergy_turns"}  # type: ignore[no-untyped-call]
+    assert {family.name for family in read_openmetrics(answer.body.decode())} > {"engrambus_turns"}  # type: ignore[no-untyped-call]
 
 
 def test_nothing_stands_in_the_registry_of_the_whole_process(bus: Served) -> None:
     bus.call("GET", "/metrics")
-    assert not [name for name in REGISTRY._names_to_collectors if name.startswith("stigmergy")]
+    assert not [name for name in REGISTRY._names_to_collectors if name.startswith("engrambus")]

@@ -14,16 +14,16 @@ import pytest
 import yaml
 from tests.projects import Repository, make_repository
 
-from stigmergy.app import init_project
-from stigmergy.core import estimate_tokens, parse_duration
-from stigmergy.edges.clients.generate import skill_made
-from stigmergy.edges.mcp.tools import tool_operations
-from stigmergy.errors import BY_CODE
-from stigmergy.knowledge.engrams.schemas import validator
-from stigmergy.knowledge.messages import accept_message
-from stigmergy.operations import OPERATIONS
-from stigmergy.policy import DEFAULT_POLICY
-from stigmergy.settings import Settings
+from engrambus.app import init_project
+from engrambus.core import estimate_tokens, parse_duration
+from engrambus.edges.clients.generate import skill_made
+from engrambus.edges.mcp.tools import tool_operations
+from engrambus.errors import BY_CODE
+from engrambus.knowledge.engrams.schemas import validator
+from engrambus.knowledge.messages import accept_message
+from engrambus.operations import OPERATIONS
+from engrambus.policy import DEFAULT_POLICY
+from engrambus.settings import Settings
 
 SKILL = Path(__file__).parents[1]
 TEXT = (SKILL / "SKILL.md").read_text("utf-8")
@@ -72,7 +72,7 @@ def test_the_form_it_shows_is_taken() -> None:
 
 def test_manifest_and_schemas_are_what_the_operations_say() -> None:
     for name, content in skill_made().items():
-        assert (SKILL / name).read_bytes() == content, f"{name}: run src/stigmergy/edges/clients/generate.py"
+        assert (SKILL / name).read_bytes() == content, f"{name}: run src/engrambus/edges/clients/generate.py"
     for tool in MANIFEST["tools"]:
         assert OPERATIONS[tool["operation"]].tool_name == tool["tool"] == tool["name"].replace(".", "_")
 

@@ -11,7 +11,7 @@ from itertools import count
 from threading import Lock, Thread
 from typing import Any, NamedTuple, Protocol
 
-_OURS = re.compile(r"mcp_+stigmergy[_/]+(\w+)")
+_OURS = re.compile(r"mcp_+engrambus[_/]+(\w+)")
 _HANDLE = re.compile(r"Your handle is (\S+);")
 
 

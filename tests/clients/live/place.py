@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from stigmergy.edges.client import Bus
-from tests.cli.stig import STIG
+from engrambus.edges.client import Bus
+from tests.cli.runner import COMMAND
 from tests.clients.live.model import Model, Script, serving_model
 from tests.clients.live.programs import Program, find_program
 from tests.projects import Repository, commit_files, make_repository, make_settings
@@ -44,11 +44,11 @@ class Place:
         repository = make_repository(folder / "project")
         self.project = repository.path
         self.repository = Repository(self.project, commit_files(self.project, program.own))
-        self.ok(STIG, "init")
+        self.ok(COMMAND, "init")
 
     def install(self) -> None:
         """Tell the client of us, as a user would."""
-        self.ok(STIG, "install", self.program.name)
+        self.ok(COMMAND, "install", self.program.name)
 
     @contextmanager
     def bus(self) -> Iterator[Bus]:

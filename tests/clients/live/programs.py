@@ -24,7 +24,7 @@ class Program(ABC):
     """One client."""
 
     name: ClassVar[str]
-    """What `stig install` calls it."""
+    """What `engrambus install` calls it."""
     command: ClassVar[str]
     """What its package calls it."""
     dialect: ClassVar[Dialect]
@@ -92,11 +92,11 @@ class ClaudeCode(Leader):
 
     def ask(self, prompt: str) -> list[str]:
         """Our tools and sub-agents are allowed, nothing else."""
-        return ["-p", prompt, "--allowedTools", "mcp__stigmergy Agent", "--output-format", "json"]
+        return ["-p", prompt, "--allowedTools", "mcp__engrambus Agent", "--output-format", "json"]
 
     def lists(self, output: str) -> str | None:
-        """`stigmergy: … - ✔ Connected`."""
-        return _line(r"stigmergy: .*", output)
+        """`engrambus: … - ✔ Connected`."""
+        return _line(r"engrambus: .*", output)
 
     def delegate(self, asked: Asked, task: str) -> Call | None:
         """One call does it all."""
@@ -144,13 +144,13 @@ class Codex(Leader):
             "--dangerously-bypass-hook-trust",
             "--dangerously-bypass-approvals-and-sandbox",
             "-c",
-            "mcp_servers.stigmergy.required=true",
+            "mcp_servers.engrambus.required=true",
             prompt,
         ]
 
     def lists(self, output: str) -> str | None:
-        """`stigmergy  …/stig  mcp  …  enabled`."""
-        return _line(r"stigmergy\s.*", output)
+        """`engrambus  …/engrambus  mcp  …  enabled`."""
+        return _line(r"engrambus\s.*", output)
 
     def delegate(self, asked: Asked, task: str) -> Call | None:
         """It is started, then waited for."""
@@ -192,8 +192,8 @@ class Gemini(Program):
         return ["--approval-mode", "yolo", "-p", prompt]
 
     def lists(self, output: str) -> str | None:
-        """`✓ stigmergy: … (stdio) - Connected`."""
-        return _line(r".*stigmergy: .*", output)
+        """`✓ engrambus: … (stdio) - Connected`."""
+        return _line(r".*engrambus: .*", output)
 
 
 PROGRAMS: dict[str, Program] = {program.name: program for program in (ClaudeCode(), Codex(), Gemini())}

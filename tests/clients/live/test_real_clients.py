@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from stigmergy.edges.mcp.tools import tool_operations
-from tests.cli.stig import STIG
+from engrambus.edges.mcp.tools import tool_operations
+from tests.cli.runner import COMMAND
 from tests.clients.live.model import Answer, Asked, Call, Model, Script
 from tests.clients.live.place import Place
 from tests.clients.live.programs import ROOT, Leader
@@ -120,7 +120,7 @@ def test_what_an_agent_learns_is_found_again_under_its_name(day: Day) -> None:
         (found,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
     assert found.provenance.created_by == author
     assert found.pointers[0].ref == f"repo:src/parser.py#L1-L2@{day.place.repository.sha}"
-    told = json.loads(day.place.ok(STIG, "query", "head of the parser", "--json").out)
+    told = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
     assert [row["provenance"]["created_by"] for row in told["engrams"] if row["claim"] == CLAIM] == [author]
 
 
@@ -176,7 +176,7 @@ def test_a_client_lists_the_server_until_it_is_taken_out_again(place: Place) -> 
     listed = place.listed()
     assert listed is not None
     assert place.program.lively in listed
-    place.ok(STIG, "uninstall", place.program.name)
+    place.ok(COMMAND, "uninstall", place.program.name)
     assert place.files() == before
     assert place.listed() is None
 

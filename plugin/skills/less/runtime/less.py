@@ -2,7 +2,7 @@
 
 python runtime/less.py less.query_engrams '{"q": "refund approval"}' --as 01K7Z3V5QX0000000000000000/main-abcdefgh
 
-It speaks to the project around the current folder, or to the gateway at STIGMERGY_URL with STIGMERGY_TOKEN. Exit 0
+It speaks to the project around the current folder, or to the gateway at ENGRAMBUS_URL with ENGRAMBUS_TOKEN. Exit 0
 done, 1 refused with the problem on stderr, 2 not a call.
 """
 
@@ -25,9 +25,9 @@ def main() -> int:
     call.add_argument("--as", dest="speak_as", help="your handle, <run>/<name>")
     given = call.parse_args()
     try:
-        from stigmergy import Bus, Settings, StigmergyError
+        from engrambus import Bus, EngramBusError, Settings
     except ImportError:
-        print("stigmergy is not installed here: uv run --with stigmergy python runtime/less.py …", file=sys.stderr)
+        print("engrambus is not installed here: uv run --with engrambus python runtime/less.py …", file=sys.stderr)
         return 2
     import msgspec
 
@@ -44,7 +44,7 @@ def main() -> int:
             answer = getattr(bus, tools[given.tool]["operation"])(**arguments)
     except (ValueError, TypeError) as problem:
         call.error(str(problem))
-    except StigmergyError as refusal:
+    except EngramBusError as refusal:
         print(json.dumps(refusal.problem(), ensure_ascii=False), file=sys.stderr)
         return 1
     print(msgspec.json.encode(answer).decode())

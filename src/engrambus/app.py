@@ -1,0 +1,300 @@
+"""The only wiring: settings → back end → rooms → operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engrambus.backends.cortex import CortexFolder
+from engrambus.backends.sqlite import SqliteStore, create_store
+from engrambus.core import Clock, Randomness, SystemClock, new_ulid
+from engrambus.errors import ProjectExists, ProjectNotFound
+from engrambus.evidence.pointers import (
+    ArtifactAddress,
+    ArtifactResolver,
+    BodyAddress,
+    BodyResolver,
+    DiffAddress,
+    DiffResolver,
+    Evidence,
+    GitRepository,
+    RepoAddress,
+    RepoResolver,
+    Repositories,
+    Resolver,
+    SamAddress,
+    TestAddress,
+    TestResolver,
+    UrlAddress,
+    UrlResolver,
+    UrlSettings,
+)
+from engrambus.evidence.receipts import BodyStore
+from engrambus.operations import Gateway, SamResolver, SharedStores, Store, View, Workbench, Workplace
+from engrambus.policy import (
+    JOURNAL,
+    SHARED_SCOPES,
+    Project,
+    RunOpened,
+    TokenKey,
+    create_project,
+    find_project,
+    keep_out_of_git,
+)
+from engrambus.policy.grants import GrantKey
+from engrambus.settings import Settings
+
+if TYPE_CHECKING:
+    from engrambus.backends.episodes import FileStores
+    from engrambus.core.journal import Damage
+    from engrambus.evidence.receipts import Receipt
+    from engrambus.policy.guardrails import Quotas, Retention
+    from engrambus.space.tuples import TupleSpace, WorkView
+    from engrambus.space.work import Caretaker, Collector, Workshop
+
+T = TypeVar("T")
+
+WORK_JOURNAL = "tuples.jsonl"
+DEFAULT_GOAL = "first run"
+CORTEX_LOG = "shared-cortex.log"
+MEMORY_CACHE = "memory-cache"
+"""What was worked out about memory stores; anyone may delete it."""
+
+
+def init_project(
+    start: Path, settings: Settings, *, clock: Clock | None = None, randomness: Randomness = os.urandom
+) -> Project:
+    """Make a project with an empty store, its keys and a first run.
+
+    A project that came with a checkout, and has no journal on this machine yet, gets its own; one whose making was cut
+    short is made whole.
+    """
+    clock = clock or SystemClock()
+    before: ProjectExists | None = None
+    try:
+        project = create_project(start, new_ulid(clock.now(), randomness))
+    except ProjectExists as refusal:
+        project, before = find_project(start), refusal
+    create_store(project.catalog, project=project.project_id, at=clock.now())
+    project = find_project(start)  # when two are making it at once, the journal says whose it became
+    keep_out_of_git(project)
+    TokenKey.at(settings.key_folder(project.project_id))
+    run = new_ulid(clock.now(), randomness)
+
+    def open_first_run(view: View) -> tuple[list[RunOpened], None]:
+        if before is not None and view.current_run() is not None:
+            raise before
+        return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
+
+    store = SqliteStore(project.catalog, clock)
+    try:
+        store.commit(open_first_run)
+    finally:
+        store.close()
+    return project
+
+
+def open_project(
+    start: Path,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    randomness: Randomness = os.urandom,
+    progress: Callable[[int, int], None] | None = None,
+) -> Gateway:
+    """The gateway of the project a folder belongs to."""
+    project = _found(start)
+    store = SqliteStore(project.catalog, clock or SystemClock(), progress)
+    repositories = Repositories(
+        GitRepository(project.git_folder) if project.git_folder else None,
+        {name: GitRepository(place) for name, place in project.repositories.items()},
+    )
+    shared = _shared(settings, clock or SystemClock(), randomness)
+    workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
+    workbench = _workbench(project, settings, clock or SystemClock(), workplace, store, progress)
+    shared.deliver(store)  # what a process that died had promoted and not delivered
+    return Gateway(
+        store=store,
+        evidence=_evidence(project, repositories, store, workbench),
+        workplace=workplace,
+        key=TokenKey.at(settings.key_folder(project.project_id)),
+        grant_key=GrantKey.at(settings.key_folder(project.project_id)),
+        randomness=randomness,
+        shared=shared,
+        cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
+        workbench=workbench,
+    )
+
+
+def _workbench(
+    project: Project,
+    settings: Settings,
+    clock: Clock,
+    workplace: Workplace,
+    knowledge: Store,
+    progress: Callable[[int, int], None] | None,
+) -> Workbench:
+    def retention() -> Retention:
+        with knowledge.read() as view:
+            return view.policy().guardrails.gc
+
+    def open_space() -> TupleSpace:
+        from engrambus.backends.sqlite.work import SqliteWork, create_work
+        from engrambus.policy.guardrails import DiskBreaker
+        from engrambus.space.tuples import TupleSpace
+
+        space = settings.space()
+        create_work(project.catalog, project=project.project_id, at=clock.now())
+        store = SqliteWork(project.catalog, clock, indexed=space.indexed, progress=progress)
+        return TupleSpace(
+            store,
+            settings=space,
+            lookup=lambda name: workplace.catalog().lookup(name),
+            breaker=DiskBreaker(project.catalog, lambda: retention().free_mb_floor).check,
+        )
+
+    def open_collector(space: TupleSpace) -> Collector:
+        from engrambus.operations import pointed_at
+        from engrambus.space.work import Collector
+
+        return Collector(
+            space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pointed_at(knowledge)
+        )
+
+    bodies = BodyStore(project.catalog / "cas")
+
+    return Workbench(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
+
+
+def open_workshop(
+    gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
+) -> Workshop:
+    """What workers of a project work with: the code in these modules, run in processes of their own."""
+    from importlib import import_module
+
+    from engrambus.evidence.receipts import ReceiptFolder
+    from engrambus.policy.guardrails import Quotas
+    from engrambus.space.catalog import REGISTRY
+    from engrambus.space.work import Flights, ProcessRunner, Workshop
+
+    for module in modules:
+        import_module(module)
+    clock = clock or SystemClock()
+    own = Quotas(cpu_quota_pct=settings.space().cpu_quota_pct)
+
+    def quotas() -> tuple[Quotas, ...]:
+        with gateway.store.read() as view:
+            return own, view.policy().guardrails.quotas
+
+    root = gateway.workplace.root
+    bodies = gateway.workbench.bodies
+    return Workshop(
+        space=gateway.workbench.space,
+        registry=REGISTRY,
+        catalog=gateway.workplace.catalog,
+        runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
+        bodies=bodies,
+        receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
+        clock=clock,
+        root=root,
+        environment=settings.environment,
+        flights=Flights(gateway.workplace.kept("flights")),
+        quotas=quotas,
+    )
+
+
+def open_caretaker(gateway: Gateway, shop: Workshop) -> Caretaker:
+    """Who makes room beside a worker, when the disk is short of it and every night."""
+    from engrambus.space.work import Caretaker
+
+    with gateway.store.read() as view:
+        hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
+    return Caretaker(shop, run=run.run_id if run else "", hour=hour)
+
+
+def find_project_damage(start: Path) -> list[Damage]:
+    """The first damage in each of a project's journals that has any."""
+    from engrambus.backends.sqlite import over_journals
+    from engrambus.core.journal import find_damage
+
+    found = over_journals(_found(start).catalog, find_damage)
+    return [damage for damage in found if damage is not None]
+
+
+def recover_project(start: Path, *, clock: Clock | None = None) -> list[Damage]:
+    """Set damaged journals aside and keep what is sound of them."""
+    from engrambus.backends.sqlite import over_journals
+    from engrambus.core.journal import set_damage_aside
+
+    now = (clock or SystemClock()).now()
+    found = over_journals(_found(start).catalog, lambda journal: set_damage_aside(journal, now))
+    return [damage for damage in found if damage is not None]
+
+
+def _found(start: Path) -> Project:
+    project = find_project(start)
+    if not (project.catalog / JOURNAL).exists():
+        raise ProjectNotFound(
+            f"{project.catalog} names a project, but there is no journal of it on this machine.",
+            hint="Begin one: engrambus init.",
+        )
+    return project
+
+
+def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedStores:
+    def opener(scope: str) -> Callable[[], Store]:
+        def open_store() -> Store:
+            folder = settings.shared_folder(scope)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_store(folder, project=new_ulid(clock.now(), randomness), at=clock.now())
+            return SqliteStore(folder, clock)
+
+        return open_store
+
+    return SharedStores({scope: opener(scope) for scope in SHARED_SCOPES})
+
+
+def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] | None], FileStores]:
+    """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
+
+    def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
+        from engrambus.backends.episodes import FileStores
+
+        return FileStores(
+            start if fences is None else project.root,
+            fences=fences,
+            cache=project.catalog / MEMORY_CACHE,
+            workers=os.cpu_count() or 1,
+        )
+
+    return open_stores
+
+
+def _evidence(project: Project, repositories: Repositories, store: SqliteStore, workbench: Workbench) -> Evidence:
+    def url_settings() -> UrlSettings | None:
+        with store.read() as view:
+            urls = view.policy().urls
+        return UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
+
+    def of_work(ask: Callable[[WorkView], T]) -> T | None:
+        if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
+            return None
+        with workbench.space.store.read() as view:
+            return ask(view)
+
+    def receipt(receipt_id: str) -> Receipt | None:
+        return of_work(lambda view: view.receipt(receipt_id))
+
+    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged(sha)))
+    resolvers: dict[type[Any], Resolver[Any]] = {
+        RepoAddress: RepoResolver(repositories),
+        ArtifactAddress: ArtifactResolver(repositories),
+        BodyAddress: BodyResolver(bodies),
+        DiffAddress: DiffResolver(repositories),
+        SamAddress: SamResolver(store.read),
+        TestAddress: TestResolver(receipt, bodies),
+        UrlAddress: UrlResolver(url_settings),
+    }
+    return Evidence(resolvers)

@@ -1,0 +1,5 @@
+"""Memory stores as files."""
+
+from engrambus.backends.episodes.stores import FileStores
+
+__all__ = ["FileStores"]

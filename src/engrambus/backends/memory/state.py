@@ -1,0 +1,466 @@
+"""What the journal adds up to, in plain dictionaries. Read this to learn what a back end must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from engrambus.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
+from engrambus.backends.memory.cortex import CortexState, MemoryCortex
+from engrambus.core import parse_time
+from engrambus.knowledge.brief import Brief, BriefMade
+from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
+from engrambus.knowledge.engrams import (
+    EVERYTHING,
+    Engram,
+    EngramConfirmed,
+    EngramDelivered,
+    EngramForgotten,
+    EngramPinned,
+    EngramPromoted,
+    EngramPut,
+    EngramReceived,
+    EngramUnpinned,
+    Stored,
+    Traits,
+    kind_key,
+    pointer_names,
+    posted_keys,
+    twin_key,
+)
+from engrambus.knowledge.messages import (
+    BroadcastSent,
+    Budgets,
+    Mail,
+    MessageAccepted,
+    MessageKind,
+    MessageRejected,
+)
+from engrambus.operations.ports import Counts, Remembered, RequestAnswered
+from engrambus.operations.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
+from engrambus.policy import (
+    ADMIN,
+    DEFAULT_POLICY,
+    OUTBOX,
+    PROJECT_SPACE,
+    Agent,
+    AgentAdded,
+    ContentDrawn,
+    DerefAnswered,
+    DerefProved,
+    DerefRequested,
+    Policy,
+    PolicyApplied,
+    Run,
+    RunEnded,
+    RunOpened,
+    Turn,
+    TurnClosed,
+    after_close,
+    after_deref,
+    after_draw,
+    read_policy,
+    space_of,
+    wider_space,
+)
+from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent, KeptRequest, Spent
+
+
+class State:
+    """Everything, as of the last commit."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.agents: dict[tuple[str, str], Agent] = {}
+        self.policy: Policy = DEFAULT_POLICY
+        self.stored: dict[int, Stored] = {}
+        self.keys: dict[int, frozenset[str]] = {}
+        self.ids: dict[tuple[str, str], int] = {}
+        self.puts: dict[tuple[str, int], int] = {}
+        self.votes: dict[int, set[str]] = {}
+        self.pins: dict[int, None] = {}
+        self.turns: dict[tuple[str, str], Turn] = {}
+        self.read: set[tuple[str, str]] = set()
+        self.mail: list[tuple[str, str, Mail]] = []
+        self.requests: dict[str, KeptRequest] = {}
+        self.grants: dict[str, GrantIssued] = {}
+        self.spent: dict[str, Spent] = {}
+        self.revoked: set[str] = set()
+        self.rejections: dict[tuple[str, str, str], str] = {}
+        self.budgets: dict[tuple[str, str], Budgets] = {}
+        self.briefs: dict[tuple[str, str], list[Brief]] = {}
+        self.remembered: dict[tuple[str, str], tuple[int, Remembered]] = {}
+        self.cortex = CortexState()
+        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.counted_turns: dict[tuple[str, str], int] = {}
+        self.kinds_put: dict[tuple[str, str, str], int] = {}
+        self.history: dict[tuple[str, str, int, str], Tally] = {}
+        self.ordinal = 0
+
+    def apply(self, fact: Fact, at: int) -> None:
+        """Let one fact have happened."""
+        for run, recipient, kind, item, sender, text in mail_of(fact):
+            position = len(self.mail) + 1
+            mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
+            self.mail.append((run, recipient, mail))
+        count = count_of(fact, at, lambda run, agent: self.turns.get((run, agent)))
+        if count is not None:
+            self._count(count, at)
+        match fact:
+            case RunOpened():
+                number = len(self.runs) + 1
+                self.runs[fact.run] = Run(
+                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at, session=fact.session
+                )
+            case RunEnded():
+                self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
+            case AgentAdded():
+                agent = Agent(run=fact.run, name=fact.name, role=fact.role, parent=fact.parent)
+                self.agents[fact.run, fact.name] = agent
+            case PolicyApplied():
+                self.policy = read_policy(fact.policy)
+            case EngramPut():
+                self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
+                minute = (fact.engram.provenance.created_by, at // MINUTE)
+                self.puts[minute] = self.puts.get(minute, 0) + 1
+            case EngramConfirmed():
+                ordinal = self.ids[fact.space, fact.id]
+                self.stored[ordinal] = msgspec.structs.replace(self.stored[ordinal], expires_at=fact.expires_at)
+                self.votes.setdefault(ordinal, set()).add(fact.root)
+            case EngramReceived():
+                self._put(fact, PROJECT_SPACE)
+            case EngramPromoted():
+                self._promote(fact)
+            case EngramForgotten():
+                self._drop(self.ids[fact.space, fact.id])
+            case EngramPinned():
+                self.pins[self.ids[fact.space, fact.id]] = None
+            case EngramUnpinned():
+                self.pins.pop(self.ids[fact.space, fact.id], None)
+            case EngramDelivered():
+                self._drop(self.ids[OUTBOX, fact.id])
+            case DerefProved():
+                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
+                self.read.add((fact.run, fact.digest))
+            case ContentDrawn():
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                self.cortex.apply(fact, at)
+            case TurnClosed():
+                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
+            case DerefRequested():
+                self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
+            case DerefAnswered():
+                asked = self.requests[fact.request_id].asked
+                self.requests[fact.request_id] = KeptRequest(asked=asked, answered=True, grant_id=fact.grant_id)
+            case GrantIssued():
+                self.grants[fact.grant_id] = fact
+            case GrantSpent():
+                before = self.spent.get(fact.block_id, Spent())
+                self.spent[fact.block_id] = Spent(tokens=before.tokens + fact.tokens, uses=before.uses + 1)
+            case GrantRevoked():
+                self.revoked.add(fact.block_id)
+            case MessageRejected():
+                self.rejections[fact.run, fact.agent, fact.kind] = fact.rejection_id
+            case MessageAccepted():
+                self.rejections.pop((fact.run, fact.agent, "child"), None)
+            case BroadcastSent():
+                self.rejections.pop((fact.run, fact.agent, "parent"), None)
+                for child in fact.to if fact.budgets != Budgets() else ():
+                    self.budgets[fact.run, child] = fact.budgets
+            case BriefMade():
+                self.briefs.setdefault((fact.run, fact.role), []).append(
+                    Brief(version=fact.version, at=at, lines=fact.lines)
+                )
+            case RequestAnswered():
+                answer = Remembered(request=fact.request, answer=bytes(fact.answer))
+                self.remembered[fact.caller, fact.key] = (at, answer)
+
+    def _count(self, count: Count, at: int) -> None:
+        tally, who, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
+        if count.turn is not None and count.turn > self.counted_turns.get(who, 0):
+            self.counted_turns[who] = count.turn
+            tally = msgspec.structs.replace(tally, turns=1)
+        self.tallies[who] = total([self.tallies.get(who, Tally()), tally])
+        if count.kind is not None:
+            self.kinds_put[*who, count.kind] = self.kinds_put.get((*who, count.kind), 0) + 1
+        for bucket, start in buckets_of(at):
+            key = (count.run, bucket, start, role)
+            self.history[key] = total([self.history.get(key, Tally()), tally])
+
+    def role(self, run: str, agent: str) -> str:
+        """The role an agent has."""
+        return ADMIN if agent == ADMIN else self.agents[run, agent].role
+
+    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
+        self.ordinal += 1
+        stored = Stored(
+            ordinal=self.ordinal,
+            engram=fact.engram,
+            space=space,
+            run=fact.run,
+            expires_at=fact.expires_at,
+            more_keys=fact.more_keys,
+        )
+        keys = posted_keys(fact.engram, fact.more_keys)
+        self._place(stored, frozenset(keys))
+
+    def _promote(self, fact: EngramPromoted) -> None:
+        ordinal = self.ids[fact.space, fact.id]
+        stored, keys = self.stored[ordinal], self.keys[ordinal]
+        self._drop(ordinal)
+        engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
+        self._place(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
+
+    def _place(self, stored: Stored, keys: frozenset[str]) -> None:
+        self.stored[stored.ordinal] = stored
+        self.keys[stored.ordinal] = keys
+        self.ids[stored.space, stored.engram.id] = stored.ordinal
+
+    def _drop(self, ordinal: int) -> None:
+        stored = self.stored.pop(ordinal)
+        del self.ids[stored.space, stored.engram.id], self.keys[ordinal]
+
+
+class MemoryView(MemoryCortex):
+    """The state as of one moment."""
+
+    def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
+        self._state = state
+        self._cortex = state.cortex
+        self._as_of = as_of
+        self._commits = commits
+        self._journal_bytes = journal_bytes
+
+    @property
+    def as_of(self) -> int:
+        """The moment."""
+        return self._as_of
+
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._state.policy
+
+    def run(self, run_id: str) -> Run | None:
+        """The run of that id."""
+        return self._state.runs.get(run_id)
+
+    def current_run(self) -> Run | None:
+        """The run opened last that goes on, or else the last."""
+        return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
+
+    def run_of_session(self, session: str) -> Run | None:
+        """The last run opened for a client's session."""
+        return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
+
+    def runs(self, *, limit: int) -> list[Run]:
+        """The runs opened last."""
+        return sorted(self._state.runs.values(), key=lambda run: run.number, reverse=True)[:limit]
+
+    def agent(self, run_id: str, name: str) -> Agent | None:
+        """The agent of that name in that run."""
+        return self._state.agents.get((run_id, name))
+
+    def agents(self, run_id: str) -> list[Agent]:
+        """Every agent of a run, in the order they came."""
+        return [agent for agent in self._state.agents.values() if agent.run == run_id]
+
+    def turn(self, run_id: str, agent: str) -> Turn | None:
+        """The last turn an agent did anything in."""
+        return self._state.turns.get((run_id, agent))
+
+    def was_read(self, run_id: str, digest: str) -> bool:
+        """Whether a dereference in this run gave this digest."""
+        return (run_id, digest) in self._state.read
+
+    def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
+        """The newest live engrams posted under a key."""
+        found = self._live(spaces, {key} if kind is None else {key, kind_key(kind)})
+        return [ordinal for ordinal, _ in zip(found, range(limit), strict=False)]
+
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
+        """The newest live engrams."""
+        found = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
+        return [ordinal for ordinal in found if before is None or ordinal < before][:limit]
+
+    def traits(self, ordinals: Sequence[int]) -> list[Traits]:
+        """What decides between these."""
+        return [_traits(self._state.stored[ordinal]) for ordinal in ordinals]
+
+    def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
+        """These engrams."""
+        return [self._state.stored[ordinal].engram for ordinal in ordinals]
+
+    def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
+        """The live engram of that id."""
+        for space in spaces:
+            ordinal = self._state.ids.get((space, engram_id))
+            if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
+                return self._state.stored[ordinal]
+        return None
+
+    def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
+        """The newest live engrams with this twin key."""
+        found = self._live((space,), {EVERYTHING})
+        return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
+
+    def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
+        """The live engrams somebody pinned."""
+        live = set(self._live(spaces, {EVERYTHING}))
+        return [ordinal for ordinal in reversed(self._state.pins) if ordinal in live]
+
+    def votes(self, ordinal: int, *, besides: str) -> int:
+        """How many roots, besides one, have confirmed an engram."""
+        return len(self._state.votes.get(ordinal, set()) - {besides})
+
+    def puts_in_minute(self, author: str, minute: int) -> int:
+        """How many engrams an author put in a minute."""
+        return self._state.puts.get((author, minute), 0)
+
+    def outbox(self) -> list[Stored]:
+        """Engrams on their way out."""
+        return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
+
+    def remembered(self, caller: str, key: str) -> Remembered | None:
+        """The answer once given under this key."""
+        at, answer = self._state.remembered.get((caller, key), (0, None))
+        return answer if at + REMEMBERED_FOR > self._as_of else None
+
+    def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
+        """The grant of that id in that run."""
+        found = self._state.grants.get(grant_id)
+        return found if found is not None and found.run == run_id else None
+
+    def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
+        """Every grant of a run made out to one of these."""
+        return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
+
+    def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
+        """What was debited to these blocks."""
+        return {block_id: self._state.spent[block_id] for block_id in block_ids if block_id in self._state.spent}
+
+    def revoked(self, block_ids: Sequence[str]) -> set[str]:
+        """Which of these blocks were revoked."""
+        return self._state.revoked.intersection(block_ids)
+
+    def request(self, run_id: str, request_id: str) -> KeptRequest | None:
+        """The request of that id in that run."""
+        found = self._state.requests.get(request_id)
+        return found if found is not None and found.asked.run == run_id else None
+
+    def open_requests(self, run_id: str) -> list[KeptRequest]:
+        """Every request nobody has answered yet."""
+        return [kept for kept in self._state.requests.values() if kept.asked.run == run_id and not kept.answered]
+
+    def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
+        """What lies in an inbox after a position."""
+        found = [
+            mail
+            for run, recipient, mail in self._state.mail
+            if (run, recipient) == (run_id, agent) and mail.position > after
+        ]
+        return found[:limit]
+
+    def budgets(self, run_id: str, agent: str) -> Budgets | None:
+        """The budgets an agent's parent last gave it."""
+        return self._state.budgets.get((run_id, agent))
+
+    def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
+        """The last message of an agent that was sent back and not sent again yet."""
+        return self._state.rejections.get((run_id, agent, kind))
+
+    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
+        """A version of a role's brief."""
+        kept = self._state.briefs.get((run_id, role), [])
+        if version is None:
+            return kept[-1] if kept else None
+        return next((brief for brief in kept if brief.version == version), None)
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """The last versions of a role's brief."""
+        return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
+
+    def tallies(self, run_id: str | None) -> dict[str, Tally]:
+        """What was counted for each agent of a run, or for each role of the project."""
+        found: dict[str, Tally] = {}
+        for (run, agent), tally in self._state.tallies.items():
+            name = self._state.role(run, agent) if run_id is None else agent
+            if run_id in (None, run):
+                found[name] = total([found.get(name, Tally()), tally])
+        return found
+
+    def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
+        """How many engrams of each kind each agent of a run put, or each role of the project."""
+        found: dict[str, dict[str, int]] = {}
+        for (run, agent, kind), count in self._state.kinds_put.items():
+            name = self._state.role(run, agent) if run_id is None else agent
+            if run_id in (None, run):
+                kinds = found.setdefault(name, {})
+                kinds[kind] = kinds.get(kind, 0) + count
+        return found
+
+    def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
+        """What was counted in each bucket from a moment on, by role."""
+        found: dict[tuple[int, str], Tally] = {}
+        for (run, length, start, role), tally in self._state.history.items():
+            if run_id in (None, run) and length == bucket and start >= since:
+                found[start, role] = total([found.get((start, role), Tally()), tally])
+        return [(start, role, tally) for (start, role), tally in sorted(found.items(), key=lambda row: row[0])]
+
+    def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
+        """What is left of the grants of a run."""
+        found: dict[str, GrantsLeft] = {}
+        for grant in self._state.grants.values():
+            spent = self._state.spent.get(grant.block_id, Spent())
+            uses, tokens = grant.uses - spent.uses, grant.cap_tokens - spent.tokens
+            over = grant.run != run_id or grant.expires_at <= self._as_of or grant.block_id in self._state.revoked
+            if not over and uses > 0 and tokens > 0:
+                before = found.get(grant.child, GrantsLeft())
+                found[grant.child] = GrantsLeft(grants=before.grants + 1, tokens=before.tokens + tokens)
+        return found
+
+    def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
+        """How many live engrams of each kind lie in these spaces."""
+        kinds: dict[str, int] = {}
+        for stored in self._state.stored.values():
+            if stored.expires_at > self._as_of and stored.space in spaces:
+                kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
+        return kinds
+
+    def counts(self) -> Counts:
+        """How much there is."""
+        kinds: dict[str, int] = {}
+        for stored in self._state.stored.values():
+            if stored.expires_at > self._as_of:
+                kinds[stored.engram.kind] = kinds.get(stored.engram.kind, 0) + 1
+        return Counts(
+            commits=self._commits,
+            journal_bytes=self._journal_bytes,
+            runs=len(self._state.runs),
+            agents=len(self._state.agents),
+            engrams=sum(kinds.values()),
+            kinds=dict(sorted(kinds.items())),
+        )
+
+    def _live(self, spaces: Sequence[str], keys: set[str]) -> Iterator[int]:
+        state = self._state
+        for ordinal in sorted(state.stored, reverse=True):
+            if (
+                state.stored[ordinal].space in spaces
+                and state.stored[ordinal].expires_at > self._as_of
+                and keys <= state.keys[ordinal]
+            ):
+                yield ordinal
+
+
+def _traits(stored: Stored) -> Traits:
+    engram = stored.engram
+    return Traits(
+        stored.ordinal,
+        engram.id,
+        engram.scope,
+        parse_time(engram.provenance.created_at),
+        engram.confidence,
+        pointer_names(engram),
+    )

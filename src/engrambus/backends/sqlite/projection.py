@@ -1,0 +1,322 @@
+"""How facts change the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+import msgspec
+
+from engrambus.backends.facts import MINUTE, Fact, mail_of
+from engrambus.backends.sqlite.cortex import apply_cortex
+from engrambus.backends.sqlite.queries import queries
+from engrambus.backends.sqlite.tallying import Tallying
+from engrambus.core import canonical, parse_time
+from engrambus.core.journal import Place
+from engrambus.knowledge import engrams  # what makes keys is loaded with the first engram
+from engrambus.knowledge.brief import BriefMade
+from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
+from engrambus.knowledge.engrams import (
+    Engram,
+    EngramConfirmed,
+    EngramDelivered,
+    EngramForgotten,
+    EngramPinned,
+    EngramPromoted,
+    EngramPut,
+    EngramReceived,
+    EngramUnpinned,
+)
+from engrambus.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
+from engrambus.operations.ports import RequestAnswered
+from engrambus.operations.tallies import count_of
+from engrambus.policy import (
+    OUTBOX,
+    PROJECT_SPACE,
+    AgentAdded,
+    ContentDrawn,
+    DerefAnswered,
+    DerefProved,
+    DerefRequested,
+    PolicyApplied,
+    Run,
+    RunEnded,
+    RunOpened,
+    Turn,
+    TurnClosed,
+    after_close,
+    after_deref,
+    after_draw,
+    space_of,
+    wider_space,
+)
+from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent
+
+LAYOUT = 12
+PENDING_FULL = 32
+NEWEST_FIRST = 1 << 40
+"""A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
+SWEEP_AT_ONCE = 64
+
+_encode = msgspec.json.Encoder().encode
+decode_engram = msgspec.json.Decoder(Engram).decode
+
+
+class Applied(msgspec.Struct, kw_only=True):
+    """How far an index has come; changed as facts are applied and written back by `save_applied`.
+
+    Nothing is applied here that is not synced before the index says so.
+    """
+
+    place: Place
+    synced: int
+    machine: str
+    ordinal: int
+    runs: int
+    pending: int
+    identity: int
+
+
+def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
+    """The tokens an engram is posted under: its space before each of its keys."""
+    return f"{space}:" + f" {space}:".join(engrams.posted_keys(engram, more_keys))
+
+
+class Projection:
+    """Applies facts through one connection inside one transaction."""
+
+    def __init__(self, connection: apsw.Connection, applied: Applied) -> None:
+        self._connection = connection
+        self._sql = queries()
+        self.applied = applied
+        self._engrams: list[tuple[Any, ...]] = []
+        self._tokens: list[tuple[int, str]] = []
+        self._puts: dict[tuple[str, int], int] = {}
+        self._live: dict[tuple[str, str], int] = {}
+        self._tallying = Tallying(connection)
+        self._run_cache: dict[str, Run] = {}
+
+    def apply(self, fact: Fact, at: int) -> None:
+        """Let one fact have happened. Puts are gathered and written by `flush`, figures by `save`."""
+        count = count_of(fact, at, self._turn)
+        if count is not None:
+            self._tallying.add(count, at)
+        if isinstance(fact, EngramPut):
+            self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
+            minute = (fact.engram.provenance.created_by, at // MINUTE)
+            self._puts[minute] = self._puts.get(minute, 0) + 1
+            return
+        self.flush()
+        for run, recipient, kind, item, sender, text in mail_of(fact):
+            self._run("deliver_mail", run, recipient, kind, item, sender, at, text)
+        if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
+            self.applied.identity += 1
+        match fact:
+            case RunOpened():
+                self.applied.runs += 1
+                self._run("open_run", self.applied.runs, fact.run, fact.goal, at, fact.session)
+            case RunEnded():
+                self._run("end_run", fact.run)
+            case AgentAdded():
+                self._run("add_agent", fact.run, fact.name, fact.role, fact.parent)
+            case PolicyApplied():
+                self._run("apply_policy", canonical(fact.policy).decode())
+            case EngramPromoted():
+                self._promote(fact)
+            case EngramForgotten():
+                self._drop(self._place(fact.space, fact.id)[0])
+            case EngramConfirmed():
+                ordinal = self._place(fact.space, fact.id)[0]
+                self._run("renew", fact.expires_at, ordinal)
+                self._run("vote", ordinal, fact.root)
+            case EngramPinned():
+                self._run("pin", self._place(fact.space, fact.id)[0])
+            case EngramUnpinned():
+                self._run("unpin", self._place(fact.space, fact.id)[0])
+            case EngramReceived():
+                self._put(fact, PROJECT_SPACE)
+            case EngramDelivered():
+                self._drop(self._place(OUTBOX, fact.id)[0])
+            case DerefProved():
+                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
+                self._run("note_read", fact.run, fact.digest)
+            case ContentDrawn():
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
+            case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
+                apply_cortex(self._connection, self._sql, fact, at)
+            case TurnClosed():
+                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
+            case DerefRequested():
+                self._run("ask", fact.request_id, fact.run, _encode(fact))
+            case DerefAnswered():
+                self._run("answer", fact.grant_id, fact.request_id)
+            case GrantIssued():
+                limits = (fact.cap_tokens, fact.uses, fact.expires_at)
+                self._run("issue_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
+            case GrantSpent():
+                self._run("spend_block", fact.block_id, fact.tokens)
+            case GrantRevoked():
+                self._run("revoke_block", fact.block_id)
+            case MessageRejected():
+                self._run("reject", fact.run, fact.agent, fact.kind, fact.rejection_id)
+            case MessageAccepted():
+                self._run("resent", fact.run, fact.agent, "child")
+            case BroadcastSent():
+                self._run("resent", fact.run, fact.agent, "parent")
+                for child in fact.to if fact.budgets != Budgets() else ():
+                    self._run("give_budgets", fact.run, child, _encode(fact.budgets))
+            case BriefMade():
+                self._run("make_brief", fact.run, fact.role, fact.version, at, "\n".join(fact.lines))
+            case RequestAnswered():
+                self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
+
+    def flush(self) -> None:
+        """Write the puts gathered so far."""
+        if not self._engrams:
+            return
+        self._connection.executemany(self._sql["put_engram"], self._engrams)
+        if self.applied.pending + len(self._tokens) < PENDING_FULL:
+            self._connection.executemany(self._sql["hold"], self._tokens)
+            self.applied.pending += len(self._tokens)
+        else:
+            held: list[Any] = self._connection.execute(self._sql["held"]).fetchall()
+            self._run("unhold_all")
+            newest_first = sorted([*held, *self._tokens], reverse=True)
+            self._connection.executemany(
+                self._sql["post"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
+            )
+            self.applied.pending = 0
+        for (author, minute), count in self._puts.items():
+            self._run("count_puts", author, minute, count)
+        for (space, kind), count in self._live.items():
+            self._run("count_live", space, kind, count)
+        self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
+
+    def sweep(self, now: int) -> int:
+        """Take out some engrams whose time has passed; tells how many."""
+        overdue: list[tuple[Any, ...]] = self._connection.execute(self._sql["overdue"], (now, SWEEP_AT_ONCE)).fetchall()
+        for (ordinal,) in overdue:
+            self._drop(ordinal)
+        return len(overdue)
+
+    def finish(self) -> None:
+        """Write everything gathered."""
+        self.flush()
+        self._tallying.write()
+
+    def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
+        engram = fact.engram
+        self.applied.ordinal += 1
+        ordinal = self.applied.ordinal
+        self._engrams.append(
+            (
+                ordinal,
+                space,
+                engram.id,
+                fact.run,
+                engram.kind,
+                engram.scope,
+                parse_time(engram.provenance.created_at),
+                fact.expires_at,
+                engram.confidence,
+                engrams.pointer_names(engram),
+                engrams.twin_key(engram),
+                " ".join(fact.more_keys),
+                _encode(engram),
+            )
+        )
+        self._tokens.append((ordinal, tokens_of(space, engram, fact.more_keys)))
+        self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
+
+    def _promote(self, fact: EngramPromoted) -> None:
+        ordinal, more_keys, body = self._place(fact.space, fact.id)
+        space = wider_space(fact.scope)
+        engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
+        self._vacate(space, fact.id)
+        self._unpost(ordinal)
+        self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
+        self._run("count_live", fact.space, engram.kind, -1)
+        self._run("count_live", space, engram.kind, 1)
+        self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
+
+    def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
+        found: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        ordinal, more_keys, body = found
+        return ordinal, more_keys, body
+
+    def _vacate(self, space: str, engram_id: str) -> None:
+        """Take out the bearer of an id whose time has passed, so that an older engram can be the only one there."""
+        row: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        if row is not None:
+            self._drop(row[0])
+
+    def _drop(self, ordinal: int) -> None:
+        gone: list[Any] = self._connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
+        for space, kind in gone:
+            self._run("count_live", space, kind, -1)
+        self._run("drop_votes", ordinal)
+        self._run("unpin", ordinal)
+        self._unpost(ordinal)
+
+    def _unpost(self, ordinal: int) -> None:
+        self._run("unhold", ordinal)
+        held = self._connection.changes()
+        self.applied.pending -= held
+        if not held:
+            self._run("unpost", NEWEST_FIRST - ordinal)
+
+    def _turn(self, run: str, agent: str) -> Turn | None:
+        row: Any = self._connection.execute(self._sql["turn"], (run, agent)).fetchone()
+        return turn_from_row(row) if row else None
+
+    def _set_turn(self, run: str, agent: str, turn: Turn) -> None:
+        self._run("set_turn", run, agent, *msgspec.structs.astuple(turn))
+
+    def _run_of(self, run_id: str) -> Run:
+        run = self._run_cache.get(run_id)
+        if run is None:
+            row: Any = self._connection.execute(self._sql["run"], (run_id,)).fetchone()
+            run = self._run_cache[run_id] = run_from_row(row)
+        return run
+
+    def _run(self, name: str, *values: object) -> None:
+        self._connection.execute(self._sql[name], values)
+
+
+def save_applied(connection: apsw.Connection, applied: Applied) -> None:
+    """Write down how far the index has come."""
+    place = applied.place
+    connection.execute(
+        queries()["move_applied"],
+        (
+            place.offset,
+            place.seq,
+            place.sum,
+            place.at,
+            applied.ordinal,
+            applied.runs,
+            applied.pending,
+            applied.identity,
+        ),
+    )
+
+
+def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
+    """A run as its row says."""
+    run_id, goal, number, opened_at, ended, session = row
+    return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended), session=session)
+
+
+def turn_from_row(row: Any) -> Turn:
+    """A turn as its row says."""
+    number, last_at, repo, artifact, sam, tokens, run_tokens = row
+    return Turn(
+        number=number,
+        last_at=last_at,
+        repo=repo,
+        artifact=artifact,
+        sam=sam,
+        tokens=tokens,
+        run_tokens=run_tokens,
+    )

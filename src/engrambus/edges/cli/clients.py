@@ -1,0 +1,165 @@
+"""`engrambus install`, `uninstall` and `doctor`: set up clients on this machine and check the set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engrambus.edges.cli.command import Argument, Command
+from engrambus.edges.cli.screen import dim, safe, safe_line, table
+from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.table import Entry
+
+if TYPE_CHECKING:
+    from engrambus.edges.clients.doctor import Finding
+    from engrambus.edges.clients.files import Change
+
+CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_MARKS = {"ok": ("ok", "green"), "note": ("--", "yellow"), "broken": ("!!", "red")}
+_NEXT = {
+    "claude-code": "Claude Code asks once whether to trust the server; /hooks and /mcp show both.",
+    "codex": "Codex reads these in folders you trust, and runs hooks after you trust them: /hooks.",
+    "cursor": "Cursor shows the server under Settings, MCP.",
+    "vscode": "VS Code asks once whether to trust the server; MCP: List Servers shows it.",
+    "gemini": "Gemini reads these in folders you trust; /mcp and /hooks show both.",
+}
+
+
+def install(entry: Entry) -> Command:
+    """`engrambus install`"""
+    uvx = click.Option(["--uvx", "uvx"], is_flag=True, help="Write `uvx engrambus …`, for files that others share.")
+    return Command("install", entry, [*_parameters(), uvx], _install)
+
+
+def uninstall(entry: Entry) -> Command:
+    """`engrambus uninstall`"""
+    return Command("uninstall", entry, _parameters(), _uninstall)
+
+
+def doctor(entry: Entry) -> Command:
+    """`engrambus doctor`"""
+    return Command("doctor", entry, [], _doctor)
+
+
+def _parameters() -> list[click.Parameter]:
+    return [
+        Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
+        click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
+        click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
+    ]
+
+
+def _install(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.clients.install import install as put_in
+    from engrambus.edges.clients.wanted import UVX, running_command
+
+    command = UVX if given["uvx"] else running_command()
+    root = _root(session, given)
+    changes = put_in(given["client"], root, session.settings, command, dry_run=given["dry_run"])
+    following = [_NEXT[given["client"]]]
+    if root is not None and not _is_project(session):
+        following.append(
+            "There is no project here yet, and without one the hooks say nothing: engrambus init makes one."
+        )
+    _tell(session, given, changes, "Nothing to change: everything is as it should be.", following)
+
+
+def _is_project(session: Session) -> bool:
+    from engrambus.errors import ProjectNotFound
+    from engrambus.policy import find_project
+
+    try:
+        return session.remote or bool(find_project(session.folder))
+    except ProjectNotFound:
+        return False
+
+
+def _uninstall(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.clients.install import uninstall as take_out
+
+    root = _root(session, given)
+    changes = take_out(given["client"], root, session.settings, dry_run=given["dry_run"])
+    _tell(session, given, changes, "Nothing to remove: nothing of Engram Bus was found.", [])
+
+
+def _root(session: Session, given: dict[str, Any]) -> Path | None:
+    from engrambus.edges.clients.install import project_root
+
+    return None if given["user"] else project_root(session.folder)
+
+
+def _tell(session: Session, given: dict[str, Any], changes: list[Change], nothing: str, following: list[str]) -> None:
+    rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
+    changed = any(row["action"] != "unchanged" for row in rows)
+
+    def show(_: Any) -> Iterator[str]:
+        for change in changes:
+            yield from _shown(change)
+        if not changed:
+            yield nothing
+        elif given["dry_run"]:
+            yield dim("Nothing was written.")
+        else:
+            yield from map(dim, following)
+
+    session.answer({"client": given["client"], "dry_run": given["dry_run"], "files": rows}, show)
+
+
+def _action(change: Change) -> str:
+    if change.before == change.after:
+        return "unchanged"
+    return "created" if change.before is None else "removed" if change.after is None else "changed"
+
+
+def _shown(change: Change) -> Iterator[str]:
+    action = _action(change)
+    if action == "unchanged":
+        return
+    if "skills" in change.path.parts:
+        yield f"{action} {safe(str(change.path))}"
+        return
+    for line in _diff(change):
+        colour = _COLOURS.get(line[:1])
+        yield click.style(safe_line(line.rstrip("\r\n")), fg=colour, bold=line[:3] in ("+++", "---"))
+
+
+def _diff(change: Change) -> Iterable[str]:
+    from difflib import unified_diff
+
+    if change.before == change.after or "skills" in change.path.parts:
+        return []
+    old, new = (
+        (data or b"").decode("utf-8", "replace").splitlines(keepends=True) for data in (change.before, change.after)
+    )
+    name = str(change.path)
+    return unified_diff(
+        old, new, name if change.before is not None else "/dev/null", name if change.after is not None else "/dev/null"
+    )
+
+
+def _doctor(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.clients.doctor import examine
+
+    findings = examine(session.folder, session.settings)
+    session.answer({"ok": all(each.state != "broken" for each in findings), "checks": findings}, _table(findings))
+    if any(each.state == "broken" for each in findings):
+        click.get_current_context().exit(1)
+
+
+def _table(findings: list[Finding]) -> Callable[[Any], Iterator[str]]:
+    def show(_: Any) -> Iterator[str]:
+        heading, *rows = table(["", "CHECK", "FOUND"], [[_MARKS[f.state][0], f.check, f.found] for f in findings])
+        yield heading
+        for finding, row in zip(findings, rows, strict=True):
+            yield click.style(row[:2], fg=_MARKS[finding.state][1], bold=True) + row[2:]
+            if finding.next:
+                yield dim("    " + safe(finding.next))
+        broken = [finding.check for finding in findings if finding.state == "broken"]
+        yield ""
+        yield f"To be mended: {', '.join(broken)}." if broken else "All is well."
+
+    return show

@@ -1,0 +1,93 @@
+"""What pointers lead to, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engrambus.edges.cli.screen import dim, pairs, safe, safe_line
+from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
+
+if TYPE_CHECKING:
+    from engrambus.operations.anchoring import AnchorAnswer
+    from engrambus.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.reports import TestsRecorded
+
+
+def _deref(answer: DerefAnswer) -> Iterator[str]:
+    address = parse(answer.pointer.ref)
+    lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
+    if lines[-1] == "":
+        lines.pop()
+    span = address.lines if isinstance(address, RepoAddress | BodyAddress) else None
+    if span or (isinstance(address, RepoAddress) and not answer.tail):
+        first, last = span or (1, 0)
+        first = last + 1 - len(lines) if answer.tail else first
+        column = len(str(first + len(lines)))
+        for number, line in enumerate(lines, first):
+            yield dim(f"{number:>{column}}  ") + safe_line(line)
+    else:
+        yield from map(safe_line, lines)
+    yield dim("─" * 8)
+    yield safe(answer.pointer.ref)
+    yield dim(safe(answer.content_digest) + ("  of the whole" if answer.truncated else ""))
+    if answer.truncated:
+        end = "" if answer.tail else ", and --tail shows the end"
+        yield click.style(f"Cut to fit the budget; --max-tokens N lets more through{end}.", fg="yellow")
+
+
+def _anchor(answer: AnchorAnswer) -> Iterator[str]:
+    if answer.pointer is not None:
+        yield safe(answer.pointer.ref)
+        if answer.pointer.digest:
+            yield dim(answer.pointer.digest)
+    elif answer.candidates:
+        yield "It stands in several places; --path says which one is meant."
+        yield from (safe(pointer.ref) for pointer in answer.candidates)
+    else:
+        yield "Not found in that commit."
+        yield dim("Lines that are not committed yet are found with --snapshot.")
+
+
+def _link(answer: LinkAnswer) -> Iterator[str]:
+    rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
+    rows += [("now", answer.standing), ("at HEAD", answer.head)]
+    yield from pairs((name, value) for name, value in rows if value is not None)
+
+
+def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
+    by = "a grant" if answer.granted else f"turn {answer.turn}"
+    yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
+    yield from show_problems(answer.problems)
+
+
+def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
+    """What something would be refused with, and where, and what to do about it."""
+    for problem in problems:
+        yield f"{safe(str(problem['code']))}: {safe_line(str(problem.get('detail') or problem['title']))}"
+        facts = [f"{name}: {safe(str(problem[name]))}" for name in ("field", "line") if problem.get(name) is not None]
+        if facts:
+            yield dim("  " + "   ".join(facts))
+        if problem.get("hint"):
+            yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
+
+
+def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
+    counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
+    for case in answer.first_failed:
+        yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
+        if case.message:
+            yield dim(f"    {safe(case.message)}")
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "validate_deref": _may_read,
+    "deref_pointer": _deref,
+    "anchor_text": _anchor,
+    "link_pointer": _link,
+    "record_tests": _tests_recorded,
+}

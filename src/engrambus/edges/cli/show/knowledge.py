@@ -1,0 +1,150 @@
+"""Engrams and briefs, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engrambus.core import age, is_digest, is_hex
+from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
+from engrambus.evidence.pointers import RepoAddress, parse
+
+if TYPE_CHECKING:
+    from engrambus.evidence.pointers import Pointer
+    from engrambus.knowledge.engrams import Engram
+    from engrambus.operations.asking import QueryAnswer
+    from engrambus.operations.brief import BriefAnswer, BriefsAnswer
+    from engrambus.operations.feed import FeedAnswer
+    from engrambus.operations.keeping import Confirmed, Forgotten, Pinned
+
+KIND_COLUMN = 12
+SHORT = 7
+SHOWN_VERSIONS = 8
+
+
+def short_ref(pointer: Pointer) -> str:
+    """A pointer as people write it: `src/x.py:10-20@3a4c4fe`; `engrambus deref` takes it back."""
+    ref = pointer.ref
+    if pointer.type == "repo":
+        address = parse(ref)
+        if isinstance(address, RepoAddress) and address.repository is None:
+            first, last = address.lines or (0, 0)
+            lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
+            return f"{address.path}{lines}@{address.revision[:SHORT]}"
+    rest, mark, pin = ref.rpartition("@")
+    if mark and is_hex(pin, 40, 64):
+        return f"{rest}@{pin[:SHORT]}"
+    if mark and is_digest(pin):
+        return f"{rest}@{pin[: len('sha256:') + SHORT]}…"
+    return ref
+
+
+def _author(engram: Engram) -> str:
+    return engram.provenance.created_by.rpartition("/")[2]
+
+
+def _query(answer: QueryAnswer) -> Iterator[str]:
+    columns = width()
+    for engram in answer.engrams:
+        claim = wrap(safe(engram.claim), columns - KIND_COLUMN if columns else None)
+        yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + claim[0]
+        for line in claim[1:]:
+            yield " " * KIND_COLUMN + line
+        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        parts = [
+            short_ref(engram.pointers[0]) + more,
+            _author(engram),
+            age(engram.provenance.created_at, answer.as_of),
+            engram.id,
+        ]
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, parts)))
+    if not answer.engrams and not answer.truncated:
+        yield "Nothing found."
+    if answer.truncated:
+        yield dim("More was found than max-tokens lets through.")
+    if answer.cursor is not None:
+        yield dim(f"More: --cursor {safe(answer.cursor)}")
+
+
+def _engram(engram: Engram) -> Iterator[str]:
+    yield f"{kind(engram.kind)}  {safe(engram.claim)}"
+    yield ""
+    rows = [("id", engram.id)]
+    for pointer in engram.pointers:
+        rows += [("pointer", pointer.ref), ("digest", pointer.digest or "")]
+    rows += [("confidence", f"{engram.confidence:g}"), ("ttl", engram.ttl), ("scope", engram.scope)]
+    rows += [("tags", ", ".join(engram.tags)), ("keys", ", ".join(engram.hash_keys))]
+    rows += [("embedding", engram.embedding_ref or "")]
+    rows += [("by", f"{engram.provenance.created_by} ({engram.provenance.source})")]
+    rows += [("at", engram.provenance.created_at)]
+    yield from pairs(row for row in rows if row[1])
+
+
+def _put(engram: Engram) -> Iterator[str]:
+    yield click.style(safe(engram.id), bold=True)
+    for pointer in engram.pointers:
+        yield safe(pointer.ref)
+        if pointer.digest:
+            yield dim(safe(pointer.digest))
+
+
+def _brief(answer: BriefAnswer) -> Iterator[str]:
+    yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
+    for line in answer.lines:
+        yield safe_line(line)
+
+
+def _briefs(answer: BriefsAnswer) -> Iterator[str]:
+    which = f"version {answer.version}" if answer.version else "as it would be made now"
+    yield dim(f"Brief for {safe(answer.role)}, {which}")
+    for line in answer.changed if answer.changed is not None else answer.lines:
+        yield safe_line(line)
+    if answer.versions:
+        kept = ", ".join(
+            f"{each.version} ({age(each.made_at, answer.as_of)})" for each in answer.versions[:SHOWN_VERSIONS]
+        )
+        yield dim(f"Versions: {kept}")
+
+
+def _feed(answer: FeedAnswer) -> Iterator[str]:
+    for row in answer.rows:
+        engram = row.engram
+        marks = [mark for mark, here in (("stale", row.stale), ("pinned", row.pinned)) if here]
+        about = [row.agent, age(engram.provenance.created_at, answer.as_of), *marks]
+        more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+        yield kind(engram.kind) + " " * (KIND_COLUMN - len(engram.kind)) + safe_line(engram.claim)
+        yield " " * KIND_COLUMN + dim("  ".join(map(safe, [short_ref(engram.pointers[0]) + more, *about, engram.id])))
+    if not answer.rows:
+        yield "Nothing found." if answer.cursor is None else f"Nothing in the newest {answer.searched:,}."
+    if answer.cursor is not None:
+        yield dim(f"Older: --cursor {safe(answer.cursor)}")
+
+
+def _pinned(answer: Pinned) -> Iterator[str]:
+    yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
+
+
+def _confirmed(answer: Confirmed) -> Iterator[str]:
+    lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
+    yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
+
+
+def _forgotten(answer: Forgotten) -> Iterator[str]:
+    yield f"{safe(answer.id)} is forgotten."
+
+
+SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
+    "put_engram": _put,
+    "query_engrams": _query,
+    "brief": _brief,
+    "get_engram": _engram,
+    "confirm_engram": _confirmed,
+    "forget_engram": _forgotten,
+    "promote_engram": _engram,
+    "list_briefs": _briefs,
+    "feed": _feed,
+    "pin_engram": _pinned,
+    "unpin_engram": _pinned,
+}

@@ -1,0 +1,99 @@
+"""Commands that begin things: a project, and a server for one MCP client."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from engrambus.edges.cli.command import Command
+from engrambus.edges.cli.screen import dim, pairs, safe
+from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.table import Entry
+from engrambus.edges.cli.up import exporting
+
+if TYPE_CHECKING:
+    from engrambus.edges.client import Way
+    from engrambus.errors import EngramBusError
+
+
+_NEXT = (
+    ("engrambus up", "shows the page"),
+    ("engrambus demo", "lets a team of four review this repository, in a minute"),
+    ("engrambus install CLIENT", "brings in claude-code, codex, cursor, vscode or gemini"),
+    ('engrambus put "What you know." --at path:10-20', "puts the first claim on the bus"),
+)
+"""What somebody with a new project may want to do; the last only where there is something to point at."""
+
+
+def init(entry: Entry) -> Command:
+    """`engrambus init`"""
+    return Command("init", entry, [], _init)
+
+
+def _init(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.app import init_project
+
+    project = init_project(session.folder, session.settings)
+
+    def show(_: Any) -> Iterator[str]:
+        yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
+        if project.git_folder is None:
+            yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
+        yield dim("Next, any of these:")
+        with_git = project.git_folder is not None
+        yield from (f"  {line}" for line in pairs(_NEXT if with_git else _NEXT[:-1]))
+
+    session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
+
+
+def hook(entry: Entry) -> Command:
+    """`engrambus hook`"""
+    return Command("hook", entry, [], _hook)
+
+
+def _hook(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.clients.hook import main
+
+    click.get_current_context().exit(main())
+
+
+def mcp(entry: Entry) -> Command:
+    """`engrambus mcp`"""
+    return Command("mcp", entry, [], _mcp)
+
+
+def _mcp(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.mcp import serve_stdio
+    from engrambus.errors import EngramBusError
+    from engrambus.operations import Credential, Gateway
+
+    if sys.stdin.isatty():
+        session.say(
+            dim(
+                "An MCP client starts this command and talks to it on stdin; see `engrambus install`. Stop with Ctrl-C."
+            )
+        )
+    with ExitStack() as until_the_end:
+
+        def open_way() -> Way:
+            way = session.way()
+            if isinstance(way, Gateway):
+                until_the_end.enter_context(exporting(session, way))
+            return way
+
+        try:
+            credential = session.credential()
+            open_bus: Callable[[], Way] = open_way
+        except EngramBusError as refusal:
+            # Clients show what a tool answers and hide what a program dies of.
+            credential, open_bus = Credential(), partial(_refuse, refusal)
+        serve_stdio(open_bus, credential)
+
+
+def _refuse(refusal: EngramBusError) -> NoReturn:
+    raise refusal

@@ -1,0 +1,89 @@
+"""Pointers: addresses of evidence, how they are written, and how they are read."""
+
+from typing import TYPE_CHECKING
+
+from engrambus.doors import opened_late
+
+if TYPE_CHECKING:
+    from engrambus.evidence.pointers.addresses import (
+        Address,
+        ArtifactAddress,
+        BodyAddress,
+        DiffAddress,
+        Pointer,
+        RepoAddress,
+        SamAddress,
+        TestAddress,
+        UrlAddress,
+    )
+    from engrambus.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
+    from engrambus.evidence.pointers.diff import DiffResolver
+    from engrambus.evidence.pointers.git import GitRepository, find_repository
+    from engrambus.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
+    from engrambus.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
+    from engrambus.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
+    from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
+    from engrambus.evidence.pointers.standing import STALE, Standing, Standings
+    from engrambus.evidence.pointers.tested import TestResolver
+    from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "addresses": (
+                "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress UrlAddress"
+            ),
+            "artifact": "ArtifactResolver Bodies BodyResolver",
+            "diff": "DiffResolver",
+            "git": "GitRepository find_repository",
+            "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
+            "links": "editor from_github from_swhid github swhid",
+            "repo": "RepoResolver Repositories cut_lines",
+            "resolve": "Content Evidence Resolver",
+            "standing": "STALE Standing Standings",
+            "tested": "TestResolver",
+            "url": "UrlResolver UrlSettings",
+        },
+    )
+
+__all__ = [
+    "MAX_REF",
+    "STALE",
+    "TYPES",
+    "Address",
+    "ArtifactAddress",
+    "ArtifactResolver",
+    "Bodies",
+    "BodyAddress",
+    "BodyResolver",
+    "Content",
+    "DiffAddress",
+    "DiffResolver",
+    "Evidence",
+    "GitRepository",
+    "Pointer",
+    "RepoAddress",
+    "RepoResolver",
+    "Repositories",
+    "Resolver",
+    "SamAddress",
+    "Standing",
+    "Standings",
+    "TestAddress",
+    "TestResolver",
+    "UrlAddress",
+    "UrlResolver",
+    "UrlSettings",
+    "check",
+    "check_path",
+    "cut_lines",
+    "editor",
+    "find_repository",
+    "from_github",
+    "from_swhid",
+    "github",
+    "parse",
+    "parse_lines",
+    "print_address",
+    "swhid",
+]

@@ -1,0 +1,368 @@
+"""The grammar of pointers: one address, one canonical text.
+
+    repo:[name//]path[#L10-L20]@<40 or 64 hex>      lines of a file at a commit, or the whole file
+    artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag
+    artifact:sha256:<64 hex>[#L10-L20]              a stored body, or lines of it
+    sam:<kind>:<slug>@<date|version>                an entry of the episodic store
+    diff:path@<base>..<head>                        how a file changed between two commits
+    test:<node id>@sha256:<64 hex>                  a case in a test receipt
+    url:https://…@sha256:<64 hex>                   a page, pinned by its digest
+
+The last `@` parts the pin from the rest. `%`, `#`, `@` and spaces are percent-encoded where they are part of a name;
+letters outside ASCII stay as they are. `parse` takes needless encodings and raw spaces, `print_address` never writes
+them, so two texts for one place become one. Every step looks at each character a fixed number of times.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+
+import msgspec
+
+from engrambus.core import is_digest, is_hex
+from engrambus.errors import (
+    PointerDisagrees,
+    PointerNotPinned,
+    PointerPath,
+    PointerRevision,
+    PointerSpan,
+    PointerSyntax,
+    PointerTooLong,
+)
+from engrambus.evidence.pointers.addresses import (
+    Address,
+    ArtifactAddress,
+    BodyAddress,
+    DiffAddress,
+    Pointer,
+    RepoAddress,
+    SamAddress,
+    TestAddress,
+    UrlAddress,
+)
+from engrambus.evidence.pointers.escapes import check_unicode, decode, encode, has_control, upper_escapes
+
+MAX_REF = 300
+MAX_LINE = 10_000_000
+MAX_VERSION = 64
+TYPES = ("repo", "artifact", "sam", "diff", "test", "url")
+
+_DIGITS = frozenset("0123456789")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_VERSION = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
+_HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+_SHA_HINT = "Write the full commit id: 40 or 64 lower-case hex digits (git rev-parse HEAD)."
+
+
+def parse(ref: str, field: str = "ref") -> Address:
+    """The address a ref names, or a refusal that says what is wrong with it."""
+    if len(ref) > MAX_REF:
+        raise PointerTooLong(field=field, limit=MAX_REF, used=len(ref))
+    if not ref.isascii():
+        check_unicode(ref, field)
+    scheme, colon, body = ref.partition(":")
+    reader = _READERS.get(scheme) if colon else None
+    if reader is None:
+        raise PointerSyntax(
+            "A ref starts with its type.",
+            field=field,
+            limit=", ".join(TYPES),
+            hint="For lines of a file: repo:src/parser.py#L10-L20@<the full commit id>.",
+        )
+    return reader(body, field)
+
+
+def print_address(address: Address) -> str:
+    """The canonical text of an address."""
+    match address:
+        case RepoAddress():
+            name = f"{encode(address.repository)}//" if address.repository is not None else ""
+            lines = f"#{print_lines(address.lines)}" if address.lines else ""
+            return f"repo:{name}{encode(address.path)}{lines}@{address.revision}"
+        case ArtifactAddress():
+            section = f"#sec={print_section(address.section)}" if address.section is not None else ""
+            # A colon is encoded so that no file name can be taken for the digest of a body.
+            return f"artifact:{encode(address.name).replace(':', '%3A')}{section}@{address.version}"
+        case BodyAddress():
+            return f"artifact:{address.digest}" + (f"#{print_lines(address.lines)}" if address.lines else "")
+        case SamAddress():
+            return f"sam:{encode(address.kind).replace(':', '%3A')}:{encode(address.slug)}@{address.version}"
+        case DiffAddress():
+            return f"diff:{encode(address.path)}@{address.base}..{address.head}"
+        case TestAddress():
+            return f"test:{encode(address.node)}@{address.receipt}"
+        case UrlAddress():
+            return f"url:{address.url}@{address.digest}"
+
+
+def check(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Address]:
+    """The pointer in its canonical form, everything in `ref` and no `span`, and the address it names."""
+    address = parse(pointer.ref, f"{field}.ref")
+    scheme = pointer.ref.partition(":")[0]
+    if pointer.type != scheme:
+        if pointer.type not in TYPES:
+            raise PointerSyntax("There is no such type of pointer.", field=f"{field}.type", hint=", ".join(TYPES))
+        raise PointerDisagrees("The type is not the one the ref starts with.", field=f"{field}.type", limit=scheme)
+    if pointer.span is not None:
+        address = _with_span(address, pointer.span, f"{field}.span")
+    if pointer.digest is not None:
+        _check_digest(address, pointer.digest, f"{field}.digest")
+    ref = print_address(address)
+    if len(ref) > MAX_REF:
+        raise PointerTooLong(
+            "The pointer is too long once encoded.", field=f"{field}.ref", limit=MAX_REF, used=len(ref)
+        )
+    if ref == pointer.ref and pointer.span is None:
+        return pointer, address
+    return Pointer(type=pointer.type, ref=ref, digest=pointer.digest), address
+
+
+def print_lines(lines: tuple[int, int]) -> str:
+    """A line span as a fragment: `L10-L20`."""
+    return f"L{lines[0]}-L{lines[1]}"
+
+
+def print_section(section: tuple[str, ...]) -> str:
+    """A heading path as a fragment holds it, a slash inside a heading encoded."""
+    return "/".join(encode(heading).replace("/", "%2F") for heading in section)
+
+
+def parse_lines(text: str, field: str = "span") -> tuple[int, int]:
+    """The lines `L10-L20` or `L10` names."""
+    first, dash, last = text.partition("-")
+    start = _line(first, field)
+    end = _line(last, field) if dash else start
+    if end < start:
+        raise PointerSpan("The span ends before it starts.", field=field, hint=f"L{end}-L{start}")
+    return start, end
+
+
+def check_path(path: str, field: str = "path") -> str:
+    """The path, if it stays inside its tree and can be written on one line."""
+    if not path:
+        raise PointerPath("The path is missing.", field=field)
+    if "\\" in path or has_control(path):
+        raise PointerPath("A path holds no backslash and no control character.", field=field)
+    if path[0] == "/":
+        raise PointerPath("A path is relative to the top of its tree.", field=field)
+    for segment in path.split("/"):
+        if segment in ("", ".", ".."):
+            raise PointerPath("A path has no empty, `.` or `..` segment.", field=field)
+    return path
+
+
+def check_revision(text: str, field: str = "revision") -> str:
+    """The revision, if it is a full commit id."""
+    if not text:
+        raise PointerNotPinned(field=field, hint=_SHA_HINT)
+    if not is_hex(text, 40, 64):
+        raise PointerRevision(field=field, hint=_SHA_HINT)
+    return text
+
+
+def _repo(body: str, field: str) -> RepoAddress:
+    rest, revision = _pin(body, field)
+    rest, mark, fragment = rest.partition("#")
+    revision = check_revision(revision, field)
+    name: str | None = None
+    head, double, tail = rest.partition("//")
+    if double:
+        name, rest = _segment(head, field), tail
+    path = _path(rest, field)
+    lines = parse_lines(fragment, field) if mark else None
+    return RepoAddress(path=path, revision=revision, lines=lines, repository=name)
+
+
+def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
+    if body.startswith("sha256:"):
+        body, mark, fragment = body.partition("#")
+        if not is_digest(body):
+            raise PointerRevision("The body's digest is not sha256: and 64 lower-case hex digits.", field=field)
+        return BodyAddress(digest=body, lines=parse_lines(fragment, field) if mark else None)
+    rest, version = _pin(body, field)
+    rest, mark, fragment = rest.partition("#")
+    version = _version(version, field)
+    name = _path(rest, field)
+    section = None
+    if mark:
+        kind, equals, headings = fragment.partition("=")
+        if kind != "sec" or not equals:
+            raise PointerSpan("An artifact's fragment names a section.", field=field, hint="#sec=Heading")
+        section = _section(headings, field)
+    return ArtifactAddress(name=name, version=version, section=section)
+
+
+def _sam(body: str, field: str) -> SamAddress:
+    rest, version = _pin(body, field)
+    kind, colon, slug = rest.partition(":")
+    if not colon or not kind or not slug:
+        raise PointerSyntax(
+            "A sam pointer names a kind and an entry.", field=field, hint="sam:decision:publish-domain@…"
+        )
+    version = _version(version, field)
+    return SamAddress(kind=_segment(kind, field), slug=_segment(slug, field), version=version)
+
+
+def _diff(body: str, field: str) -> DiffAddress:
+    rest, revisions = _pin(body, field)
+    base, dots, head = revisions.partition("..")
+    if not revisions or not dots:
+        raise (PointerRevision if revisions else PointerNotPinned)(
+            "A diff names two commits.", field=field, hint="diff:path@<base>..<head>"
+        )
+    base, head = check_revision(base, field), check_revision(head, field)
+    if len(base) != len(head):
+        raise PointerRevision("The two commits are not of one repository.", field=field)
+    if "#" in rest:
+        raise PointerSpan("A diff has no fragment.", field=field)
+    return DiffAddress(path=_path(rest, field), base=base, head=head)
+
+
+def _test(body: str, field: str) -> TestAddress:
+    rest, receipt = _pin(body, field)
+    if not receipt:
+        raise PointerNotPinned("A test pointer names its receipt.", field=field, hint="@sha256:<64 hex>")
+    if not is_digest(receipt):
+        raise PointerRevision("The receipt is not sha256: and 64 lower-case hex digits.", field=field)
+    if "#" in rest:
+        raise PointerSpan("A test has no fragment.", field=field)
+    node = decode(rest, field, in_path=False)
+    if not node or has_control(node):
+        raise PointerSyntax("A test's node id is one line of text.", field=field)
+    return TestAddress(node=node, receipt=receipt)
+
+
+def _url(body: str, field: str) -> UrlAddress:
+    url, pin, hexes = body.rpartition("@sha256:")
+    if not pin:
+        raise PointerNotPinned("A url pointer carries the digest of its page.", field=field, hint="@sha256:<64 hex>")
+    if not is_hex(hexes, 64):
+        raise PointerRevision("The digest is not sha256: and 64 lower-case hex digits.", field=field)
+    if not url.startswith("https://"):
+        raise PointerSyntax("Only https URLs can be pointed at.", field=field)
+    if not url.isascii() or " " in url or has_control(url):
+        raise PointerSyntax("A URL is written in ASCII, other characters percent-encoded.", field=field)
+    if "#" in url:
+        raise PointerSpan("A URL's fragment never reaches its server.", field=field)
+    if "\\" in url:
+        raise PointerPath("A URL holds no backslash.", field=field)
+    authority, _, rest = url.removeprefix("https://").partition("/")
+    if "?" in authority:
+        raise PointerSyntax("A URL has a path before its query.", field=field)
+    path, mark, query = rest.partition("?")
+    for segment in path.split("/"):
+        if segment.lower().replace("%2e", ".") in (".", ".."):
+            raise PointerPath("A URL's path has no `.` or `..` segment.", field=field)
+    target = upper_escapes(f"/{path}{mark}{query}", field)
+    return UrlAddress(url=f"https://{_authority(authority, field)}{target}", digest=f"sha256:{hexes}")
+
+
+_READERS = {"repo": _repo, "artifact": _artifact, "sam": _sam, "diff": _diff, "test": _test, "url": _url}
+
+
+def _pin(body: str, field: str) -> tuple[str, str]:
+    rest, mark, pin = body.rpartition("@")
+    if not mark:
+        raise PointerNotPinned(field=field, hint="End the ref with @ and a full commit id, version or digest.")
+    if "#" in pin:
+        raise PointerRevision("The revision stands last.", field=field, hint="path#L10-L20@<revision>")
+    return rest, pin
+
+
+def _version(text: str, field: str) -> str:
+    """A full commit id, a date, or a version a tag can carry; a branch and part of a commit id are refused."""
+    if not text:
+        raise PointerNotPinned(field=field, hint="@<full commit id>, or a version such as v1.2.0.")
+    if is_hex(text, 40, 64):
+        return text
+    legal = len(text) <= MAX_VERSION and _VERSION.issuperset(text) and text[0] not in "-.+" and ".." not in text
+    part_of_id = _HEX_DIGITS.issuperset(text) and not _DIGITS.issuperset(text)
+    if not legal or part_of_id or _DIGITS.isdisjoint(text):
+        raise PointerRevision(
+            "The revision is neither a full commit id nor a version.",
+            field=field,
+            limit=MAX_VERSION if len(text) > MAX_VERSION else None,
+            hint="A version has a digit and is not a branch or a shortened id: v1.2.0, 2026-01-08.",
+        )
+    if len(text) == 10 and text[4] == text[7] == "-":
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise PointerRevision("There is no such date.", field=field) from None
+    return text
+
+
+def _path(text: str, field: str) -> str:
+    return check_path(decode(text, field, in_path=True), field)
+
+
+def _segment(text: str, field: str) -> str:
+    segment = _path(text, field)
+    if "/" in segment:
+        raise PointerPath("A name is one segment, without slashes.", field=field)
+    return segment
+
+
+def _section(text: str, field: str) -> tuple[str, ...]:
+    headings = tuple(decode(part, field, in_path=False) for part in text.split("/"))
+    if any(not heading.strip() for heading in headings[1:]) or not any(headings) or headings[0].isspace():
+        raise PointerSpan(
+            "A heading of the section is empty.", field=field, hint="#sec=Heading or #sec=Chapter/Heading"
+        )
+    if any(map(has_control, headings)):
+        raise PointerSpan("A heading holds no control character.", field=field)
+    return headings
+
+
+def _line(text: str, field: str) -> int:
+    digits = text[1:]
+    if text[:1] != "L" or not digits or not _DIGITS.issuperset(digits):
+        raise PointerSpan(field=field, hint="L10-L20, or L10 for one line.")
+    if digits[0] == "0":
+        raise PointerSpan("Lines are counted from 1, without leading zeros.", field=field)
+    if len(digits) > len(str(MAX_LINE)) or int(digits) > MAX_LINE:
+        raise PointerSpan("The line number is too large.", field=field, limit=MAX_LINE)
+    return int(digits)
+
+
+def _with_span(address: Address, span: str, field: str) -> Address:
+    """The address with the span folded in, if the two agree."""
+    if len(span) > MAX_REF:
+        raise PointerTooLong(field=field, limit=MAX_REF, used=len(span))
+    check_unicode(span, field)
+    match address:
+        case RepoAddress() | BodyAddress():
+            lines = parse_lines(span, field)
+            if address.lines not in (None, lines):
+                raise PointerDisagrees("The span is not the ref's fragment.", field=field)
+            return msgspec.structs.replace(address, lines=lines)
+        case ArtifactAddress():
+            section = _section(span.removeprefix("sec="), field)
+            if address.section not in (None, section):
+                raise PointerDisagrees("The span is not the ref's fragment.", field=field)
+            return msgspec.structs.replace(address, section=section)
+        case _:
+            raise PointerSpan("This type of pointer has no span.", field=field)
+
+
+def _check_digest(address: Address, digest: str, field: str) -> None:
+    if not is_digest(digest):
+        raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field=field)
+    if isinstance(address, BodyAddress) and address.lines is not None:
+        return  # the ref holds the digest of the whole, and this is that of the lines
+    if isinstance(address, BodyAddress | UrlAddress) and address.digest != digest:
+        raise PointerDisagrees("The digest is not the one in the ref.", field=field)
+
+
+def _authority(text: str, field: str) -> str:
+    host, colon, port = text.lower().partition(":")
+    labels = host.split(".")
+    if not _HOST.issuperset(host) or not all(labels) or any(label[0] == "-" or label[-1] == "-" for label in labels):
+        raise PointerSyntax(
+            "The URL's host is not a plain name.", field=field, hint="No user, no brackets; xn-- for IDN."
+        )
+    if not colon or port == "443":
+        return host
+    if not port or len(port) > 5 or not _DIGITS.issuperset(port) or port[0] == "0" or int(port) > 65535:
+        raise PointerSyntax("The URL's port is not one.", field=field, limit=65535)
+    return f"{host}:{port}"

@@ -1,0 +1,124 @@
+"""Pointers as links other tools open, and back: GitHub permalinks, SWHIDs, editor links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from engrambus.core import is_hex
+from engrambus.errors import PointerRevision, PointerSpan, PointerSyntax
+from engrambus.evidence.pointers.addresses import RepoAddress
+from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revision, parse_lines
+
+_GITHUB = "https://github.com/"
+
+
+def github(address: RepoAddress, origin: str) -> str | None:
+    """The permalink `https://github.com/o/r/blob/<sha>/path#L10-L20`, if the origin is a repository at GitHub."""
+    name = _github_name(origin)
+    if name is None:
+        return None
+    lines = f"#L{address.lines[0]}-L{address.lines[1]}" if address.lines else ""
+    return f"{_GITHUB}{name}/blob/{address.revision}/{quote(address.path, safe='/')}{lines}"
+
+
+def from_github(url: str, field: str = "url") -> RepoAddress:
+    """The address a permalink names. A link to a branch is refused: it names no commit."""
+    if not url.startswith(_GITHUB):
+        raise PointerSyntax("That is not a link to GitHub.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
+    rest, mark, fragment = url.removeprefix(_GITHUB).partition("#")
+    parts = rest.partition("?")[0].split("/", 4)
+    if len(parts) < 5 or parts[2] not in ("blob", "blame", "raw"):
+        raise PointerSyntax("The link names no file.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
+    path = check_path(_unquote(parts[4], field), field)
+    return RepoAddress(
+        path=path, revision=check_revision(parts[3], field), lines=parse_lines(fragment, field) if mark else None
+    )
+
+
+def swhid(address: RepoAddress, blob: str, origin: str | None = None) -> str:
+    """The Software Heritage identifier of the pointed lines, given the id git keeps the file under."""
+    if not is_hex(blob, 40) or not is_hex(address.revision, 40):
+        raise PointerRevision("A SWHID names SHA-1 objects; this repository has others.", field="revision")
+    place = _public_origin(origin) if origin else None
+    qualifiers = [f"origin={quote(place, safe=':/')}"] if place else []
+    qualifiers += [f"anchor=swh:1:rev:{address.revision}", f"path=/{quote(address.path, safe='/')}"]
+    if address.lines:
+        qualifiers.append(f"lines={address.lines[0]}-{address.lines[1]}")
+    return ";".join([f"swh:1:cnt:{blob}", *qualifiers])
+
+
+def from_swhid(text: str, field: str = "swhid") -> RepoAddress:
+    """The address a SWHID names; it must say commit and path."""
+    content, *rest = text.split(";")
+    if not content.startswith("swh:1:cnt:") or not is_hex(content.removeprefix("swh:1:cnt:"), 40):
+        raise PointerSyntax("That is not the SWHID of a file.", field=field, hint="swh:1:cnt:<40 hex>;anchor=…;path=/…")
+    qualifiers: dict[str, str] = {}
+    for qualifier in rest:
+        name, equals, value = qualifier.partition("=")
+        if not equals or name in qualifiers:
+            raise PointerSyntax("A qualifier of the SWHID is broken or written twice.", field=field)
+        qualifiers[name] = value
+    if "bytes" in qualifiers:
+        raise PointerSpan("A pointer counts lines, not bytes.", field=field)
+    anchor, path = qualifiers.get("anchor", ""), qualifiers.get("path", "")
+    if not anchor.startswith("swh:1:rev:") or not path.startswith("/"):
+        raise PointerSyntax("The SWHID does not say which commit and path.", field=field)
+    return RepoAddress(
+        path=check_path(_unquote(path[1:], field), field),
+        revision=check_revision(anchor.removeprefix("swh:1:rev:"), field),
+        lines=_swhid_lines(qualifiers["lines"], field) if "lines" in qualifiers else None,
+    )
+
+
+def editor(address: RepoAddress, worktree: Path) -> str:
+    """The link that opens the file at its first pointed line in VS Code and its kin."""
+    line = f":{address.lines[0]}" if address.lines else ""
+    return f"vscode://file{quote(str(worktree.absolute() / address.path), safe='/')}{line}"
+
+
+def _github_name(origin: str) -> str | None:
+    """`owner/repository` of an origin in https, ssh or scp form."""
+    if "://" not in origin:
+        host, colon, path = origin.partition(":")
+        if not colon or host.rpartition("@")[2].lower() != "github.com":
+            return None
+    else:
+        try:
+            parts = urlsplit(origin)
+            host = parts.hostname or ""
+        except ValueError:
+            return None
+        if parts.scheme not in ("https", "http", "ssh", "git") or host not in ("github.com", "ssh.github.com"):
+            return None
+        path = parts.path
+    owner, slash, name = path.strip("/").removesuffix(".git").partition("/")
+    if not slash or not owner or not name or "/" in name:
+        return None
+    return f"{quote(owner, safe='')}/{quote(name, safe='')}"
+
+
+def _public_origin(origin: str) -> str | None:
+    """The origin as others may know it: no user, no password, no path on this machine."""
+    name = _github_name(origin)
+    if name is not None:
+        return _GITHUB + name
+    scheme, mark, rest = origin.partition("://")
+    if not mark or scheme not in ("https", "http", "ssh", "git"):
+        return None
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def _swhid_lines(text: str, field: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if len(first) > len(str(MAX_LINE)) or len(last) > len(str(MAX_LINE)):
+        raise PointerSpan("The line number is too large.", field=field, limit=MAX_LINE)
+    return parse_lines(f"L{first}-L{last}" if dash else f"L{first}", field)
+
+
+def _unquote(text: str, field: str) -> str:
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeError:
+        raise PointerSyntax("The percent-encoding is not UTF-8.", field=field) from None

@@ -1,0 +1,150 @@
+"""The keys an engram is found by, the same on every machine; docs/hash-keys.md tells how to make them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from engrambus.knowledge.engrams.words import MAX_KEY, tokens
+
+MAX_KEYS = 32
+"""The most keys an engram shows, and the most a question is asked with."""
+
+LONGEST_PHRASE = 5
+
+
+class Keys(NamedTuple):
+    """The keys of an engram."""
+
+    public: tuple[str, ...]
+    """What the engram shows as its `hash_keys`: the best thirty-two."""
+    more: tuple[str, ...]
+    """Every word beyond them, for the index: no word of an engram is unfindable."""
+
+
+def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), given: Iterable[str] = ()) -> Keys:
+    """The keys of an engram: its author's own, then concepts and tags, names, words, and phrases of two to five."""
+    concepts: list[str] = []
+    identifiers: list[str] = []
+    sentences: list[list[str]] = []
+    _read(claim, concepts, identifiers, sentences)
+    for tag in tags:
+        _add(concepts, normalise_key(tag))
+        _read(tag, concepts, identifiers, sentences)
+    names: list[str] = []
+    for ref in refs:
+        for position, text in enumerate(_names(ref)):
+            if not position:
+                _add(names, normalise_key(text))
+            _read(text, names, names, sentences)
+    keys: dict[str, None] = {}
+    for own in given:
+        key = normalise_key(own)
+        if key is not None:
+            keys[key] = None
+    _collect(keys, concepts, identifiers, names, *sentences)
+    if len(keys) <= MAX_KEYS:
+        _add_phrases(keys, sentences)
+        return Keys(tuple(keys), ())
+    ranked = tuple(keys)
+    return Keys(ranked[:MAX_KEYS], tuple(key for key in ranked[MAX_KEYS:] if "+" not in key))
+
+
+def query_keys(text: str) -> tuple[str, ...]:
+    """The keys a question in free text is asked with."""
+    concepts: list[str] = []
+    identifiers: list[str] = []
+    sentences: list[list[str]] = []
+    _read(text, concepts, identifiers, sentences)
+    keys: dict[str, None] = {}
+    _collect(keys, concepts, identifiers, *sentences)
+    _add_phrases(keys, sentences)
+    return tuple(keys)[:MAX_KEYS]
+
+
+def normalise_key(text: str) -> str | None:
+    """A key as somebody wrote it, in the form keys have; None when nothing of it can be one."""
+    found = [token for token in tokens(text) if token.words or token.alone]
+    if len(found) == 1 and found[0].alone is not None:
+        key = found[0].alone
+    else:
+        key = "+".join(word for token in found for word in token.words)
+    return key if 0 < len(key) <= MAX_KEY else None
+
+
+def name_keys(refs: Iterable[str]) -> tuple[str, ...]:
+    """The names pointers lead to, as keys: the file, the artifact, the entry, the page."""
+    keys: dict[str, None] = {}
+    for ref in refs:
+        for text in _names(ref)[:1]:
+            key = normalise_key(text)
+            if key is not None:
+                keys[key] = None
+    return tuple(keys)
+
+
+def _read(text: str, concepts: list[str], identifiers: list[str], sentences: list[list[str]]) -> None:
+    sentence: list[str] = []
+    for token in tokens(text):
+        if token.concepts:
+            concepts += token.concepts
+        if token.identifiers:
+            identifiers += token.identifiers
+        sentence += token.words
+        if token.last and sentence:
+            sentences.append(sentence)
+            sentence = []
+    if sentence:
+        sentences.append(sentence)
+
+
+def _add(keys: list[str], key: str | None) -> None:
+    if key is not None:
+        keys.append(key)
+
+
+def _collect(keys: dict[str, None], *groups: Sequence[str]) -> None:
+    for group in groups:
+        for key in group:
+            if len(key) <= MAX_KEY:
+                keys[key] = None
+
+
+def _add_phrases(keys: dict[str, None], sentences: Sequence[Sequence[str]]) -> None:
+    """Fill the keys up with phrases, short ones first."""
+    for length in range(2, LONGEST_PHRASE + 1):
+        for sentence in sentences:
+            for start in range(len(sentence) - length + 1):
+                if len(keys) >= MAX_KEYS:
+                    return
+                phrase = "+".join(sentence[start : start + length])
+                if len(phrase) <= MAX_KEY:
+                    keys[phrase] = None
+
+
+def _names(ref: str) -> list[str]:
+    """The texts in a pointer's ref that name something, the name itself first."""
+    scheme, _, rest = ref.partition(":")
+    if scheme == "artifact" and rest.startswith("sha256:"):
+        return []
+    place = rest.rpartition("@")[0]
+    if scheme == "sam":
+        return [_decoded(place)]
+    if scheme == "test":
+        file, *cases = _decoded(place).split("::")
+        return [file.rpartition("/")[2], *cases]
+    if scheme == "url":
+        host, _, path = place.removeprefix("https://").partition("?")[0].partition("/")
+        page = path.rpartition("/")[2]
+        return [_decoded(page), host] if page else [host]
+    path, _, fragment = place.partition("#")
+    headings = fragment.removeprefix("sec=").split("/") if scheme == "artifact" and fragment else []
+    return [_decoded(path.rpartition("/")[2]), *map(_decoded, headings)]
+
+
+def _decoded(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)

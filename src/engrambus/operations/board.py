@@ -1,0 +1,131 @@
+"""The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from engrambus.core import MICROS, print_time
+from engrambus.operations.declare import ADMINS, Command, Route, operation
+from engrambus.operations.gateway import Context
+from engrambus.operations.steps import StepState, steps_of
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples import Kept, RunFigures, WorkView
+
+MAX_LISTED = 200
+
+
+class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many of each at the most")] = 50
+
+
+class LaneRow(Struct, frozen=True, kw_only=True):
+    lane: str
+    waiting: int
+    claimed: int
+
+
+class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    lane: str
+    state: str
+    attempts: int
+    steps: list[StepState]
+    usd: float
+    """What it and its children have spent."""
+    tokens: int
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    worker: str | None = None
+    ended_at: str | None = None
+    receipt: str | None = None
+    """The last receipt, of the whole tuple."""
+    error: str | None = None
+    again: str | None = None
+    """The tuple it was put again as."""
+
+
+class BoardTotals(Struct, frozen=True, kw_only=True):
+    states: dict[str, int]
+    given_up: int
+    """Of the dead, those that were not put again."""
+    executed: int
+    hits: int
+    """Steps that had been executed before, and cost nothing."""
+    usd: float
+    tokens: int
+
+
+class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    as_of: str
+    run_id: str | None = None
+    """The run it tells of, when one was chosen; otherwise it tells of all."""
+    totals: BoardTotals
+    lanes: list[LaneRow]
+    """Where something waits or is worked on; always of all runs, which share them."""
+    running: list[TupleRow]
+    ended: list[TupleRow]
+    """The last first; without those that are given up."""
+    dead: list[TupleRow]
+    """Given up and not put again, the last first."""
+
+
+@operation(
+    "work.board",
+    roles=ADMINS,
+    route=Route("GET", "/work"),
+    command=Command("board"),
+    kept_off={"mcp": "a board is for people; agents observe the tuples they dispatched"},
+)
+def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
+    """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""
+    run = context.run_seen
+    with context.workbench.space.store.read() as view:
+        return BoardAnswer(
+            as_of=print_time(view.as_of),
+            run_id=run,
+            totals=_totals([each for each in view.runs() if run in (None, each.run)]),
+            lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lanes()],
+            running=[_row(view, one) for one in view.under_way(run, limit=request.limit)],
+            ended=[_row(view, one) for one in view.ended(run, limit=request.limit)],
+            dead=[_row(view, one) for one in view.given_up(run, limit=request.limit)],
+        )
+
+
+def _totals(runs: list[RunFigures]) -> BoardTotals:
+    """What became of the tuples of some runs, together."""
+    states: dict[str, int] = {}
+    for each in runs:
+        for state, count in each.states.items():
+            states[state] = states.get(state, 0) + count
+    return BoardTotals(
+        states=dict(sorted(states.items())),
+        given_up=states.get("dead", 0) - sum(each.again for each in runs),
+        executed=sum(each.executed for each in runs),
+        hits=sum(each.hits for each in runs),
+        usd=sum(each.micros for each in runs) / MICROS,
+        tokens=sum(each.tokens for each in runs),
+    )
+
+
+def _row(view: WorkView, one: Kept) -> TupleRow:
+    receipts = view.receipts_of(one.id) if one.ended is not None else []
+    last = view.receipt(receipts[-1]) if receipts else None
+    return TupleRow(
+        id=one.id,
+        lane=one.lane,
+        state=one.state,
+        attempts=one.attempts,
+        steps=steps_of(view, one),
+        usd=one.micros / MICROS,
+        tokens=one.tokens,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
+        budget_tokens=one.budget_tokens,
+        worker=one.worker if one.state == "claimed" else None,
+        ended_at=last.ended_at if last is not None else None,
+        receipt=last.id if last is not None else None,
+        error=last.error if last is not None else None,
+        again=one.again,
+    )

@@ -1,0 +1,121 @@
+"""Receipts: what an execution did, and whether everything it left is still whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from engrambus.core import print_time
+from engrambus.errors import ReceiptNotFound
+from engrambus.operations.declare import Command, Route, operation
+from engrambus.operations.gateway import Context
+from engrambus.operations.short_ids import meant
+from engrambus.operations.work import AT_THE_MACHINE
+from engrambus.policy import ADMIN
+
+if TYPE_CHECKING:
+    from engrambus.evidence.receipts import Receipt
+
+
+class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
+    intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
+
+
+class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    receipt: dict[str, Any] | None = None
+    statement: dict[str, Any] | None = None
+    """The receipt as an in-toto Statement v1, when asked for."""
+    gone: dict[str, str] = {}
+    """Bodies the receipt names that were taken away to make room, and when."""
+
+
+@operation(
+    "receipt.get",
+    route=Route("GET", "/receipt/{id}"),
+    command=Command("receipt get", ("id",)),
+    tool=True,
+)
+def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
+    """What one execution did."""
+    from engrambus.evidence.receipts import statement
+
+    receipt = _receipt(context, request.id)
+    if request.intoto:
+        return ReceiptAnswer(statement=statement(receipt))
+    gone = _gone(context, [sha for _, sha in _named(receipt)])
+    return ReceiptAnswer(receipt=msgspec.to_builtins(receipt), gone=gone)
+
+
+def _receipt(context: Context, given: str) -> Receipt:
+    with context.workbench.space.store.read() as view:
+
+        def see(receipt_id: str) -> Receipt | None:
+            receipt = view.receipt(receipt_id)
+            if receipt is None:
+                return None
+            one = view.find(receipt.tuple_id)
+            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
+            # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
+            return receipt if ours or (receipt.key is not None and receipt_id == given) else None
+
+        receipt = meant(given, view.receipts_like, see)
+    if receipt is None:
+        raise ReceiptNotFound(field="id", used=given)
+    return receipt
+
+
+def _named(receipt: Receipt) -> list[tuple[str, str]]:
+    """What a receipt calls the bodies it names, and their digests."""
+    printed = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
+    return printed + [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
+
+
+def _gone(context: Context, named: list[str]) -> dict[str, str]:
+    """Of some bodies, those that are not here because they were taken away to make room, and when."""
+    from engrambus.evidence.receipts import EMPTY
+
+    absent = [sha for sha in named if sha != EMPTY and not context.workbench.bodies.has(sha)]
+    if not absent:
+        return {}
+    # It is written down before a body goes: what was seen to be absent is known by now.
+    with context.workbench.space.store.read() as view:
+        found = {sha: view.purged(sha) for sha in absent}
+    return {sha: print_time(at) for sha, at in found.items() if at is not None}
+
+
+class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
+
+
+class BodyState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    sha: str
+    name: str
+    whole: bool
+    gone_at: str | None = None
+    """When it was taken away to make room, if it was and is not here again."""
+
+
+class ReceiptVerified(Struct, frozen=True, kw_only=True):
+    id: str
+    sound: bool
+    """Whether it has the id its content gives, and everything it names is there and whole, or was taken away."""
+    id_matches: bool
+    bodies: list[BodyState]
+
+
+@operation("receipt.verify", command=Command("receipt verify", ("id",)), kept_off=AT_THE_MACHINE)
+def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
+    """Recompute a receipt's id and the digest of everything it names."""
+    from engrambus.evidence.receipts import receipt_id
+
+    receipt = _receipt(context, request.id)
+    named = _named(receipt)
+    whole = {sha: context.workbench.bodies.holds(sha) for _, sha in named}
+    gone = _gone(context, [sha for sha, is_whole in whole.items() if not is_whole])
+    bodies = [BodyState(sha=sha, name=name, whole=whole[sha], gone_at=gone.get(sha)) for name, sha in named]
+    matches = receipt_id(receipt) == receipt.id
+    sound = matches and all(body.whole or body.gone_at is not None for body in bodies)
+    return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)

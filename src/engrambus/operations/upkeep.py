@@ -1,0 +1,60 @@
+"""Looking after a project: its policy and its soundness."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from engrambus.operations.declare import ADMINS, Command, operation
+from engrambus.operations.gateway import Context
+from engrambus.operations.ports import Finding, View
+from engrambus.policy import PolicyApplied, read_policy
+
+_ON_THE_MACHINE = {"http": "an admin does this at the machine", "mcp": "an admin does this at the machine"}
+
+
+class ApplyPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    policy: Annotated[dict[str, Any], Meta(description="What .catalog/policy.yaml says")]
+
+
+class PolicyAnswer(Struct, frozen=True, kw_only=True):
+    policy: dict[str, Any]
+    """Every setting that differs from the default."""
+
+
+@operation(
+    "policy.apply",
+    roles=ADMINS,
+    writes=True,
+    command=Command("policy apply"),
+    kept_off=_ON_THE_MACHINE,
+)
+def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
+    """Put the project's policy file into force."""
+    policy = msgspec.to_builtins(read_policy(request.policy))
+
+    def decide(view: View) -> tuple[list[PolicyApplied], PolicyAnswer]:
+        return [PolicyApplied(policy=policy, by=context.caller.full_name)], PolicyAnswer(policy=policy)
+
+    return context.commit(decide, PolicyAnswer, in_run=False)
+
+
+class Verify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class VerifyAnswer(Struct, frozen=True, kw_only=True):
+    sound: bool
+    commits: int
+    """Of both journals: what is known, and what is done."""
+    findings: list[Finding]
+
+
+@operation("verify", roles=ADMINS, command=Command("verify"), kept_off=_ON_THE_MACHINE)
+def verify(context: Context, request: Verify) -> VerifyAnswer:
+    """Recompute every checksum and hold the index against a rebuild from the journal."""
+    findings = [*context.store.verify(), *context.workbench.verify()]
+    commits = context.view.counts().commits + context.workbench.commits()
+    return VerifyAnswer(sound=not findings, commits=commits, findings=findings)

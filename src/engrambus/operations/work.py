@@ -1,0 +1,361 @@
+"""Work: dispatching tuples and observing them, and what only those at the machine may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from engrambus.core import MICROS
+from engrambus.errors import AuthorityStamped, TupleNotFound
+from engrambus.operations.asking import read_cursor
+from engrambus.operations.declare import ADMINS, Command, Route, operation
+from engrambus.operations.gateway import Context, check_run_goes_on
+from engrambus.operations.short_ids import meant
+from engrambus.operations.steps import StepState, steps_of
+from engrambus.policy import ADMIN, Caller
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples import Kept, WorkView
+
+_INNER_LOOP = {
+    "http": "the inner loop stays off the wire: dispatch tuples instead",
+    "mcp": "the inner loop stays off the wire: dispatch tuples instead",
+}
+AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
+MAX_WAIT = 3600
+MAX_LISTED = 1000
+
+
+class TupleFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tuple as it is sent: with its id and everything it is made of, or without, and then completed."""
+
+    lane: Annotated[str, Meta(description="Where it waits for a worker")]
+    payload: Annotated[list[dict[str, Any]], Meta(description="Steps: {yool, args, after?}")] = []
+    map_pos: Annotated[dict[str, Any] | UnsetType, Meta(description="Where in the project it belongs")] = UNSET
+    agent_terms: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="budget_usd, budget_tokens, deadline_iso, max_retries")
+    ] = UNSET
+    src_ptr: Annotated[list[str] | UnsetType, Meta(description="What it comes from")] = UNSET
+    parent_id: Annotated[str | UnsetType | None, Meta(description="The tuple it is a part of")] = UNSET
+    flags: Annotated[dict[str, Any] | UnsetType, Meta(description="no_cache: do everything anew")] = UNSET
+    priority: Annotated[int | UnsetType, Meta(description="Higher goes first")] = UNSET
+    schema: Annotated[str | UnsetType, Meta(description="yool-tuple/v1 or v2")] = UNSET
+    id: Annotated[str | UnsetType, Meta(description="Its id, when it has one")] = UNSET
+    authority: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped; only with an id")] = UNSET
+    receipts: Annotated[list[str] | UnsetType, Meta(description="None when it is created")] = UNSET
+    created_at: Annotated[str | UnsetType, Meta(description="When it was created")] = UNSET
+
+
+class TupleDispatch(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Dispatched(Struct, frozen=True, kw_only=True):
+    id: str
+    receipt_id: str | None
+    """The receipt for taking it in."""
+    new: bool
+    """Not when it was in the space already."""
+
+
+@operation(
+    "tuple.dispatch",
+    writes=True,
+    route=Route("POST", "/tuple"),
+    command=Command("dispatch"),
+    tool=True,
+)
+def tuple_dispatch(context: Context, request: TupleDispatch) -> Dispatched:
+    """Hand work over; answers at once."""
+    put = _put(context, request, block=None, accept=True)
+    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+
+
+class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    block: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait while the lane is full")] | None = None
+
+
+@operation("tuple.out", writes=True, command=Command("out"), kept_off=_INNER_LOOP)
+def tuple_out(context: Context, request: TupleOut) -> Dispatched:
+    """Put a tuple into the space."""
+    put = _put(context, request, block=request.block, accept=False)
+    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+
+
+def _put(context: Context, request: TupleFields, *, block: float | None, accept: bool) -> Any:
+    with context.store.read() as view:
+        check_run_goes_on(view, context.caller)
+    stamp = stamped(context.caller, ci=context.workbench.ci)
+    draft = msgspec.to_builtins(request)
+    draft.pop("block", None)
+    if "authority" in draft and context.caller.role != ADMIN and draft["authority"] != stamp:
+        raise AuthorityStamped(field="authority", hint="Leave it out.")
+    if "authority" in draft and "id" not in draft:
+        raise AuthorityStamped(field="authority", hint="Leave it out; it is stamped.")
+    return context.workbench.space.out(
+        draft,
+        authority=stamp,
+        run=context.caller.run.run_id,
+        block=block,
+        accept=accept,
+        asked=_asked(context),
+        every_run=context.caller.role == ADMIN,
+    )[0]
+
+
+def _asked(context: Context) -> tuple[str, str] | None:
+    """Under which key, and with which request, this was asked for."""
+    if context.idempotency_key is None or context.request_digest is None:
+        return None
+    return f"{context.caller.full_name} {context.idempotency_key}", context.request_digest
+
+
+def stamped(caller: Caller, *, ci: bool) -> dict[str, Any]:
+    """The authority a caller's tuples bear."""
+    if caller.role == ADMIN:
+        return {"user": ADMIN, "agent": None, "ci": ci}
+    return {"user": None, "agent": caller.full_name, "ci": False}
+
+
+class TuplePattern(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lane: Annotated[str | None, Meta(description="Only this lane's")] = None
+    state: Annotated[str | None, Meta(description="Only in this state: waiting, claimed, done, dead, cancelled")] = None
+    pattern: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(description="Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}"),
+    ] = UNSET
+    timeout: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait for one")] = 0.0
+
+
+class TupleAnswer(Struct, frozen=True, kw_only=True):
+    state: str
+    tuple: dict[str, Any]
+    """As created, with its id and the receipts it has got since."""
+
+
+@operation("tuple.rd", command=Command("rd"), kept_off=_INNER_LOOP)
+def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
+    """Read the oldest tuple that matches a pattern, and leave it there."""
+    found = context.workbench.space.rd(_pattern(context, request), timeout=request.timeout)
+    if found is None:
+        raise TupleNotFound("No tuple matches.", field="pattern")
+    return _shown(context, found, found.state)
+
+
+class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+@operation("tuple.in", writes=True, command=Command("in"), kept_off=_INNER_LOOP)
+def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
+    """Take one waiting tuple out of the space for good."""
+    found = context.workbench.space.in_(
+        _pattern(context, request), by=context.caller.full_name, timeout=request.timeout
+    )
+    if found is None:
+        raise TupleNotFound("No waiting tuple matches.", field="pattern")
+    return _shown(context, found, "taken")
+
+
+def _pattern(context: Context, request: TuplePattern) -> Any:
+    """The pattern asked for, within what the caller may see."""
+    from engrambus.space.tuples import read_pattern
+
+    said = {"lane": request.lane, "state": request.state, "run": context.run_seen}
+    besides = read_pattern({name: value for name, value in said.items() if value is not None})
+    return read_pattern({} if request.pattern is UNSET else request.pattern).narrowed(besides)
+
+
+class TupleId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=80, description="The tuple's id, or how it begins")]
+
+
+class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    state: str
+    lane: str
+    attempts: int
+    steps: list[StepState]
+    receipts: list[str]
+    usd: float
+    """What it and its children have spent."""
+    tokens: int
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    again: str | None = None
+    """The tuple it was put again as."""
+    terminal: str | None = None
+    """The last receipt, of the whole tuple."""
+    error: str | None = None
+    """Why it was given up, or why its last attempt failed."""
+
+
+@operation(
+    "tuple.observe",
+    route=Route("GET", "/tuple/{id}"),
+    command=Command("observe", ("id",)),
+    tool=True,
+)
+def tuple_observe(context: Context, request: TupleId) -> Observed:
+    """What became of a tuple."""
+    with context.workbench.space.store.read() as view:
+        one = _visible(context.caller, view, request.id)
+        return _observed(view, one)
+
+
+def _observed(view: WorkView, one: Kept) -> Observed:
+    from engrambus.space.tuples import ENDED
+
+    receipts = view.receipts_of(one.id)
+    last = view.receipt(receipts[-1]) if receipts else None
+    return Observed(
+        id=one.id,
+        state=one.state,
+        lane=one.lane,
+        attempts=one.attempts,
+        steps=steps_of(view, one),
+        receipts=receipts,
+        usd=one.micros / MICROS,
+        tokens=one.tokens,
+        budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
+        budget_tokens=one.budget_tokens,
+        again=one.again,
+        terminal=receipts[-1] if one.state in ENDED else None,
+        error=last.error if last is not None else None,
+    )
+
+
+def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
+    """A tuple of the caller's run; an admin sees all."""
+
+    def see(tuple_id: str) -> Kept | None:
+        one = view.find(tuple_id)
+        if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
+            return None
+        return one
+
+    one = meant(given, view.tuples_like, see)
+    if one is None:
+        raise TupleNotFound(field="id", used=given)
+    return one
+
+
+def _shown(context: Context, one: Kept, state: str) -> TupleAnswer:
+    from engrambus.space.tuples import shown
+
+    with context.workbench.space.store.read() as view:
+        return TupleAnswer(state=state, tuple=shown(one, view.receipts_of(one.id)))
+
+
+class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    run_id: str
+    states: dict[str, int]
+    executed: int
+    hits: int
+    usd: float
+    tokens: int
+    unfinished: int
+    """Tuples without a last receipt: what `engrambus resume` goes on with."""
+
+
+class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
+    runs: list[RunRow]
+    """The newest first."""
+
+
+@operation("runs.list", command=Command("runs"), kept_off=AT_THE_MACHINE)
+def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
+    """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+    with context.workbench.space.store.read() as view:
+        figures = view.runs()
+    rows = [
+        RunRow(
+            run_id=each.run,
+            states=each.states,
+            executed=each.executed,
+            hits=each.hits,
+            usd=each.micros / MICROS,
+            tokens=each.tokens,
+            unfinished=each.states.get("waiting", 0) + each.states.get("claimed", 0),
+        )
+        for each in reversed(figures)
+        if context.run_seen in (None, each.run)
+    ]
+    return WorkRunsAnswer(runs=rows)
+
+
+class ListDead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lane: Annotated[str | None, Meta(description="Only this lane's")] = None
+    all: Annotated[bool, Meta(description="Those that were put again, too")] = False
+    limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 100
+    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended")] | None = None
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    lane: str
+    attempts: int
+    error: str | None = None
+    again: str | None = None
+    """The tuple it was put again as."""
+
+
+class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    dead: list[DeadLetter]
+    """The last first."""
+    cursor: str | None = None
+    """Where to go on, when there are more."""
+
+
+@operation("tuple.dead", command=Command("dead"), kept_off=AT_THE_MACHINE)
+def list_dead(context: Context, request: ListDead) -> DeadLetters:
+    """Tuples that were given up: tried as often as they might be, too late, or too dear."""
+    with context.workbench.space.store.read() as view:
+        dead = view.given_up(
+            context.run_seen,
+            lane=request.lane,
+            again=request.all,
+            limit=request.limit + 1,
+            before=read_cursor(request.cursor),
+        )
+        rows = [
+            DeadLetter(id=one.id, lane=one.lane, attempts=one.attempts, error=_last_error(view, one), again=one.again)
+            for one in dead[: request.limit]
+        ]
+    more = len(dead) > request.limit
+    return DeadLetters(dead=rows, cursor=str(dead[request.limit - 1].ended) if more else None)
+
+
+def _last_error(view: WorkView, one: Kept) -> str | None:
+    receipts = view.receipts_of(one.id)
+    last = view.receipt(receipts[-1]) if receipts else None
+    return last.error if last is not None else None
+
+
+@operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=AT_THE_MACHINE)
+def tuple_again(context: Context, request: TupleId) -> Dispatched:
+    """Put a dead letter once more, as a new tuple that says the same."""
+    with context.workbench.space.store.read() as view:
+        dead = _visible(context.caller, view, request.id).id
+    put = context.workbench.space.put_again(dead, authority=stamped(context.caller, ci=context.workbench.ci))
+    return Dispatched(id=put.id, receipt_id=None, new=put.new)
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    id: str
+    receipt_id: str
+    """The receipt that ends it."""
+
+
+@operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=AT_THE_MACHINE)
+def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
+    """End a tuple that waits or is being worked on."""
+    with context.workbench.space.store.read() as view:
+        one = _visible(context.caller, view, request.id)
+    return Cancelled(id=one.id, receipt_id=context.workbench.space.cancel(one.id).id)

@@ -1,0 +1,62 @@
+"""Grants: a parent lets a child read more than its turn allows, as a token that the child can pass on for less.
+
+Biscuit itself is loaded by the first grant, not by this door.
+"""
+
+from typing import TYPE_CHECKING
+
+from engrambus.doors import opened_late
+
+if TYPE_CHECKING:
+    from engrambus.policy.grants.blocks import Limits, Origin
+    from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
+    from engrambus.policy.grants.issuing import attenuate, issue
+    from engrambus.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
+    from engrambus.policy.grants.ports import GrantReads, KeptRequest, Spent
+    from engrambus.policy.grants.spend import check_spend, debits
+    from engrambus.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
+    from engrambus.policy.grants.verifying import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
+else:
+    __getattr__ = opened_late(
+        __name__,
+        {
+            "blocks": "Limits Origin",
+            "facts": "GrantIssued GrantRevoked GrantSpent",
+            "issuing": "attenuate issue",
+            "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
+            "ports": "GrantReads KeptRequest Spent",
+            "spend": "check_spend debits",
+            "targets": "PointerTarget PrefixTarget Target read_pointer read_prefix",
+            "verifying": "Block Grant VerifiedGrant allow as_issued read verify",
+        },
+    )
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_TOKEN",
+    "Block",
+    "Grant",
+    "GrantIssued",
+    "GrantKey",
+    "GrantReads",
+    "GrantRevoked",
+    "GrantSpent",
+    "KeptRequest",
+    "Limits",
+    "Origin",
+    "PointerTarget",
+    "PrefixTarget",
+    "Spent",
+    "Target",
+    "VerifiedGrant",
+    "allow",
+    "as_issued",
+    "attenuate",
+    "check_spend",
+    "debits",
+    "issue",
+    "read",
+    "read_pointer",
+    "read_prefix",
+    "verify",
+]

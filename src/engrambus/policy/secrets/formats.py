@@ -1,0 +1,261 @@
+"""The published shapes of vendors' keys, one line each.
+
+A line names the kind, the literal anchors a key starts with, and what follows them, in a small notation:
+
+    A letters and digits    W the same with _ and -      U upper case and digits   L lower case and digits
+    H lower-case hex        X hex of either case         D digits                  B base64, + and / included
+    V letters, digits and . _ - =                        C the bech32 alphabet in upper case
+
+`A36` is exactly 36 and then no further letter or digit, `A20-40` from 20 to 40, `A20+` 20 or more. Anything in quotes
+is itself. A leading `^` says that no letter or digit may stand before the anchor:
+needed where the anchor is short enough to turn up inside other words or inside base64.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+_LONGEST = 512
+
+_SETS = {
+    "A": "[A-Za-z0-9]",
+    "W": "[A-Za-z0-9_-]",
+    "U": "[A-Z0-9]",
+    "L": "[a-z0-9]",
+    "H": "[0-9a-f]",
+    "X": "[0-9a-fA-F]",
+    "D": "[0-9]",
+    "B": "[A-Za-z0-9+/]",
+    "V": "[A-Za-z0-9._=-]",
+    "C": "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]",
+}
+
+_TABLE = """
+engrambus-token         ^ engrambus1.                                        W16+ '.' W43
+anthropic-key             sk-ant-                                       W24+
+openai-key                sk-proj- sk-svcacct- sk-admin- sk-None-       W20+
+openai-key              ^ sk-                                           A32-64
+openrouter-key            sk-or-v1-                                     H64
+langfuse-key              sk-lf-                                        X8 '-' X4 '-' X4 '-' X4 '-' X12
+google-api-key            AIza                                          W35
+google-oauth-token        ya29.                                         W20+
+google-client-secret      GOCSPX-                                       W28
+google-refresh-token    ^ 1//0                                          W30+
+aws-access-key-id       ^ AKIA ASIA ABIA ACCA                           U16
+aws-bedrock-key         ^ ABSK                                          B100-400
+aws-bedrock-key           bedrock-api-key-                              B30+
+github-token              ghp_ gho_ ghu_ ghs_ ghr_                      A36-255
+github-token              github_pat_                                   A22 '_' A59
+gitlab-token              glpat- gldt- glrt- glft- glsoat- glffct-      W20+
+gitlab-token              glimt- glagent- gloas- glptt- glcbt- glwt-    W20+
+gitlab-token            ^ GR1348941                                     W20
+slack-token               xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe-     W12+
+slack-token               xoxe.xoxp- xoxe.xoxb- xapp- xwfp- xoxc- xoxd- W20+
+stripe-key                sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_  A16-247
+webhook-signing-secret  ^ whsec_                                        B24+
+twilio-key              ^ SK                                            X32
+sendgrid-key            ^ SG.                                           W16-32 '.' W30-64
+mailgun-key             ^ key-                                          H32
+npm-token                 npm_                                          A36
+pypi-token                pypi-AgE                                      W50+
+huggingface-token       ^ hf_                                           A30-40
+huggingface-token         api_org_                                      A34
+digitalocean-token        dop_v1_ doo_v1_ dor_v1_                       H64
+cloudflare-origin-key   ^ v1.0-                                         H24 '-' H140-150
+cloudflare-token        ^ cfut_ cfat_ cfk_                              W36+
+heroku-key              ^ HRKU-                                         W36+
+linear-key                lin_api_ lin_oauth_                           A32-80
+notion-token            ^ secret_                                       A43
+notion-token            ^ ntn_                                          A40-60
+figma-token             ^ figd_ figo_ figdh_                            W36+
+atlassian-token           ATATT3xFfGF0 ATCTT3xFfGF0 ATSTT3xFfGF0        V20+
+bitbucket-token         ^ ATBB                                          A32
+newrelic-key            ^ NRAK- NRAA- NRRA- NRIQ- NRII-                 A22-48
+sentry-token              sntryu_                                       H64
+sentry-token              sntrys_                                       V40+
+shopify-token             shpat_ shpca_ shppa_ shpss_ shptka_           X32
+square-token              sq0atp- sq0csp- sq0idb-                       W22-64
+square-token            ^ EAAA                                          W60
+databricks-token        ^ dapi dkea dose                                H32
+vault-token             ^ hvs. hvb. hvr.                                W20+
+terraform-token           .atlasv1.                                     V60-80
+doppler-token           ^ dp.pt. dp.ct. dp.sa. dp.scim. dp.audit.       A40-44
+doppler-token           ^ dp.st.                                        V40-80
+age-secret-key            AGE-SECRET-KEY-1                              C58
+age-secret-key            AGE-SECRET-KEY-PQ-1                           C58+
+flyio-token             ^ fo1_                                          W43
+flyio-token             ^ fm1a_ fm1r_ fm2_                              B60+
+vercel-token            ^ vcp_ vci_ vca_ vcr_ vck_                      W24+
+supabase-key            ^ sbp_                                          H40
+supabase-key              sb_secret_                                    W22+
+postman-key               PMAK-                                         X24 '-' X34
+airtable-token          ^ pat                                           A14 '.' H64
+dropbox-token           ^ sl.u. sl.B sl.A                               W100+
+dynatrace-token           dt0c01. dt0s01. dt0s02. dt0s16.               U24 '.' U64
+easypost-key            ^ EZAK EZTK                                     A54
+facebook-token          ^ EAAC EAAM EAAB EAAG                           A90+
+flutterwave-key           FLWSECK_TEST- FLWSECK-                        A12+
+frameio-token             fio-u-                                        V60+
+grafana-token             glsa_                                         A32 '_' X8
+grafana-token           ^ glc_                                          B32+
+planetscale-token         pscale_tkn_ pscale_pw_ pscale_oauth_          V32-64
+pulumi-token            ^ pul-                                          H40
+readme-key                rdme_                                         L70
+rubygems-key              rubygems_                                     H48
+shippo-key                shippo_live_ shippo_test_                     X40
+brevo-key                 xkeysib- xsmtpsib-                            H64 '-' A16
+typeform-token          ^ tfp_                                          V40-64
+prefect-token           ^ pnu_ pnb_                                     A36
+nuget-key               ^ oy2                                           L43
+clojars-token             CLOJARS_                                      A60
+contentful-token          CFPAT-                                        W43
+duffel-token              duffel_live_ duffel_test_                     V43
+perplexity-key            pplx-                                         A40-64
+groq-key                ^ gsk_                                          A40-64
+replicate-token         ^ r8_                                           A37
+xai-key                 ^ xai-                                          A60-100
+nvidia-key                nvapi-                                        W60+
+langsmith-key             lsv2_pt_ lsv2_sk_                             H32 '_' H10
+tavily-key                tvly-                                         W24+
+pinecone-key              pcsk_                                         W50+
+fireworks-key           ^ fw_                                           A24
+cerebras-key            ^ csk-                                          L48
+elevenlabs-key          ^ sk_                                           H48
+docker-token              dckr_pat_ dckr_oat_                           W27-64
+artifactory-key         ^ AKCp                                          A69
+artifactory-token       ^ cmVmdGtu                                      A56
+buildkite-token           bkua_ bkct_ bkpt_                             A40
+circleci-token            CCIPAT_ CCIPRJ_                               W40+
+onepassword-token       ^ ops_eyJ                                       B100+
+onepassword-secret-key  ^ A3-                                           U6 '-' U6 '-' U5 '-' U5 '-' U5 '-' U5
+onepassword-secret-key  ^ A3-                                           U6 '-' U11 '-' U5 '-' U5 '-' U5
+tailscale-key             tskey-                                        W20+
+netlify-token           ^ nfp_ nfo_ nfc_                                A36
+render-key              ^ rnd_                                          A28-40
+neon-key                ^ napi_                                         L60+
+resend-key              ^ re_                                           A8 '_' A24
+adafruit-key              aio_                                          A28
+alibaba-key-id          ^ LTAI                                          A12-24
+tencent-key-id          ^ AKID                                          A32
+yandex-key              ^ AQVN                                          W35-38
+yandex-key              ^ YC                                            W38
+sonar-token             ^ squ_ sqp_ sqa_                                H40
+harness-token           ^ pat. sat.                                     W22 '.' A24 '.' A20
+mapbox-token            ^ sk.eyJ                                        W40+ '.' W20-24
+sourcegraph-token         sgp_                                          X40
+sourcegraph-token         sgp_                                          X16 '_' X40
+sourcegraph-token         sgp_local_                                    X40
+openshift-token           sha256~                                       W43
+octopus-key             ^ API-                                          U26
+adobe-secret            ^ p8e-                                          A32
+authress-key              .acc_ .acc-                                   W10-32 '.' V30-120
+infracost-key           ^ ico-                                          A32
+plaid-token               access-sandbox- access-production-            H8 '-' H4 '-' H4 '-' H4 '-' H12
+intercom-token          ^ dG9rOg                                        B40-80
+defined-token             dnkey-                                        W26 '-' W52
+scalingo-token          ^ tk-us-                                        W48
+settlemint-token        ^ sm_aat_ sm_pat_ sm_sat_                       A16
+clickhouse-key          ^ 4b1d                                          A38
+polar-token               polar_oat_ polar_pat_                         W30+
+workos-key              ^ sk_a2V5X                                      A30+
+wandb-key               ^ wandb_v1_                                     W40+
+deno-token              ^ ddp_ ddo_                                     A36
+zuplo-key               ^ zpka_                                         A28+
+hubspot-token           ^ pat-na1- pat-eu1- pat-na2-                    X8 '-' X4 '-' X4 '-' X4 '-' X12
+llama-key               ^ LLM|                                          D10-20 '|' W20-40
+"""
+
+
+class Format(NamedTuple):
+    """One vendor's shape, to be matched where one of its anchors stands."""
+
+    kind: str
+    source: bytes
+
+    def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
+        """The shape, if it stands here; its pattern is compiled when it is first needed."""
+        return _compiled(self.source).match(data, at)
+
+
+@cache
+def _compiled(source: bytes) -> re.Pattern[bytes]:
+    return re.compile(source)
+
+
+class Formats(NamedTuple):
+    """Every shape: one scan for the anchors, then the shapes an anchor may begin."""
+
+    anchors: re.Pattern[bytes]
+    by_anchor: dict[bytes, tuple[Format, ...]]
+    kinds: frozenset[str]
+
+
+@cache
+def formats() -> Formats:
+    """The table, read on first use."""
+    listed: dict[bytes, list[Format]] = {}
+    for line in _TABLE.strip().splitlines():
+        kind, anchors, rest = _read(line)
+        bounded = "^" in anchors
+        for anchor in anchors:
+            if anchor != "^":
+                listed.setdefault(anchor.encode(), []).append(Format(kind, _source(anchor, rest, bounded)))
+    # A longer anchor is found first; the shapes of the anchors it starts with are tried after its own.
+    by_anchor = {
+        anchor: tuple(
+            shape
+            for other in sorted(listed, key=len, reverse=True)
+            if anchor.startswith(other)
+            for shape in listed[other]
+        )
+        for anchor in listed
+    }
+    kinds = frozenset(shape.kind for shapes in listed.values() for shape in shapes)
+    return Formats(re.compile(_trie(sorted(a.decode() for a in listed)).encode()), by_anchor, kinds)
+
+
+def _read(line: str) -> tuple[str, list[str], list[str]]:
+    words = line.split()
+    first = next(at for at, word in enumerate(words) if at and _item(word))
+    return words[0], words[1:first], words[first:]
+
+
+_ITEM = r"([AWULHXDBVC])([0-9]+)(?:(\+)|-([0-9]+))?|'([^']+)'"
+
+
+def _item(word: str) -> re.Match[str] | None:
+    return re.fullmatch(_ITEM, word)
+
+
+def _source(anchor: str, rest: list[str], bounded: bool) -> bytes:
+    parts = ["(?<![A-Za-z0-9])" if bounded else "", re.escape(anchor)]
+    for at, word in enumerate(rest):
+        item = _item(word)
+        if item is None:
+            raise ValueError(f"The format table does not know {word!r}.")
+        letters, least, open_ended, most, literal = item.groups()
+        last = at == len(rest) - 1
+        if literal:
+            parts.append(re.escape(literal))
+        elif open_ended or most:
+            # Possessive at the end; before a literal the engine may step back, at most the stated number of times.
+            parts.append(f"{_SETS[letters]}{{{least},{most or _LONGEST}}}{'+' if last else ''}")
+        else:
+            parts.append(f"{_SETS[letters]}{{{least}}}{'(?![A-Za-z0-9])' if last else ''}")
+    return "".join(parts).encode()
+
+
+def _trie(words: list[str]) -> str:
+    """One pattern for many literals that looks at each first letter once; the longest literal wins."""
+    if words == [""]:
+        return ""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        if word:
+            groups.setdefault(word[0], []).append(word[1:])
+    branches = [re.escape(first) + _trie(rest) for first, rest in groups.items()]
+    if "" in words:
+        branches.append("")
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"

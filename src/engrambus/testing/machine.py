@@ -1,0 +1,254 @@
+"""Two back ends driven side by side by Hypothesis: same clock, same randomness, and no difference allowed.
+
+Every step asks both the same thing and compares answers, refusals and journals byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.policy import SHARED_SCOPES
+from engrambus.testing.clock import TurningClock
+from engrambus.testing.hand import NOTE, Hand, leads_to, written
+from engrambus.testing.harness import Harness, MemoryHarness
+from engrambus.testing.shelf import on_shelf
+
+WORDS = ("alpha", "beta", "gamma", "delta", "retryPolicy", "config.yaml", "service:gateway", "ключ", "日本", "x9.py")
+OWN_IDS = tuple(f"01KDVP9R0000000000000000{number:02}" for number in range(4))
+TTLS = ("PT1S", "PT10S", "PT1M", "P1D", "P30D")
+SHELF = (on_shelf("src/a.py"), on_shelf("src/b.py", 3, 30))
+TURNS = (-3600, -1, 0, 1, 9, 10, 59, 3600, 86_400)
+
+claims = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+questions = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+scopes = st.sampled_from(("run", "project"))
+kinds = st.sampled_from(("fact", "risk", "test"))
+
+
+def drafts() -> st.SearchStrategy[dict[str, Any]]:
+    """Engrams as authors send them; some with an id of their own, some not acceptable."""
+    return st.fixed_dictionaries(
+        {"claim": claims, "pointers": st.sampled_from(((NOTE,), (leads_to("x9.py"),), (leads_to("y.py"), NOTE)))},
+        optional={
+            "scope": st.sampled_from(("run", "project", "project", "org")),
+            "kind": kinds,
+            "ttl": st.sampled_from((*TTLS, "P1M", "P999D")),
+            "confidence": st.sampled_from((0.0, 0.4, 0.5, 0.9, 1.0)),
+            "id": st.sampled_from(OWN_IDS),
+            "tags": st.lists(st.sampled_from(("service:gateway", "c++", "naïve", "*", "p:alpha")), max_size=2),
+        },
+    ).map(_with_pointers)
+
+
+def _with_pointers(draft: dict[str, Any]) -> dict[str, Any]:
+    refs = draft["pointers"]
+    return {**draft, "pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs]}
+
+
+class BackEndsAgree(RuleBasedStateMachine):
+    """The reference and another back end. A subclass says which by `make_other`."""
+
+    make_other: Callable[[TurningClock], Harness]
+
+    people = Bundle("people")
+    ids = Bundle("ids")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = TurningClock()
+        self.reference: Harness = MemoryHarness(self.clock)
+        self.other = type(self).make_other(self.clock)
+        self.runs = [Hand(self.reference).call("list_agents").run_id]
+
+    def teardown(self) -> None:
+        """Whatever happened, the index is what the journal says."""
+        assert self.other.gateway.store.verify() == []
+        for scope in SHARED_SCOPES:
+            if self.other.shared_bytes(scope):
+                assert self.other.gateway.shared.store(scope).verify() == []
+        self.reference.close()
+        self.other.close()
+
+    @initialize(target=people)
+    def the_admin(self) -> Credential:
+        """There is always somebody at the machine."""
+        return LOCAL_ADMIN
+
+    @initialize(target=ids)
+    def ids_of_ones_own(self) -> Any:
+        """Ids that may or may not be in use."""
+        return multiple(*OWN_IDS[:2])
+
+    def both(self, operation: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
+        """Ask both; what they say, if they agree and do not refuse."""
+        expected = Hand(self.reference).ask(operation, who, **fields)
+        given = Hand(self.other).ask(operation, who, **fields)
+        assert given == expected, (operation, fields)
+        return msgspec.json.decode(given[1]) if given[0] == "ok" else None
+
+    @rule(target=ids, who=people, draft=drafts(), key=st.sampled_from((None, None, "k1", "k2")))
+    def put(self, who: Credential, draft: dict[str, Any], key: str | None) -> Any:
+        """Put one."""
+        answer = self.both("put_engram", msgspec.structs.replace(who, idempotency_key=key), **draft)
+        return answer["id"] if answer else multiple()
+
+    @rule(target=ids, who=people, batch=st.lists(drafts(), min_size=1, max_size=40))
+    def put_many(self, who: Credential, batch: list[dict[str, Any]]) -> Any:
+        """Put some at once."""
+        answer = self.both("put_engrams", who, engrams=batch)
+        return multiple(*answer["ids"][:2]) if answer else multiple()
+
+    @rule(target=ids, who=people, count=st.integers(25, 70), scope=scopes, ttl=st.sampled_from(TTLS))
+    def import_many(self, who: Credential, count: int, scope: str, ttl: str) -> Any:
+        """Put so many that postings are written and a key has more of them than are looked at."""
+        engrams = [
+            {"claim": f"alpha {WORDS[number % 5]} {number}", "pointers": [{"type": "sam", "ref": NOTE}], "ttl": ttl}
+            for number in range(count)
+        ]
+        answer = self.both("put_engrams", who, engrams=[{**engram, "scope": scope} for engram in engrams])
+        return multiple(answer["ids"][0], answer["ids"][-1]) if answer else multiple()
+
+    @rule(
+        who=people,
+        q=questions,
+        keys=st.lists(st.sampled_from((*WORDS, "c++", "*", "p:alpha", '"', "r1:alpha")), max_size=3),
+        k=st.sampled_from((1, 3, 12, 100)),
+        scope=st.sampled_from((None, "run", "project", "org")),
+        kind=st.sampled_from((None, "fact", "risk")),
+        max_tokens=st.sampled_from((None, None, 5, 200, 1000)),
+    )
+    def query(self, who: Credential, **question: Any) -> None:
+        """Ask for what is known."""
+        self.both("query_engrams", who, **question)
+
+    @rule(who=people, k=st.sampled_from((1, 7, 60)), kind=st.sampled_from((None, "fact")))
+    def page_through_all(self, who: Credential, k: int, kind: str | None) -> None:
+        """The newest, page by page."""
+        answer = self.both("query_engrams", who, k=k, kind=kind)
+        for _ in range(5):
+            if not answer or not answer.get("cursor"):
+                break
+            answer = self.both("query_engrams", who, k=k, kind=kind, cursor=answer["cursor"])
+
+    @rule(who=people, engram=ids)
+    def get(self, who: Credential, engram: str) -> None:
+        """Look at one."""
+        self.both("get_engram", who, id=engram)
+
+    @rule(who=people, engram=consumes(ids))
+    def forget(self, who: Credential, engram: str) -> None:
+        """Take one off."""
+        self.both("forget_engram", who, id=engram)
+
+    @rule(who=people, engram=ids)
+    def confirm(self, who: Credential, engram: str) -> None:
+        """Say that one still holds."""
+        self.both("confirm_engram", who, id=engram)
+
+    @rule(who=people, engram=ids, scope=st.sampled_from(("project", "project", "org", "org", "global", "run")))
+    def promote(self, who: Credential, engram: str, scope: str) -> None:
+        """Let one be seen further."""
+        self.both("promote_engram", who, id=engram, scope=scope)
+
+    @rule(target=ids, claim=claims, steps=st.integers(1, 2))
+    def send_beyond(self, claim: str, steps: int) -> Any:
+        """The admin opens every scope and sends an engram to the stores that projects share."""
+        self.both("apply_policy", policy={"scopes": ("run", "project", *SHARED_SCOPES)})
+        pointers = [{"type": "sam", "ref": NOTE}]
+        put = self.both("put_engram", claim=claim, pointers=pointers, scope="project", confidence=1.0)
+        for scope in SHARED_SCOPES[:steps] if put else ():
+            self.both("promote_engram", id=put["id"], scope=scope)
+        return put["id"] if put else multiple()
+
+    @rule(seconds=st.sampled_from(TURNS), microseconds=st.sampled_from((0, 0, 1, 999_999)))
+    def turn_the_clock(self, seconds: int, microseconds: int) -> None:
+        """Let time pass, or the wall clock go back."""
+        self.clock.turn(seconds=seconds, microseconds=microseconds)
+
+    @rule(
+        target=people,
+        by=people,
+        name=st.sampled_from(("ada", "bob", "cyd", "dee", "admin", "Ada")),
+        role=st.sampled_from(("architect", "director", "manager", "programmer", "tool", "admin")),
+    )
+    def add_agent(self, by: Credential, name: str, role: str) -> Any:
+        """Somebody joins, or may not."""
+        answer = self.both("add_agent", by, name=name, role=role)
+        return Credential(token=answer["token"]) if answer else multiple()
+
+    @rule(target=people, speaker=people, name=st.sampled_from(("ada", "bob", "cyd", "dee")))
+    def speak_for(self, speaker: Credential, name: str) -> Credential:
+        """Somebody speaks for another, allowed or not."""
+        return msgspec.structs.replace(speaker, speak_as=name)
+
+    @rule(target=people)
+    def open_run(self) -> Any:
+        """A run begins; the admin may go on speaking in the one before."""
+        answer = self.both("open_run", goal="another")
+        before, self.runs = self.runs[-1], [*self.runs, answer["run_id"]]
+        return Credential(local_admin=True, run=before)
+
+    @rule(which=st.integers(0, 3))
+    def end_run(self, which: int) -> None:
+        """A run is over, once or twice, or was never there."""
+        self.both("end_run", run_id=[*self.runs, "nothing"][which % (len(self.runs) + 1)])
+
+    @rule(who=people, ref=st.sampled_from(SHELF), max_tokens=st.sampled_from((90, 400)))
+    def deref(self, who: Credential, ref: str, max_tokens: int) -> None:
+        """Read something, out of one's turn."""
+        self.both("deref_pointer", who, pointer=ref, max_tokens=max_tokens)
+
+    @rule(target=ids, who=people, role=st.sampled_from(("manager", "programmer")), said=st.lists(drafts(), max_size=3))
+    def report(self, who: Credential, role: str, said: list[dict[str, Any]]) -> Any:
+        """Send a message, which closes the turn; or one that is refused."""
+        text = written(role=role, task_status="done", engrams=said, output={"summary": "So far."})
+        answer = self.both("send_message", who, text=text)
+        return multiple(*answer["engrams"]) if answer else multiple()
+
+    @rule(who=people, k=st.sampled_from((1, 20)))
+    def read_the_mail(self, who: Credential, k: int) -> None:
+        """What others sent, and what matters now."""
+        self.both("inbox", who, k=k)
+        self.both("brief", who)
+
+    @rule(
+        floor=st.sampled_from((0.1, 0.95)),
+        ttl=st.sampled_from(("P365D", "PT10S", "nonsense")),
+        reach=st.sampled_from((2, 3, 4, 4)),
+    )
+    def apply_policy(self, floor: float, ttl: str, reach: int) -> None:
+        """The rules change, and how far engrams may go."""
+        scopes = ("run", "project", *SHARED_SCOPES)[:reach]
+        floors = {scope: floor for scope in scopes if scope != "run"}
+        self.both("apply_policy", policy={"promotion_floor": floors, "max_ttl": ttl, "scopes": scopes})
+
+    @rule(who=people)
+    def look_around(self, who: Credential) -> None:
+        """Lists and figures."""
+        self.both("list_agents", who)
+        self.both("stats", who)
+
+    @rule()
+    def restart(self) -> None:
+        """Both stop and start."""
+        self.reference.reopen()
+        self.other.reopen()
+
+    @rule()
+    def delete_the_index(self) -> None:
+        """Everything but the journal is taken away."""
+        self.reference.delete_index()
+        self.other.delete_index()
+
+    @invariant()
+    def the_journals_are_the_same(self) -> None:
+        """Byte for byte."""
+        assert self.other.journal_bytes() == self.reference.journal_bytes()
+        for scope in SHARED_SCOPES:
+            assert self.other.shared_bytes(scope) == self.reference.shared_bytes(scope)

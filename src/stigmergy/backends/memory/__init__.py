@@ -1,5 +1,0 @@
-"""The reference back end: plain dictionaries, and a journal that is a list of lines."""
-
-from stigmergy.backends.memory.store import MemoryJournal, MemoryStore
-
-__all__ = ["MemoryJournal", "MemoryStore"]

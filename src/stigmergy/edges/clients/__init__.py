@@ -1,4 +1,0 @@
-"""The clients people already use: their hooks answered, their configuration written and taken back.
-
-Nothing is imported here: `stig hook` is started anew for every event, and its reader waits.
-"""

@@ -1,5 +1,0 @@
-"""The bus as MCP tools, for agents."""
-
-from stigmergy.edges.mcp.server import serve_stdio
-
-__all__ = ["serve_stdio"]

@@ -1,6 +1,0 @@
-"""How the bus does, for machines that watch: Prometheus and OpenTelemetry. Names and counts, never content."""
-
-from stigmergy.edges.telemetry.otel import Exporting, watch
-from stigmergy.edges.telemetry.prometheus import Metrics
-
-__all__ = ["Exporting", "Metrics", "watch"]

@@ -1,6 +1,0 @@
-"""Guards: they see to it that the processes of a step, all of them, take no more of the machine than they may."""
-
-from stigmergy.space.work.guard.memory import OwnPeak, reap
-from stigmergy.space.work.guard.warden import Warden, Watch
-
-__all__ = ["OwnPeak", "Warden", "Watch", "reap"]
