@@ -16,7 +16,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from bench.measure import Row, in_turns, microseconds, percentile
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryEngrams
 from engrambus.operations.people import AddAgent
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
 from engrambus.evidence.pointers import Pointer, RepoAddress, parse
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.pointers import DerefPointer
 
 READS = 2000

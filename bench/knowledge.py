@@ -17,8 +17,9 @@ from bench.corpus import Corpus
 from bench.measure import Row, at_least, at_most, in_turns, microseconds, per_second, percentile, rate
 from engrambus.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.knowledge.engrams import DEPTH, query_keys
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryEngrams
 from engrambus.operations.engrams import PutEngram, PutEngrams
 

@@ -11,7 +11,8 @@ import yaml
 from bench.corpus import FILES, Corpus
 from bench.measure import Row, microseconds, percentile, sample
 from engrambus.core import estimate_tokens
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.messages import SendMessage
 from engrambus.operations.people import AddAgent
 from engrambus.operations.upkeep import ApplyPolicy

@@ -19,7 +19,8 @@ from urllib.parse import urlencode
 from bench.corpus import Corpus
 from bench.edges import COMMAND, PACED_RATE, at_a_steady_rate, connect, free_port
 from bench.measure import Row, microseconds, percentile
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.people import AddAgent
 
 LISTENERS = 200

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 

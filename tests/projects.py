@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from engrambus.app import init_project, open_project
 from engrambus.core import Clock
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 
 FILES = {

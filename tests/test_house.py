@@ -27,7 +27,7 @@ def _text(package: str) -> str:
 PACKAGES = ["engrambus", *(found.name for found in pkgutil.walk_packages([str(SOURCE)], "engrambus.") if found.ispkg)]
 DOORS = [name for name in PACKAGES if (SOURCE.parent / name.replace(".", "/") / "__init__.py").stat().st_size]
 FILES = sorted(SOURCE.rglob("*.py"))
-LATE = "engrambus.doors"
+LATE = "engrambus.lazy_imports"
 LATE_DOORS = [name for name in DOORS if f"from {LATE} import" in _text(name)]
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
@@ -104,6 +104,12 @@ def test_behind_a_late_door_every_module_can_be_loaded_first(name: str) -> None:
     code = [sys.executable, "-c", ONE_BY_ONE, *modules]
     done = subprocess.run(code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_generated_files_are_up_to_date() -> None:
+    command = [sys.executable, str(SOURCE.parents[1] / "tools" / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run tools/generate.py: {done.stdout}{done.stderr}"
 
 
 def test_the_table_of_operations_says_where_each_is_declared() -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from engrambus.edges.cli.root import engrambus
 from engrambus.edges.cli.table import COMMANDS
-from engrambus.edges.client import Bus
-from engrambus.edges.client.methods import Methods
 from engrambus.edges.http.sessions import Codes, session_operations
 from engrambus.edges.mcp.tools import tool_operations, tools
-from engrambus.operations import OPERATIONS, Gateway, Operation
-from engrambus.operations.declare import Edge
+from engrambus.edges.sdk import Bus
+from engrambus.edges.sdk.methods import Methods
+from engrambus.gateway import Gateway, Operation
+from engrambus.gateway.declare import Edge
+from engrambus.operations import OPERATIONS
 from engrambus.policy import ROLES
 from tests.http.served import serving
 from tests.projects import Repository

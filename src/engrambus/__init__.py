@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engrambus.doors import opened_late
+from engrambus.lazy_imports import lazy_exports
 from engrambus.version import __version__
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 if TYPE_CHECKING:
     from engrambus.app import init_project
-    from engrambus.edges.client import Bus, Worker
     from engrambus.edges.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
+    from engrambus.edges.sdk import Bus, Worker
     from engrambus.errors import EngramBusError
     from engrambus.evidence.pointers import Pointer
     from engrambus.knowledge.engrams import Engram, Kind, Provenance
@@ -28,51 +33,27 @@ if TYPE_CHECKING:
     from engrambus.policy import Role, Scope
     from engrambus.settings import Settings
     from engrambus.space.catalog import yool
-else:
-    __getattr__ = opened_late(
-        __name__,
-        {
-            "app": "init_project",
-            "edges.client": "Bus Worker",
-            "edges.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
-            "errors": "EngramBusError",
-            "evidence.pointers": "Pointer",
-            "knowledge.engrams": "Engram Kind Provenance",
-            "operations.asking": "QueryAnswer",
-            "operations.engrams": "PutEngram",
-            "operations.pointers": "DerefAnswer",
-            "policy": "Role Scope",
-            "settings": "Settings",
-            "space.catalog": "yool",
-        },
-    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "app": "init_project",
+        "edges.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
+        "edges.sdk": "Bus Worker",
+        "errors": "EngramBusError",
+        "evidence.pointers": "Pointer",
+        "knowledge.engrams": "Engram Kind Provenance",
+        "operations.asking": "QueryAnswer",
+        "operations.engrams": "PutEngram",
+        "operations.pointers": "DerefAnswer",
+        "policy": "Role Scope",
+        "settings": "Settings",
+        "space.catalog": "yool",
+    })
 
 __all__ = [
-    "Accepted",
-    "Bus",
-    "DerefAnswer",
-    "Engram",
-    "EngramBusError",
-    "Found",
-    "Hooks",
-    "Kind",
-    "Pointer",
-    "Provenance",
-    "PutEngram",
-    "QueryAnswer",
-    "Refused",
-    "Rejected",
-    "Retrieved",
-    "Role",
-    "Scope",
-    "Sent",
-    "Settings",
-    "Worker",
-    "__version__",
-    "init_project",
-    "yool",
+    "Accepted", "Bus", "DerefAnswer", "Engram", "EngramBusError", "Found", "Hooks", "Kind", "Pointer", "Provenance",
+    "PutEngram", "QueryAnswer", "Refused", "Rejected", "Retrieved", "Role", "Scope", "Sent", "Settings", "Worker",
+    "__version__", "init_project", "yool",
 ]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -32,7 +32,8 @@ from engrambus.evidence.pointers import (
     UrlSettings,
 )
 from engrambus.evidence.receipts import BodyStore
-from engrambus.operations import Gateway, SamResolver, SharedStores, Store, View, Workbench, Workplace
+from engrambus.gateway import Gateway, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
+from engrambus.operations import SamResolver
 from engrambus.policy import (
     JOURNAL,
     SHARED_SCOPES,
@@ -112,19 +113,19 @@ def open_project(
         {name: GitRepository(place) for name, place in project.repositories.items()},
     )
     shared = _shared(settings, clock or SystemClock(), randomness)
-    workplace = Workplace(project.root, repositories, project.catalog, _memory_stores(project, start))
-    workbench = _workbench(project, settings, clock or SystemClock(), workplace, store, progress)
+    project_files = ProjectFiles(project.root, repositories, project.catalog, _memory_stores(project, start))
+    tuple_space = _workbench(project, settings, clock or SystemClock(), project_files, store, progress)
     shared.deliver(store)  # what a process that died had promoted and not delivered
     return Gateway(
         store=store,
-        evidence=_evidence(project, repositories, store, workbench),
-        workplace=workplace,
+        evidence=_evidence(project, repositories, store, tuple_space),
+        project_files=project_files,
         key=TokenKey.at(settings.key_folder(project.project_id)),
         grant_key=GrantKey.at(settings.key_folder(project.project_id)),
         randomness=randomness,
         shared=shared,
         cortex=CortexFolder(project.catalog / "sam", project.catalog / CORTEX_LOG),
-        workbench=workbench,
+        tuple_space=tuple_space,
     )
 
 
@@ -132,10 +133,10 @@ def _workbench(
     project: Project,
     settings: Settings,
     clock: Clock,
-    workplace: Workplace,
+    project_files: ProjectFiles,
     knowledge: Store,
     progress: Callable[[int, int], None] | None,
-) -> Workbench:
+) -> LazyTupleSpace:
     def retention() -> Retention:
         with knowledge.read() as view:
             return view.policy().guardrails.gc
@@ -151,7 +152,7 @@ def _workbench(
         return TupleSpace(
             store,
             settings=space,
-            lookup=lambda name: workplace.catalog().lookup(name),
+            lookup=lambda name: project_files.catalog().lookup(name),
             breaker=DiskBreaker(project.catalog, lambda: retention().free_mb_floor).check,
         )
 
@@ -165,7 +166,7 @@ def _workbench(
 
     bodies = BodyStore(project.catalog / "cas")
 
-    return Workbench(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
+    return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
 
 
 def open_workshop(
@@ -188,19 +189,19 @@ def open_workshop(
         with gateway.store.read() as view:
             return own, view.policy().guardrails.quotas
 
-    root = gateway.workplace.root
-    bodies = gateway.workbench.bodies
+    root = gateway.project_files.root
+    bodies = gateway.tuple_space.bodies
     return Workshop(
-        space=gateway.workbench.space,
+        space=gateway.tuple_space.space,
         registry=REGISTRY,
-        catalog=gateway.workplace.catalog,
-        runner=ProcessRunner(bodies, gateway.workplace.kept("scratch"), clock, modules),
+        catalog=gateway.project_files.catalog,
+        runner=ProcessRunner(bodies, gateway.project_files.kept("scratch"), clock, modules),
         bodies=bodies,
-        receipts=ReceiptFolder(gateway.workplace.kept("receipts")),
+        receipts=ReceiptFolder(gateway.project_files.kept("receipts")),
         clock=clock,
         root=root,
         environment=settings.environment,
-        flights=Flights(gateway.workplace.kept("flights")),
+        flights=Flights(gateway.project_files.kept("flights")),
         quotas=quotas,
     )
 
@@ -272,7 +273,9 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
     return open_stores
 
 
-def _evidence(project: Project, repositories: Repositories, store: SqliteStore, workbench: Workbench) -> Evidence:
+def _evidence(
+    project: Project, repositories: Repositories, store: SqliteStore, tuple_space: LazyTupleSpace
+) -> Evidence:
     def url_settings() -> UrlSettings | None:
         with store.read() as view:
             urls = view.policy().urls
@@ -281,7 +284,7 @@ def _evidence(project: Project, repositories: Repositories, store: SqliteStore, 
     def of_work(ask: Callable[[WorkView], T]) -> T | None:
         if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
             return None
-        with workbench.space.store.read() as view:
+        with tuple_space.space.store.read() as view:
             return ask(view)
 
     def receipt(receipt_id: str) -> Receipt | None:

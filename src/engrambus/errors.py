@@ -176,7 +176,7 @@ EngramBusError                    code, HTTP status, and what a caller needs to 
     ├── FormatUnknown             FORMAT_UNKNOWN
     ├── DiskPressure         507  DISK_PRESSURE
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
-    ├── NoWorkbench               NO_WORKBENCH
+    ├── NoTupleSpace              NO_WORKBENCH
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── GitTrouble                GIT_TROUBLE
     ├── UrlTrouble           502  URL_TROUBLE
@@ -1340,7 +1340,7 @@ class SecretCheckFailed(Trouble):
     code = "SECRET_CHECK_FAILED"
 
 
-class NoWorkbench(Trouble):
+class NoTupleSpace(Trouble):
     """Work is not kept here."""
 
     code = "NO_WORKBENCH"

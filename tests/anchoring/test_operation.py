@@ -10,7 +10,8 @@ import pytest
 
 from engrambus.core import digest
 from engrambus.errors import FieldValue, NoRepository, RevisionNotFound
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.anchoring import MAX_TEXT, AnchorAnswer, AnchorText
 from engrambus.settings import Settings
 from tests.cli.runner import Desk

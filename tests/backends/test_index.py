@@ -19,7 +19,7 @@ from engrambus.backends.sqlite.projection import PENDING_FULL
 from engrambus.backends.sqlite.recover import over_journals
 from engrambus.core.journal import print_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged
-from engrambus.operations import Credential, Gateway
+from engrambus.gateway import Credential, Gateway
 from engrambus.policy import RunOpened
 from engrambus.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
 

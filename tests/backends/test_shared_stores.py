@@ -10,8 +10,9 @@ import pytest
 
 from engrambus.app import init_project, open_project
 from engrambus.errors import ScopeForbidden
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.testing import TurningClock, refused
 
@@ -134,7 +135,7 @@ def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, m
         with pytest.raises(RuntimeError):
             team.call("one", "promote_engram", id=engram.id, scope="org")
     with monkeypatch.context() as patch:  # after the shared store took it in
-        patch.setattr("engrambus.operations.shared._let_go", _die)
+        patch.setattr("engrambus.gateway.shared_stores._let_go", _die)
         with pytest.raises(RuntimeError):
             gateway.shared.deliver(gateway.store)
     gateway = team.reopen("one")

@@ -15,7 +15,8 @@ from engrambus import Bus
 from engrambus.core import estimate_tokens
 from engrambus.edges.mcp.tools import tools
 from engrambus.errors import YoolName, YoolNotFound
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.space.catalog import Catalog, read_catalog, write_catalog
 from mcp import Client, StdioServerParameters
 from tests.catalog.test_agents import PRINTED

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from engrambus import Bus
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.gateway import LOCAL_ADMIN, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from tests.http.served import Served, serving
 from tests.projects import make_gateway, make_repository

@@ -11,14 +11,15 @@ import pytest
 
 import engrambus
 from engrambus import Bus
-from engrambus.edges.client.generate import TARGET, generate
-from engrambus.operations import OPERATIONS, Operation
+from engrambus.edges.sdk.generate import TARGET, generate
+from engrambus.gateway import Operation
+from engrambus.operations import OPERATIONS
 
 OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.kept_off]
 
 
 def test_the_methods_are_those_the_declarations_give() -> None:
-    assert TARGET.read_text("utf-8") == generate(), "run: python src/engrambus/edges/client/generate.py"
+    assert TARGET.read_text("utf-8") == generate(), "run: python src/engrambus/edges/sdk/generate.py"
 
 
 @pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.name)
@@ -41,7 +42,7 @@ def test_a_method_has_the_operations_fields_and_words(operation: Operation[Any, 
 def test_importing_the_package_loads_none_of_its_rooms() -> None:
     script = "import sys, engrambus; print(sorted(name for name in sys.modules if name.startswith('engrambus.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['engrambus.doors', 'engrambus.version']"
+    assert done.stdout.strip() == "['engrambus.lazy_imports', 'engrambus.version']"
 
 
 def test_every_name_at_the_door_is_there() -> None:

@@ -162,7 +162,7 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def _wait_until_closed(bus: Bus) -> None:
-    from engrambus.edges.client.remote import Remote, _readable
+    from engrambus.edges.sdk.remote import Remote, _readable
 
     way = bus._way
     assert isinstance(way, Remote)

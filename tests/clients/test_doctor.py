@@ -11,7 +11,7 @@ import pytest
 
 from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND, SystemClock
-from engrambus.edges.clients.wanted import CLIENTS
+from engrambus.edges.integrations.wanted import CLIENTS
 from engrambus.space.tuples import EpochBegun
 from engrambus.testing import TurningClock
 from tests.cli.runner import Desk

@@ -13,11 +13,11 @@ import pytest
 
 from engrambus.app import init_project
 from engrambus.core import estimate_tokens
-from engrambus.edges.client import Bus
-from engrambus.edges.clients.events import read_event
-from engrambus.edges.clients.hook import answer
+from engrambus.edges.integrations.events import read_event
+from engrambus.edges.integrations.hook import answer
+from engrambus.edges.sdk import Bus
 from engrambus.evidence.pointers import Pointer
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND, Desk
 from tests.clients.told import PAYLOADS, payload

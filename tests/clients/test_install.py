@@ -14,10 +14,10 @@ from typing import Any
 import anyio
 import pytest
 
-from engrambus.edges.clients import jsonc
-from engrambus.edges.clients.files import plan_install, write
-from engrambus.edges.clients.skill import skill_files
-from engrambus.edges.clients.wanted import CLIENTS, is_ours, setup_for
+from engrambus.edges.integrations import jsonc
+from engrambus.edges.integrations.files import plan_install, write
+from engrambus.edges.integrations.skill import skill_files
+from engrambus.edges.integrations.wanted import CLIENTS, is_ours, setup_for
 from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters

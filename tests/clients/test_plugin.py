@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engrambus.edges.clients.generate import plugin_made
-from engrambus.edges.clients.skill import skill_files
-from engrambus.edges.clients.wanted import hook_groups
+from engrambus.edges.integrations.generate import plugin_made
+from engrambus.edges.integrations.skill import skill_files
+from engrambus.edges.integrations.wanted import hook_groups
 from engrambus.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def _json(path: str) -> Any:
 def test_what_lies_in_the_checkout_is_what_is_made() -> None:
     made = plugin_made()
     for name, content in made.items():
-        assert (ROOT / name).read_bytes() == content, f"{name}: run src/engrambus/edges/clients/generate.py"
+        assert (ROOT / name).read_bytes() == content, f"{name}: run src/engrambus/edges/integrations/generate.py"
     lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
     assert {name for name in lying if "__pycache__" not in name} == {
         name for name in made if name.startswith("plugin/")

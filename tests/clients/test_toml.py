@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.edges.clients import toml
-from engrambus.edges.clients.files import plan_install, plan_uninstall, write
-from engrambus.edges.clients.wanted import File, Wish
+from engrambus.edges.integrations import toml
+from engrambus.edges.integrations.files import plan_install, plan_uninstall, write
+from engrambus.edges.integrations.wanted import File, Wish
 
 SERVER = {"command": "/opt/a b/engrambus", "args": ["mcp", 'quote"d', "ü"]}
 WISH = Wish(("mcp_servers", "engrambus"), {"command": "/opt/engrambus", "args": ["mcp"]})

@@ -16,7 +16,7 @@ from engrambus.core.journal import GroupCommit, Ticket, disk
 from engrambus.core.journal import file as journal_file
 from engrambus.core.journal.group import MAX_BATCH
 from engrambus.errors import EngramBusError
-from engrambus.operations.ports import View
+from engrambus.gateway.ports import View
 from engrambus.policy import RunOpened
 from engrambus.testing import Hand, SqliteHarness, refused, shown
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engrambus.app import open_project
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.settings import Settings
 from engrambus.testing.clock import TurningClock
 from engrambus.testing.hand import Hand

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from engrambus.gateway import Credential
 from engrambus.knowledge.cortex import OPEN
-from engrambus.operations import Credential
 from engrambus.testing.hand import refused
 from tests.cortex.conftest import Team
 

@@ -13,8 +13,8 @@ import pytest
 
 import engrambus
 from engrambus.core import canonical
+from engrambus.gateway import LOCAL_ADMIN
 from engrambus.knowledge.memory import read_record
-from engrambus.operations import LOCAL_ADMIN
 from tests.cortex.conftest import Team
 
 WRITER = """
@@ -22,7 +22,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from engrambus.app import open_project
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.gateway import LOCAL_ADMIN, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 gateway = open_project(Path(sys.argv[1]), Settings.from_environment({"HOME": sys.argv[2]}))
 keep = OPERATIONS["keep_episode"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.testing import Hand, open_gateway
 from engrambus.testing.shelf import on_shelf
 

@@ -16,7 +16,7 @@ import pytest
 
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
-from engrambus.operations.ports import Store
+from engrambus.gateway.ports import Store
 
 from .witness import SPACES, Promises, new_project, start_writer, wait_for
 

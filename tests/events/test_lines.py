@@ -14,9 +14,9 @@ import pytest
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
 from engrambus.core.journal import Journal, Line, Place, place_after
-from engrambus.operations import Store
-from engrambus.operations.events import Event, Feed, Mark
-from engrambus.operations.events.feed import PASSING
+from engrambus.gateway import Store
+from engrambus.gateway.events import Event, Feed, Mark
+from engrambus.gateway.events.feed import PASSING
 from engrambus.policy import Caller, Run, RunOpened
 from engrambus.testing import MemoryHarness, SqliteHarness
 

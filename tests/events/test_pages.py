@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.operations import Gateway
-from engrambus.operations.events import Feed, Mark, events_after, newest_events
+from engrambus.gateway import Gateway
+from engrambus.gateway.events import Feed, Mark, events_after, newest_events
 from engrambus.testing import MemoryHarness
 from tests.events.reader import reading
 from tests.events.test_lines import add

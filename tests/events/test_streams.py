@@ -17,8 +17,8 @@ import pytest
 
 from engrambus.app import open_project
 from engrambus.edges.http.events import EventStreams
-from engrambus.operations import Gateway
-from engrambus.operations.events import TYPES
+from engrambus.gateway import Gateway
+from engrambus.gateway.events import TYPES
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND
 from tests.events.reader import reading

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from engrambus.core.journal import encode_facts
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.events import TYPES, Event, events_of, read_mark, sight_of
+from engrambus.gateway.events.table import TABLE
+from engrambus.gateway.events.values import EVERYONE, NOBODY
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
 from engrambus.knowledge.engrams import (
@@ -26,9 +29,6 @@ from engrambus.knowledge.engrams import (
     Provenance,
 )
 from engrambus.knowledge.memory import MemoryRead, MemoryReadData
-from engrambus.operations.events import TYPES, Event, events_of, read_mark, sight_of
-from engrambus.operations.events.table import TABLE
-from engrambus.operations.events.values import EVERYONE, NOBODY
 from engrambus.policy import AgentAdded, Caller, DerefProved, PolicyApplied, Run, RunEnded, RunOpened, TurnClosed
 from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
 

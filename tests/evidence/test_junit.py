@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engrambus import Bus, Pointer
 from engrambus.errors import ReceiptNotFound, TestNotFound, TestReportInvalid
 from engrambus.evidence.receipts import MAX_REPORT, read_report
-from engrambus.operations import LOCAL_ADMIN, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
 from tests.projects import make_gateway, make_repository, make_settings
 
 MODULE = """
@@ -114,7 +114,7 @@ def test_a_test_whose_receipt_is_not_here_is_put_and_not_read(project: Gateway) 
     assert bus.get_engram(put.id).pointers == (pointer,)
     with pytest.raises(ReceiptNotFound):
         bus.deref_pointer(pointer, max_tokens=100)
-    assert not list(project.workplace.root.glob(".catalog/tuples.jsonl"))
+    assert not list(project.project_files.root.glob(".catalog/tuples.jsonl"))
 
 
 def test_a_test_the_report_does_not_tell_of_is_refused(project: Gateway, report: bytes) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engrambus import Bus
 from engrambus.core import MICROS
 from engrambus.evidence.receipts import Artifact, Cost, Receipt, input_hash, receipt_id, seal, statement
-from engrambus.operations import LOCAL_ADMIN
+from engrambus.gateway import LOCAL_ADMIN
 from tests.projects import make_gateway, make_repository, make_settings
 
 ONES, TWOS, THREES = ("sha256:" + digit * 64 for digit in "123")

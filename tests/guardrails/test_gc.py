@@ -21,7 +21,8 @@ from engrambus.app import open_workshop
 from engrambus.core import SECOND, SystemClock, digest, print_time
 from engrambus.errors import BodyNotFound, DiskPressure
 from engrambus.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
-from engrambus.operations import LOCAL_ADMIN, Gateway, pointed_at
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import pointed_at
 from engrambus.operations.gc import CollectGarbage
 from engrambus.operations.reports import RecordTests
 from engrambus.policy.guardrails import MB, DiskBreaker, Retention
@@ -391,7 +392,7 @@ def project(tmp_path: Path) -> Iterator[Gateway]:
 
 
 def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> None:
-    body = project.workbench.bodies.put(b"a log of old")
+    body = project.tuple_space.bodies.put(b"a log of old")
     bus = Bus(project, LOCAL_ADMIN)
     bus.put_engram("The log shows it.", pointers=[Pointer(type="artifact", ref=f"artifact:{body}")], kind="risk")
     bus.put_engram(
@@ -418,7 +419,7 @@ def pointers(project: Gateway) -> dict[str, Pointer]:
 
 
 def _age(project: Gateway, kept: str) -> None:
-    os.utime(project.workplace.kept("cas") / kept[7:9] / kept[9:], (0, 0))
+    os.utime(project.project_files.kept("cas") / kept[7:9] / kept[9:], (0, 0))
 
 
 def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -429,9 +430,9 @@ def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -
             meanwhile()
 
     Collector(
-        project.workbench.space,
-        project.workbench.bodies,
-        project.workplace.kept("cas").parent,
+        project.tuple_space.space,
+        project.tuple_space.bodies,
+        project.project_files.kept("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
         pinned=lambda: pointed_at(project.store),
@@ -449,7 +450,7 @@ def test_what_is_pointed_at_while_room_is_made_stays(
         bus.deref_pointer(pointers[kind])
         _age(project, digest(REPORT.encode()))
     _collect(project, lambda: bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk"))
-    assert project.workbench.bodies.get(digest(REPORT.encode())) == REPORT.encode()
+    assert project.tuple_space.bodies.get(digest(REPORT.encode())) == REPORT.encode()
 
 
 # BX-03: what is gone is not pointed at, though this process knew it from before.
@@ -458,7 +459,7 @@ def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Point
     bus = Bus(project, LOCAL_ADMIN)
     bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk")
     _age(project, digest(REPORT.encode()))
-    project.workbench.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
+    project.tuple_space.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
     with refused("BODY_NOT_FOUND"):
         bus.put_engram("It failed twice.", pointers=[pointers[kind]], kind="risk")
 
@@ -466,7 +467,7 @@ def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Point
 def _let_go(project: Gateway) -> str:
     """Let everything go that may; when the report went."""
     _collect(project)
-    with project.workbench.space.store.read() as view:
+    with project.tuple_space.space.store.read() as view:
         at = view.purged(digest(REPORT.encode()))
     assert at is not None
     return print_time(at)
@@ -487,10 +488,10 @@ def test_what_went_is_told_by_its_receipt_and_to_whoever_reads_it(
     for pointer in pointers.values():
         with pytest.raises(BodyNotFound, match=since):
             bus.deref_pointer(pointer)
-    project.workbench.bodies.put(REPORT.encode())
+    project.tuple_space.bodies.put(REPORT.encode())
     assert bus.receipt_get(named).gone == {}
     assert all(each.whole and each.gone_at is None for each in bus.receipt_verify(named).bodies)
-    (project.workplace.kept("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
+    (project.project_files.kept("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
     assert not bus.receipt_verify(named).sound
     assert bus.receipt_get(named).gone == {}
 
@@ -499,7 +500,7 @@ def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
     project: Gateway, pointers: dict[str, Pointer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = pointers["test"].ref.rpartition("@")[2]
-    desk = Desk(Repository(project.workplace.root, ""), tmp_path / "home", monkeypatch)
+    desk = Desk(Repository(project.project_files.root, ""), tmp_path / "home", monkeypatch)
     assert "engrambus deref artifact:" in desk.ok("receipt", "get", named).out
     since = _let_go(project)
     shown = desk.ok("receipt", "get", named).out

@@ -19,7 +19,7 @@ from engrambus.app import open_workshop
 from engrambus.core import SECOND
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import BodyStore, Receipt
-from engrambus.operations import LOCAL_ADMIN, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.policy.guardrails import MB, DiskBreaker
 from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, TupleSpace, read_pattern

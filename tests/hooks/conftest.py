@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from engrambus import Bus, Hooks, Settings
-from engrambus.operations import LOCAL_ADMIN
+from engrambus.gateway import LOCAL_ADMIN
 from tests.http.served import serving
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 

@@ -16,7 +16,8 @@ from engrambus.edges.http import Codes
 from engrambus.edges.http.events import EventStreams
 from engrambus.edges.http.server import make_server
 from engrambus.edges.http.tuple_events import TupleStreams
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.policy import ADMIN, Claims
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from engrambus.operations import OPERATIONS, Gateway
+from engrambus.gateway import Gateway
+from engrambus.operations import OPERATIONS
 from tests.http.served import Served, count_engrams
 from tests.projects import FILES
 

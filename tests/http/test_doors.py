@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from engrambus.edges.http.server import make_server
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from tests.http.served import Served
 
 

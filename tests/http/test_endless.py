@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from engrambus.edges.http.tuple_events import TupleStreams
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from tests.events.reader import Reader, reading
 from tests.http.served import Served, serving
@@ -65,7 +65,7 @@ def test_a_follower_of_a_tuple_that_takes_nothing_gives_its_place_back(
         assert quick.block() is not None
         _change(gateway, quick, 40)  # more than fits between the server and who does not read
         if ended:
-            gateway.workbench.space.cancel(one)
+            gateway.tuple_space.space.cancel(one)
             _read_out(quick)
             _let_in(stack, bus, other)
         _let_in(stack, bus, other)
@@ -100,7 +100,7 @@ def test_the_server_does_not_wait_for_somebody_who_takes_no_answer(
 
 def _change(gateway: Gateway, quick: Reader, times: int) -> None:
     """Have a tuple change so many times, each of them told to a reader who takes it."""
-    space = gateway.workbench.space
+    space = gateway.tuple_space.space
     for number in range(times):
         if number % 2 == 0:
             (claim,) = space.claim({"lane": "a"}, worker="w")

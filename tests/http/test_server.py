@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from tests.http.served import served_project
 from tests.projects import make_repository
 

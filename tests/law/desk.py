@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engrambus.errors import EngramBusError
-from engrambus.operations import Credential, Gateway
+from engrambus.gateway import Credential, Gateway
 from engrambus.testing import Hand, TurningClock
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 

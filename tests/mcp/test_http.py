@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from engrambus.edges.http.mcp import BODY_LIMIT
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 from mcp import Client
 from tests.http.served import Answer, Served, count_engrams, served_project, serving
 from tests.mcp.ways import GENERATIONS, calling, over_http, problem_of

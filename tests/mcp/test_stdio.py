@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from engrambus.app import init_project
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS
+from engrambus.gateway import LOCAL_ADMIN
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from mcp import Client
 from tests.mcp.ways import GENERATIONS, command, over_pipes, problem_of

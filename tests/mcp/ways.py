@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from engrambus.app import open_project
 from engrambus.edges.mcp import serve_stdio
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.settings import Settings
 
 settings = Settings.from_environment({"HOME": sys.argv[2]})

@@ -26,7 +26,7 @@ HARMLESS = {
 FROM = {
     "datetime": {"UTC", "datetime", "timedelta"},
     "engrambus.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
-    "engrambus.doors": {"opened_late"},  # loads modules of this same room
+    "engrambus.lazy_imports": {"opened_late"},  # loads modules of this same room
     "engrambus.errors": None,
 }
 TELLS_TIME_OR_PLACE = {"now", "today", "utcnow", "fromtimestamp", "astimezone", "open", "environ", "getenv", "urandom"}

@@ -6,7 +6,7 @@ import pytest
 
 from engrambus import Bus
 from engrambus.errors import DerefDenied
-from engrambus.operations import LOCAL_ADMIN, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Gateway
 from tests.projects import Repository
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import engrambus
 from engrambus.core import SECOND, SystemClock
 from engrambus.errors import BudgetExceeded, DerefDenied
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from tests.projects import Repository, commit_files, git, make_gateway
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engrambus.edges.dashboard import static_files
+from engrambus.edges.page import static_files
 
 COLOURS = {
     name: (light, dark)

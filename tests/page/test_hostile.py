@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import engrambus
-from engrambus.edges.dashboard import static_files
-from engrambus.edges.dashboard.highlight import numbered
-from engrambus.edges.dashboard.words import as_json, count, lasting, moment, outward, place, shown
+from engrambus.edges.page import static_files
+from engrambus.edges.page.highlight import numbered
+from engrambus.edges.page.words import as_json, count, lasting, moment, outward, place, shown
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings

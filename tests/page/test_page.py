@@ -123,7 +123,7 @@ def test_a_pointer_is_followed_in_the_drawer(visit: Visit, scene: Scene) -> None
     page = visit.open("/")
     page.locator(".row", has_text="An operation is declared once").locator(".chip").click()
     drawer(page)("def operation(")
-    ref = scene.ref("src/engrambus/operations/declare.py", "def operation(", 14)
+    ref = scene.ref("src/engrambus/gateway/declare.py", "def operation(", 14)
     assert "pointer=" + quote(ref, safe="") in page.url
     first = re.search(r"#L(\d+)", ref)
     assert first
@@ -131,7 +131,7 @@ def test_a_pointer_is_followed_in_the_drawer(visit: Visit, scene: Scene) -> None
     expect(page.locator(".code .k").first).to_have_text("def")
     expect(page.locator("#drawer")).to_contain_text("sha256:")
     assert page.get_attribute("text=Open in editor", "href") == (
-        f"vscode://file{scene.repository.path}/src/engrambus/operations/declare.py:{first[1]}"
+        f"vscode://file{scene.repository.path}/src/engrambus/gateway/declare.py:{first[1]}"
     )
     forge = page.get_attribute("text=Open on GitHub", "href")
     assert forge

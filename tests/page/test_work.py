@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from engrambus.app import open_workshop
 from engrambus.core import digest
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, Workshop
@@ -37,7 +38,7 @@ class Board:
         settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
         shop = open_workshop(self.gateway, settings)
-        runner = ProcessRunner(shop.bodies, self.gateway.workplace.kept("scratch"), shop.clock, [MODULE])
+        runner = ProcessRunner(shop.bodies, self.gateway.project_files.kept("scratch"), shop.clock, [MODULE])
         self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
         # The project's file declares none of the tests' yools: what is put here is put past it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)

@@ -13,7 +13,8 @@ import pytest
 from engrambus.app import init_project, open_project
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.testing import TurningClock, refused
 from tests.projects import Repository, make_repository, make_settings
@@ -205,7 +206,7 @@ def test_what_was_read_does_not_stand_in_the_journal(desk: Desk) -> None:
 
 def test_the_end_is_read_when_it_is_asked_for(desk: Desk) -> None:  # EB-04
     text = "".join(f"line {number}\n" for number in range(1, 2001)) + "the last has no end"
-    ref = f"artifact:{desk.gateway.workbench.bodies.put(text.encode())}"
+    ref = f"artifact:{desk.gateway.tuple_space.bodies.put(text.encode())}"
     whole = desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=10_000, tail=True)
     assert (whole.excerpt, whole.truncated, whole.tail) == (text, False, False)
     for tokens in (80, 200, 1000):
@@ -229,7 +230,7 @@ def test_the_end_is_read_when_it_is_asked_for(desk: Desk) -> None:  # EB-04
 @pytest.mark.parametrize("lines", ["{}", "{}\n", "\n{}\n\n", "{}\r\n{}\r\n"])
 def test_a_line_that_does_not_fit_by_itself_is_cut_inside(desk: Desk, character: str, lines: str) -> None:  # EB-05
     text = lines.replace("{}", f"<{character * 5000}>")
-    digest = desk.gateway.workbench.bodies.put(text.encode())
+    digest = desk.gateway.tuple_space.bodies.put(text.encode())
     for tokens in (90, 200, 1001):
         asked = {"pointer": f"artifact:{digest}", "max_tokens": tokens}
         first, last = (desk.call("deref_pointer", LOCAL_ADMIN, **asked, tail=tail) for tail in (False, True))
@@ -244,7 +245,7 @@ def test_a_line_that_does_not_fit_by_itself_is_cut_inside(desk: Desk, character:
 
 
 def test_a_line_is_whole_where_one_fits(desk: Desk) -> None:  # EB-05
-    digest = desk.gateway.workbench.bodies.put(b"first\n" + b"x" * 5000 + b"\nlast\n")
+    digest = desk.gateway.tuple_space.bodies.put(b"first\n" + b"x" * 5000 + b"\nlast\n")
     for tail, line in ((False, "first\n"), (True, "last\n")):
         answer = desk.call("deref_pointer", LOCAL_ADMIN, pointer=f"artifact:{digest}", max_tokens=400, tail=tail)
         assert (answer.excerpt, answer.truncated) == (line, True)
@@ -255,7 +256,7 @@ def test_a_line_is_whole_where_one_fits(desk: Desk) -> None:  # EB-05
 @pytest.mark.parametrize("tail", [False, True])
 def test_of_one_line_larger_than_any_answer_as_much_is_read_as_an_answer_holds(desk: Desk, tail: bool) -> None:  # EB-05
     text = "<" + "é" * 5_000_000 + ">"  # more than is held of a body
-    digest = desk.gateway.workbench.bodies.put(text.encode())
+    digest = desk.gateway.tuple_space.bodies.put(text.encode())
     ref = f"artifact:{digest}"
     answer = desk.call("deref_pointer", LOCAL_ADMIN, pointer=ref, max_tokens=100_000, tail=tail)
     assert 399_000 < len(msgspec.json.encode(answer)) <= 400_000

@@ -9,7 +9,7 @@ import pytest
 
 from engrambus.errors import RevisionNotFound
 from engrambus.evidence.pointers import GitRepository, Repositories
-from engrambus.operations import Workplace
+from engrambus.gateway import ProjectFiles
 from tests.projects import make_repository
 
 
@@ -33,14 +33,14 @@ def test_the_head_is_what_git_says_it_is(tmp_path: Path) -> None:
         if step:
             _git(made.path, *step)
         for folder in (made.path, other):
-            workplace = Workplace(folder, Repositories(GitRepository(made.path)))
-            assert workplace.head() == workplace.expand("HEAD")
-            workplace.close()
+            project_files = ProjectFiles(folder, Repositories(GitRepository(made.path)))
+            assert project_files.head() == project_files.expand("HEAD")
+            project_files.close()
 
 
 def test_a_repository_without_a_commit_has_no_head(tmp_path: Path) -> None:
     _git(tmp_path, "init", "-q")
-    workplace = Workplace(tmp_path, Repositories(GitRepository(tmp_path)))
+    project_files = ProjectFiles(tmp_path, Repositories(GitRepository(tmp_path)))
     with pytest.raises(RevisionNotFound):
-        workplace.head()
-    workplace.close()
+        project_files.head()
+    project_files.close()

@@ -102,7 +102,7 @@ def test_a_killed_run_goes_on_where_it_stopped(terminal: Terminal, tmp_path: Pat
 
 def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(terminal: Terminal) -> None:  # YT-10
     with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
-        space = gateway.workbench.space
+        space = gateway.tuple_space.space
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
         puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]

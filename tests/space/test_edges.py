@@ -13,7 +13,8 @@ import pytest
 from engrambus.core import estimate_tokens
 from engrambus.edges.mcp.tools import tool_operations
 from engrambus.errors import IdAmbiguous
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
+from engrambus.operations import OPERATIONS
 from engrambus.operations.work import TupleId, TuplePattern
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Settled, tuple_id
@@ -48,8 +49,8 @@ class _Now:
 
 
 def _finish(bus: Served) -> None:
-    (claim,) = bus.gateway.workbench.space.claim({"lane": "build"}, worker="w")
-    bus.gateway.workbench.space.settle([finished(_Now, claim)])  # type: ignore[arg-type]
+    (claim,) = bus.gateway.tuple_space.space.claim({"lane": "build"}, worker="w")
+    bus.gateway.tuple_space.space.settle([finished(_Now, claim)])  # type: ignore[arg-type]
 
 
 def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None:
@@ -140,7 +141,7 @@ def test_authority_is_stamped_and_enforced(bus: Served) -> None:  # YT-04
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
     sent = bus.call("POST", "/tuple", TUPLE, token=coder)
-    kept = bus.gateway.workbench.space.get(sent.json["id"])
+    kept = bus.gateway.tuple_space.space.get(sent.json["id"])
     assert kept.tuple.authority == {"user": None, "agent": f"{bus.run}/coder", "ci": False}
     written = {**TUPLE, "authority": {"user": "wes", "agent": None, "ci": False}}
     assert bus.call("POST", "/tuple", written, token=coder).code == "AUTHORITY_STAMPED"
@@ -154,9 +155,9 @@ def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
     first = bus.call("POST", "/tuple", TUPLE, token=coder).json["id"]
-    whole = bus.gateway.workbench.space.shown(first) | {"created_at": "2026-01-01T00:00:00.000000Z", "receipts": []}
+    whole = bus.gateway.tuple_space.space.shown(first) | {"created_at": "2026-01-01T00:00:00.000000Z", "receipts": []}
     own = whole.pop("authority")
-    before = bus.gateway.workbench.space.store.last_line()
+    before = bus.gateway.tuple_space.space.store.last_line()
     for authority, code in (
         (None, "FIELD_MISSING"),
         ({}, "AUTHORITY_STAMPED"),
@@ -166,7 +167,7 @@ def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
         fields = {name: value for name, value in whole.items() if name != "id"}
         fields |= {} if authority is None else {"authority": authority}
         assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).code == code
-    assert bus.gateway.workbench.space.store.last_line() == before
+    assert bus.gateway.tuple_space.space.store.last_line() == before
     fields = {name: value for name, value in whole.items() if name != "id"} | {"authority": own}
     assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).status == 200
 
@@ -204,7 +205,7 @@ def test_the_beginning_of_an_id_names_it_among_what_the_caller_sees(bus: Served)
     for given in (one[:12], one[7:12], one[7:13].upper() + "x", "0" * 6 if one[7:13] != "0" * 6 else "1" * 6):
         assert bus.call("GET", f"/tuple/{given}").code == "TUPLE_NOT_FOUND"
     hers, his = _two_that_begin_alike()
-    space = bus.gateway.workbench.space
+    space = bus.gateway.tuple_space.space
     stamp = {"user": "admin", "agent": None, "ci": False}
     space.out(hers, authority=stamp, run=bus.run)
     space.out(his, authority=stamp, run="another")
@@ -236,7 +237,7 @@ def _two_that_begin_alike() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None:  # YT-09
     one = bus.call("POST", "/tuple", TUPLE).json["id"]
-    space = bus.gateway.workbench.space
+    space = bus.gateway.tuple_space.space
     (claim,) = space.claim({"lane": "build"}, worker="w")
     done = finished(_Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
     space.settle([done])
@@ -260,7 +261,7 @@ def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None: 
 def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: Served, mode: str) -> None:
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
-    others = bus.gateway.workbench.space.out({"lane": "x"}, authority={"user": "admin"}, run="another")[0].id
+    others = bus.gateway.tuple_space.space.out({"lane": "x"}, authority={"user": "admin"}, run="another")[0].id
 
     async def talk(client: Client) -> None:
         one = (await client.call_tool("tuple_dispatch", TUPLE)).structured_content["id"]
@@ -281,7 +282,7 @@ def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: Served, mode: 
 
 def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
     one = bus.call("POST", "/tuple", {**TUPLE, "agent_terms": {"max_retries": 1}}).json["id"]
-    space = bus.gateway.workbench.space
+    space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
         (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
         space.settle([failed(_Now, claim)])  # type: ignore[arg-type]
@@ -292,7 +293,7 @@ def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
 
 
 def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
-    before = bus.gateway.workbench.space.store.last_line()
+    before = bus.gateway.tuple_space.space.store.last_line()
     for body, code in (
         ({"lane": "build", "payload": [{"yool": "agent.nobody.knows"}]}, "YOOL_NOT_FOUND"),
         ({"lane": "build", "payload": [{"yool": "Bad Name"}]}, "YOOL_NAME"),
@@ -307,7 +308,7 @@ def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
         assert bus.call("POST", "/tuple", body).code == code
     assert bus.call("GET", "/tuple/T0").code == "TUPLE_NOT_FOUND"
     assert bus.call("GET", "/receipt/R0").code == "RECEIPT_NOT_FOUND"
-    assert bus.gateway.workbench.space.store.last_line() == before
+    assert bus.gateway.tuple_space.space.store.last_line() == before
 
 
 def test_it_is_said_which_step_nobody_knows(bus: Served) -> None:  # YT-03

@@ -35,7 +35,7 @@ def put(
     """Put a tuple into the project's run, in somebody's hands perhaps, or past its deadline; its id."""
     run = terminal.json("run", "list")["runs"][0]["run_id"]
     with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
-        space = gateway.workbench.space
+        space = gateway.tuple_space.space
         if late:
             more["agent_terms"] = {"deadline_iso": soon()}
         (one,) = space.out({"lane": "build", "payload": list(steps), **more}, authority=PERSON, run=run)
@@ -107,11 +107,11 @@ def test_what_is_late_is_said_to_be_a_dead_letter(terminal: Terminal) -> None:
 def test_what_a_live_worker_holds_does_not_go_on_here(terminal: Terminal) -> None:
     one = put(terminal, step("agent.sum.numbers", a=1, b=2))
     with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
-        (claim,) = gateway.workbench.space.claim({"id": one}, worker=f"elsewhere/{2**22 + 1}.1")
+        (claim,) = gateway.tuple_space.space.claim({"id": one}, worker=f"elsewhere/{2**22 + 1}.1")
         process = terminal.start("resume", "--import", "tests.space.yools")
         assert process.stderr is not None
         assert process.stderr.readline() == f"[resume] {one[:19]}… is being worked on by {claim.worker}\n"
-        gateway.workbench.space.release([(claim.id, claim.fence)])
+        gateway.tuple_space.space.release([(claim.id, claim.fence)])
         process.communicate(timeout=120)
     assert terminal.json("observe", one)["state"] == "done"
 

@@ -14,7 +14,8 @@ import pytest
 from engrambus.app import open_project, open_workshop
 from engrambus.core import SystemClock
 from engrambus.errors import ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Settled, read_pattern
@@ -38,7 +39,7 @@ class Runs:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.space = gateway.workbench.space
+        self.space = gateway.tuple_space.space
         self.hers = self._agent("ada", gateway.who(LOCAL_ADMIN).run.run_id)
         self.his = self._agent("bob", self.ask("open_run", LOCAL_ADMIN, goal="another").run_id)
 
@@ -186,7 +187,7 @@ def test_a_build_works_on_its_own_authority_and_no_persons(
         with pytest.raises(YoolForbidden):
             runs.ask("tuple_dispatch", who, **draft)
     ids = [runs.ask("tuple_dispatch", who, **draft).id for who, draft in ((LOCAL_ADMIN, ADD), (runs.hers, REPORT))]
-    space = there.workbench.space
+    space = there.tuple_space.space
     assert space.get(ids[0]).tuple.authority == {"user": "admin", "agent": None, "ci": True}
     assert not space.get(ids[1]).tuple.authority["ci"], "an agent is an agent wherever it is"
     told: list[Progress] = []

@@ -14,7 +14,8 @@ import pytest
 from engrambus.app import init_project, open_project, open_workshop
 from engrambus.core import SECOND, SystemClock, print_time
 from engrambus.evidence.receipts import EMPTY
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, to_request
+from engrambus.gateway import LOCAL_ADMIN, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.settings import Settings
 from engrambus.space.catalog import Catalog, Registry

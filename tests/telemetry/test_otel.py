@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from engrambus.edges.telemetry import Exporting, watch
 from engrambus.errors import EngramBusError
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.settings import Exports, Settings
 from tests.cli.runner import COMMAND
 from tests.http.served import serving

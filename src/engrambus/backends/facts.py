@@ -7,6 +7,7 @@ from functools import cache
 import msgspec
 
 from engrambus.errors import FormatUnknown
+from engrambus.gateway.ports import RequestAnswered
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept, SnapshotTaken
 from engrambus.knowledge.engrams import (
@@ -21,7 +22,6 @@ from engrambus.knowledge.engrams import (
 )
 from engrambus.knowledge.memory import MemoryRead
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
-from engrambus.operations.ports import RequestAnswered
 from engrambus.policy import (
     AgentAdded,
     ContentDrawn,

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Pointer, check
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
 
 MAX_TEXT = 16 * 1024
 
@@ -42,9 +42,11 @@ def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
         raise FieldValue("The text is too long.", field="text", limit=MAX_TEXT, used=size)
     if request.snapshot and request.revision is not None:
         raise FieldValue("A snapshot is of what lies on disk now, and has no revision.", field="revision")
-    workplace = context.workplace
-    commit = workplace.snapshot(request.path) if request.snapshot else workplace.expand(request.revision or "HEAD")
-    anchor = workplace.anchors.find(request.text, path=request.path, revision=commit)
+    project_files = context.project_files
+    commit = (
+        project_files.snapshot(request.path) if request.snapshot else project_files.expand(request.revision or "HEAD")
+    )
+    anchor = project_files.anchors.find(request.text, path=request.path, revision=commit)
     return AnchorAnswer(
         found=anchor.pointer is not None,
         pointer=context.evidence.stamp(*check(anchor.pointer)) if anchor.pointer else None,

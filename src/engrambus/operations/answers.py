@@ -7,12 +7,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from engrambus.core import estimate_tokens
+from engrambus.gateway.budgets import MAX_TEXT, inline_budget
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.knowledge.messages import CHILD_SECTIONS, judge_prose
-from engrambus.operations.budgets import MAX_TEXT, inline_budget
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
 from engrambus.operations.pastes import Pastes
-from engrambus.operations.ports import View
 from engrambus.operations.turns import closing
 from engrambus.policy import TurnClosed
 from engrambus.policy.secrets import check_no_secrets
@@ -55,7 +55,7 @@ def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
         tokens = estimate_tokens(request.text)
         return AnswerTaken(tokens=tokens, turn=kept.turn, message_id=kept.message_id, engrams=kept.engrams)
     check_no_secrets({"text": request.text})
-    pastes = Pastes(context.workplace)
+    pastes = Pastes(context.project_files)
     with context.store.read() as view:
         budget = inline_budget(context, view)
     usage, refusal = judge_prose(request.text, budget, pastes.code_chars)

@@ -10,6 +10,9 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import EngramNotFound, FieldValue
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.token_limit import fits, take_within
 from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,
@@ -20,9 +23,6 @@ from engrambus.knowledge.engrams import (
     query_keys,
     recall,
 )
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.fitting import fits, those_that_fit
-from engrambus.operations.gateway import Context
 from engrambus.policy import Scope
 
 MAX_QUERY = 2000
@@ -84,7 +84,7 @@ def _answer(context: Context, request: QueryEngrams, engrams: list[Engram], page
         return answer
     longest_cursor = "9" * MAX_CURSOR if pages else None
     cut = QueryAnswer(engrams=[], as_of=answer.as_of, truncated=True, cursor=longest_cursor)
-    kept = those_that_fit(cut, shown, request.max_tokens)
+    kept = take_within(cut, shown, request.max_tokens)
     ends_at = str(pages[len(kept) - 1]) if pages and kept else None
     return msgspec.structs.replace(cut, engrams=kept, cursor=ends_at)
 

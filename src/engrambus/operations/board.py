@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from engrambus.core import MICROS, print_time
-from engrambus.operations.declare import ADMINS, Command, Route, operation
-from engrambus.operations.gateway import Context
+from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.gateway.gateway import Context
 from engrambus.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""
     run = context.run_seen
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         return BoardAnswer(
             as_of=print_time(view.as_of),
             run_id=run,

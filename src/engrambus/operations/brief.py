@@ -9,12 +9,12 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import FieldValue
+from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.token_limit import fits, take_within
 from engrambus.knowledge.brief import Brief, BriefMade, brief_diff, kinds_for, write_brief
-from engrambus.operations.budgets import deref_budget
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.fitting import fits, those_that_fit
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
 from engrambus.policy import ROLES, DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
 from engrambus.policy.grants import Spent
 
@@ -175,4 +175,4 @@ def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:
     if max_tokens is None or fits(answer, max_tokens):
         return answer
     cut = msgspec.structs.replace(answer, lines=[], truncated=True)
-    return msgspec.structs.replace(cut, lines=those_that_fit(cut, answer.lines, max_tokens))
+    return msgspec.structs.replace(cut, lines=take_within(cut, answer.lines, max_tokens))

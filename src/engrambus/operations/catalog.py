@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
 
 if TYPE_CHECKING:
     from engrambus.space.catalog import CatalogEntry
@@ -42,7 +42,7 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """A yool: what for, for whom, on which terms."""
-    catalog = context.workplace.catalog()
+    catalog = context.project_files.catalog()
     entry = catalog.lookup(request.name)
     return YoolAnswer(**entry.printed(), versions=[each.version for each in catalog.versions(entry.name)])
 
@@ -77,7 +77,7 @@ def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> Catalo
     """The yools of a lane, or all."""
     from engrambus.space.catalog import check_lane, without_introspection
 
-    catalog = context.workplace.catalog()
+    catalog = context.project_files.catalog()
     lane = None if request.lane is None else check_lane(request.lane)
     entries = catalog.by_lane(lane, request.cursor)
     shown, more = entries[:PAGE], len(entries) > PAGE

@@ -10,6 +10,10 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import EngramBusError, NotYourDescendant
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.project_files import ProjectFiles
 from engrambus.knowledge.cortex import (
     MAX_CATEGORIES,
     MAX_CONTENT,
@@ -33,11 +37,7 @@ from engrambus.knowledge.cortex import (
     signature,
     similarity_key,
 )
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
 from engrambus.operations.remembering import Label, telling
-from engrambus.operations.workplace import Workplace
 from engrambus.policy import ADMIN, Caller, check_descends
 from engrambus.policy.secrets import redact
 
@@ -200,28 +200,28 @@ def _anchored(context: Context, given: EvidenceGiven) -> EvidenceItem:
 
 def _pointer(context: Context, given: EvidenceGiven) -> Pointer | None:
     try:
-        found = _place(context.workplace, given)
+        found = _place(context.project_files, given)
         if found is None:
             return None
         pointer, address = check(found)
         stamped = context.evidence.stamp(pointer, address)
-        context.workplace.keep((address,))
+        context.project_files.keep((address,))
     except EngramBusError:  # it stays what it was: words
         return None
     return stamped
 
 
-def _place(workplace: Workplace, given: EvidenceGiven) -> Pointer | None:
+def _place(project_files: ProjectFiles, given: EvidenceGiven) -> Pointer | None:
     """Where evidence stands: the path it names, or the longest stretch of a file that was pasted."""
     if given.kind == "url":
         return None
     if given.kind == "path":
-        return workplace.point_at(given.value, "evidence")
-    head = workplace.head()
-    pasted = workplace.anchors.recognise(given.value, revision=head)
+        return project_files.point_at(given.value, "evidence")
+    head = project_files.head()
+    pasted = project_files.anchors.recognise(given.value, revision=head)
     if pasted:
         return max(pasted, key=lambda each: each.end - each.start).pointer
-    return workplace.anchors.find(given.value, revision=head).pointer
+    return project_files.anchors.find(given.value, revision=head).pointer
 
 
 def may_see(caller: Caller, it: Contribution, view: View) -> bool:

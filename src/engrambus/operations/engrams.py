@@ -23,6 +23,10 @@ from engrambus.errors import (
     SpanNotFound,
 )
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.declare import KEEPERS, PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
     CheckedEngram,
     Engram,
@@ -39,10 +43,6 @@ from engrambus.knowledge.engrams import (
     twin_key,
     validate,
 )
-from engrambus.operations.declare import KEEPERS, PARENTS, Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
-from engrambus.operations.workplace import is_ref
 from engrambus.policy import ADMIN, Scope, check_may_write, root_of, space_of
 
 MAX_AT_ONCE = 500
@@ -183,7 +183,7 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
     draft["pointers"] += [
         {"type": place.partition(":")[0], "ref": place}
         if is_ref(place)
-        else msgspec.to_builtins(context.workplace.point_at(place, f"at[{position}]", commits))
+        else msgspec.to_builtins(context.project_files.point_at(place, f"at[{position}]", commits))
         for position, place in enumerate(places)
     ]
     with _naming_places(places, len(request.pointers)):
@@ -216,7 +216,7 @@ def prepare_checked(context: Context, checked: CheckedEngram) -> Prepared:
         context.evidence.stamp(pointer, address, f"pointers[{position}]")
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
     )
-    context.workplace.keep(checked.addresses)
+    context.project_files.keep(checked.addresses)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     weight = sum(map(context.evidence.weigh, pointers, checked.addresses))
     return Prepared(checked=checked, pointers=pointers, pointed_tokens=weight, keys=keys)

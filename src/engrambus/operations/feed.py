@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.errors import EngramNotFound
 from engrambus.evidence.pointers import STALE, Standing
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
 from engrambus.knowledge.engrams import Engram, EngramReads, Kind, Sight
 from engrambus.operations.asking import read_cursor
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
 from engrambus.policy import ADMIN, Role, Scope
 
 DEFAULT_ROWS = 50
@@ -152,7 +152,7 @@ def _is_pinned(reads: EngramReads, space: str, ordinal: int) -> bool:
 
 def _row(context: Context, engram: Engram, roles: _Roles, *, pinned: bool) -> FeedRow:
     author = engram.provenance.created_by
-    standings = context.workplace.standings(engram.pointers)
+    standings = context.project_files.standings(engram.pointers)
     return FeedRow(
         engram=msgspec.structs.replace(engram, hash_keys=()),
         agent=author.rpartition("/")[2],

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse
-from engrambus.operations.declare import ADMINS, Command, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
+from engrambus.gateway.declare import ADMINS, Command, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.policy import OUTBOX, PROJECT_SPACE
 
 if TYPE_CHECKING:
-    from engrambus.operations.ports import Store
+    from engrambus.gateway.ports import Store
 
 _AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
 PAGE = 1000
@@ -54,7 +54,7 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
 @operation("gc", roles=ADMINS, writes=True, command=Command("gc"), kept_off=_AT_THE_MACHINE)
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Make room: take away what receipts no longer have to keep."""
-    done = context.workbench.collector.collect(dry_run=request.dry_run, told=context.workbench.told)
+    done = context.tuple_space.collector.collect(dry_run=request.dry_run, told=context.tuple_space.told)
     return GarbageAnswer(
         dry_run=done.dry_run,
         receipts=done.receipts,

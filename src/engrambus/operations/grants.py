@@ -9,10 +9,10 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time, ulid_time
 from engrambus.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
 from engrambus.evidence.pointers import Pointer, check
-from engrambus.operations.declare import PARENTS, Command, Route, operation
-from engrambus.operations.gateway import Context
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.operations.pointers import PointerOrRef, as_pointer
-from engrambus.operations.ports import View
 from engrambus.policy import ADMIN, DerefAnswered, DerefRequested, check_descends
 from engrambus.policy.grants import GrantIssued, GrantRevoked, KeptRequest, issue, read, read_pointer, read_prefix
 

@@ -11,6 +11,9 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.gateway.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import Decide, View
 from engrambus.knowledge.engrams import (
     Engram,
     EngramConfirmed,
@@ -21,10 +24,7 @@ from engrambus.knowledge.engrams import (
     Stored,
 )
 from engrambus.operations.asking import EngramId
-from engrambus.operations.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
 from engrambus.operations.engrams import confirmation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import Decide, View
 from engrambus.policy import (
     ADMIN,
     PROJECT_SPACE,

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
-from engrambus.operations.budgets import deref_budget
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
 from engrambus.policy import ADMIN, ContentDrawn, check_tokens, present_turn
 
 
@@ -36,7 +36,7 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     caller = context.caller
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those asked for
-    with context.workplace.memory_stores(fences) as stores:
+    with context.project_files.memory_stores(fences) as stores:
         reading = read_memory(request, stores)
     package = reading.package() if request.dropped == "full" else reading.counted()
     receipt = MemoryRead(

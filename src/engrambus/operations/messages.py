@@ -11,6 +11,11 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.budgets import MAX_TEXT, inline_budget
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.token_limit import take_within
 from engrambus.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
@@ -27,15 +32,10 @@ from engrambus.knowledge.messages import (
     read_message,
     resend_template,
 )
-from engrambus.operations.budgets import MAX_TEXT, inline_budget
-from engrambus.operations.declare import PARENTS, Command, Route, operation
 from engrambus.operations.engrams import Prepared, naming, prepare_checked, put_each
-from engrambus.operations.fitting import those_that_fit
-from engrambus.operations.gateway import Context
 from engrambus.operations.grants import DEFAULT_CAP, parent_of, requested
 from engrambus.operations.pastes import Pastes
 from engrambus.operations.pointers import asked_of_grant
-from engrambus.operations.ports import View
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, present_turn
 from engrambus.policy.grants import VerifiedGrant, check_spend, debits, verify
 from engrambus.policy.secrets import check_no_secrets
@@ -76,7 +76,7 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     """Report to your parent: engrams, pointers and a short answer."""
-    reading, pastes = read_text(context, request.text, "child"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "child"), Pastes(context.project_files)
     budget, grant = _budget(context, request.budget_token)
     usage, problems = pastes.judge(reading, budget)
     if problems:
@@ -173,7 +173,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
     """Tell your children what matters, what they may spend and what to do."""
     caller = context.caller
-    reading, pastes = read_text(context, request.text, "parent"), Pastes(context.workplace)
+    reading, pastes = read_text(context, request.text, "parent"), Pastes(context.project_files)
     budget, _ = _budget(context, None)
     usage, problems = pastes.judge(reading, budget)
     if problems:
@@ -234,7 +234,7 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
     """Tell what would be said about a message, without sending it."""
     budget = inline_budget(context, context.view)
     try:
-        usage, problems = Pastes(context.workplace).judge(read_text(context, request.text, request.kind), budget)
+        usage, problems = Pastes(context.project_files).judge(read_text(context, request.text, request.kind), budget)
     except SecretFound as found:
         usage, problems = measure(request.text), (found,)
     shown = [problem.problem() for problem in problems]
@@ -274,7 +274,7 @@ def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     ]
     if request.max_tokens is not None:
         longest = InboxAnswer(mail=[], cursor=1 << 40)
-        rows = those_that_fit(longest, rows, request.max_tokens, at_least=min(1, len(rows)))  # no page is empty
+        rows = take_within(longest, rows, request.max_tokens, at_least=min(1, len(rows)))  # no page is empty
     return InboxAnswer(mail=rows, cursor=found[len(rows) - 1].position if rows else request.cursor)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engrambus.errors import EngramBusError, NoRepository, RevisionNotFound
+from engrambus.gateway.project_files import ProjectFiles
 from engrambus.knowledge.messages import (
     CHILD_SECTIONS,
     PARENT_SECTIONS,
@@ -14,7 +15,6 @@ from engrambus.knowledge.messages import (
     judge,
     texts_of,
 )
-from engrambus.operations.workplace import Workplace
 from engrambus.policy import InlineBudget
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ SHORTEST = 40
 class Pastes:
     """Finds lines of the repository's present commit in texts; which commit that is is asked once."""
 
-    def __init__(self, workplace: Workplace) -> None:
-        self._workplace = workplace
+    def __init__(self, project_files: ProjectFiles) -> None:
+        self._workplace = project_files
         self._revision: str | None = None
         self._strangers: set[str] = set()
 

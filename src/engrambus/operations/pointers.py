@@ -22,11 +22,11 @@ from engrambus.evidence.pointers import (
     print_address,
     swhid,
 )
-from engrambus.operations.budgets import deref_budget
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.fitting import size_of
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
+from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.token_limit import size_of
 from engrambus.policy import (
     ADMIN,
     DerefBudget,
@@ -329,11 +329,11 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     if not isinstance(address, RepoAddress):
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")
-    origin = context.workplace.repositories.select(address.repository).origin_url()
-    (standing,) = context.workplace.standings([pointer])
+    origin = context.project_files.repositories.select(address.repository).origin_url()
+    (standing,) = context.project_files.standings([pointer])
     return LinkAnswer(
         ref=pointer.ref,
-        editor=editor(address, context.workplace.root),
+        editor=editor(address, context.project_files.root),
         github=github(address, origin) if origin else None,
         swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
@@ -342,4 +342,4 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
 
 
 def _at_head(context: Context, address: RepoAddress) -> str:
-    return print_address(msgspec.structs.replace(address, revision=context.workplace.head()))
+    return print_address(msgspec.structs.replace(address, revision=context.project_files.head()))

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import ReceiptNotFound
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
 from engrambus.operations.short_ids import meant
 from engrambus.operations.work import AT_THE_MACHINE
 from engrambus.policy import ADMIN
@@ -50,7 +50,7 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
 
 
 def _receipt(context: Context, given: str) -> Receipt:
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
 
         def see(receipt_id: str) -> Receipt | None:
             receipt = view.receipt(receipt_id)
@@ -77,11 +77,11 @@ def _gone(context: Context, named: list[str]) -> dict[str, str]:
     """Of some bodies, those that are not here because they were taken away to make room, and when."""
     from engrambus.evidence.receipts import EMPTY
 
-    absent = [sha for sha in named if sha != EMPTY and not context.workbench.bodies.has(sha)]
+    absent = [sha for sha in named if sha != EMPTY and not context.tuple_space.bodies.has(sha)]
     if not absent:
         return {}
     # It is written down before a body goes: what was seen to be absent is known by now.
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         found = {sha: view.purged(sha) for sha in absent}
     return {sha: print_time(at) for sha, at in found.items() if at is not None}
 
@@ -113,7 +113,7 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
 
     receipt = _receipt(context, request.id)
     named = _named(receipt)
-    whole = {sha: context.workbench.bodies.holds(sha) for _, sha in named}
+    whole = {sha: context.tuple_space.bodies.holds(sha) for _, sha in named}
     gone = _gone(context, [sha for sha, is_whole in whole.items() if not is_whole])
     bodies = [BodyState(sha=sha, name=name, whole=whole[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id

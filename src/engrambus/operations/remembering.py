@@ -12,6 +12,10 @@ from msgspec import Meta, Struct
 from engrambus.core import BYTES_PER_TOKEN, estimate_tokens, parse_duration
 from engrambus.errors import BudgetTooSmall, CortexOff, EngramBusError, EpisodeNotFound, FieldValue
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.knowledge.cortex import (
     MAX_BYTES,
     MAX_CATEGORIES,
@@ -36,10 +40,6 @@ from engrambus.knowledge.cortex import (
     take_snapshot,
 )
 from engrambus.knowledge.engrams import Engram, EngramReads
-from engrambus.operations.budgets import deref_budget
-from engrambus.operations.declare import PARENTS, Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
 from engrambus.policy import (
     ADMIN,
     ContentDrawn,
@@ -290,9 +290,9 @@ def kept(context: Context, episode: Episode) -> EpisodeKept:
 
 def stamped(context: Context, pointers: list[Pointer], places: list[str]) -> tuple[Pointer, ...]:
     """Pointers with their digests, those given the easy way included."""
-    all_of_them = [*pointers, *(context.workplace.point_at(place, f"at[{n}]") for n, place in enumerate(places))]
+    all_of_them = [*pointers, *(context.project_files.point_at(place, f"at[{n}]") for n, place in enumerate(places))]
     checked = [check(pointer, f"pointers[{number}]") for number, pointer in enumerate(all_of_them)]
-    context.workplace.keep(tuple(address for _, address in checked))
+    context.project_files.keep(tuple(address for _, address in checked))
     return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
 
 

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.evidence.pointers import TestAddress, print_address
-from engrambus.operations.declare import Command, operation
-from engrambus.operations.gateway import Context, check_run_goes_on
+from engrambus.gateway.declare import Command, operation
+from engrambus.gateway.gateway import Context, check_run_goes_on
 from engrambus.operations.work import stamped
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     report = read_report(data)
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
-    context.workbench.space.check_room(context.caller.run.run_id)  # before the report is kept
-    kept = Artifact(kind=JUNIT, path=request.name, sha=context.workbench.bodies.put(data), size=len(data))
+    context.tuple_space.space.check_room(context.caller.run.run_id)  # before the report is kept
+    kept = Artifact(kind=JUNIT, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
     bad = [case for case in report.cases if case.outcome in ("failed", "error")]
 
     def made(tuple_id: str, at: int) -> Receipt:
@@ -73,10 +73,10 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
             error=f"{len(bad)} of {len(report.cases)} tests failed" if bad else None,
         )
 
-    tuple_id, receipt = context.workbench.space.record(
+    tuple_id, receipt = context.tuple_space.space.record(
         {"lane": "tests", "payload": [{"yool": RECORDED, "args": {"report": kept.sha}}]},
         made,
-        authority=stamped(context.caller, ci=context.workbench.ci),
+        authority=stamped(context.caller, ci=context.tuple_space.ci),
         run=context.caller.run.run_id,
     )
     return TestsRecorded(

@@ -10,6 +10,10 @@ from msgspec import Meta, Struct
 from engrambus.core import parse_duration, print_time
 from engrambus.errors import ContributionDecided, ContributionNotFound, CortexOff, RoleForbidden
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
+from engrambus.gateway.token_limit import take_within
 from engrambus.knowledge.cortex import (
     MAX_KIND,
     MAX_LABEL,
@@ -27,11 +31,7 @@ from engrambus.knowledge.cortex import (
 )
 from engrambus.knowledge.engrams import count_sentences, validate
 from engrambus.operations.contributing import may_see, shown_to
-from engrambus.operations.declare import PARENTS, Command, Route, operation
 from engrambus.operations.engrams import Prepared, prepare_checked, put_or_confirm
-from engrambus.operations.fitting import those_that_fit
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
 from engrambus.operations.remembering import SWITCHED_ON, Importance, kept, telling
 from engrambus.policy import ADMIN, Caller
 
@@ -86,7 +86,7 @@ def list_contributions(context: Context, request: ListContributions) -> Contribu
     answer = ContributionsAnswer(contributions=listed, as_of=print_time(context.view.as_of))
     if request.max_tokens is not None:
         room = msgspec.structs.replace(answer, contributions=[], cursor="0" * 26)
-        fitting = those_that_fit(room, listed, request.max_tokens, at_least=min(1, len(listed)))
+        fitting = take_within(room, listed, request.max_tokens, at_least=min(1, len(listed)))
         answer = msgspec.structs.replace(answer, contributions=fitting)
     if len(answer.contributions) < len(shown) and answer.contributions:
         answer = msgspec.structs.replace(answer, cursor=answer.contributions[-1].contribution_id)

@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import RoleForbidden
-from engrambus.operations.budgets import deref_budget, inline_budget
-from engrambus.operations.declare import Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import Counts
-from engrambus.operations.tallies import SPANS, GrantsLeft, Tally, total
+from engrambus.gateway.budgets import deref_budget, inline_budget
+from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import Counts
+from engrambus.gateway.tallies import SPANS, GrantsLeft, Tally, total
 from engrambus.policy import ADMIN, Agent, present_turn, visible_spaces
 
 MAX_BUCKETS = 168

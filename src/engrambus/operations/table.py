@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engrambus.operations.declare import Operations
+from engrambus.gateway.declare import Operations
 
 OPERATIONS = Operations(
     __package__,

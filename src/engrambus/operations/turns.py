@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from engrambus.operations.budgets import inline_budget
-from engrambus.operations.declare import PARENTS, Command, Route, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import View
+from engrambus.gateway.budgets import inline_budget
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import View
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, check_descends, present_turn
 
 Boundary = Literal["prompt", "stop", "subagent_stop"]

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.operations.declare import ADMINS, Command, operation
-from engrambus.operations.gateway import Context
-from engrambus.operations.ports import Finding, View
+from engrambus.gateway.declare import ADMINS, Command, operation
+from engrambus.gateway.gateway import Context
+from engrambus.gateway.ports import Finding, View
 from engrambus.policy import PolicyApplied, read_policy
 
 _ON_THE_MACHINE = {"http": "an admin does this at the machine", "mcp": "an admin does this at the machine"}
@@ -55,6 +55,6 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
 @operation("verify", roles=ADMINS, command=Command("verify"), kept_off=_ON_THE_MACHINE)
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Recompute every checksum and hold the index against a rebuild from the journal."""
-    findings = [*context.store.verify(), *context.workbench.verify()]
-    commits = context.view.counts().commits + context.workbench.commits()
+    findings = [*context.store.verify(), *context.tuple_space.verify()]
+    commits = context.view.counts().commits + context.tuple_space.commits()
     return VerifyAnswer(sound=not findings, commits=commits, findings=findings)

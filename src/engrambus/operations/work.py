@@ -9,9 +9,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import MICROS
 from engrambus.errors import AuthorityStamped, TupleNotFound
+from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.gateway.gateway import Context, check_run_goes_on
 from engrambus.operations.asking import read_cursor
-from engrambus.operations.declare import ADMINS, Command, Route, operation
-from engrambus.operations.gateway import Context, check_run_goes_on
 from engrambus.operations.short_ids import meant
 from engrambus.operations.steps import StepState, steps_of
 from engrambus.policy import ADMIN, Caller
@@ -87,14 +87,14 @@ def tuple_out(context: Context, request: TupleOut) -> Dispatched:
 def _put(context: Context, request: TupleFields, *, block: float | None, accept: bool) -> Any:
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
-    stamp = stamped(context.caller, ci=context.workbench.ci)
+    stamp = stamped(context.caller, ci=context.tuple_space.ci)
     draft = msgspec.to_builtins(request)
     draft.pop("block", None)
     if "authority" in draft and context.caller.role != ADMIN and draft["authority"] != stamp:
         raise AuthorityStamped(field="authority", hint="Leave it out.")
     if "authority" in draft and "id" not in draft:
         raise AuthorityStamped(field="authority", hint="Leave it out; it is stamped.")
-    return context.workbench.space.out(
+    return context.tuple_space.space.out(
         draft,
         authority=stamp,
         run=context.caller.run.run_id,
@@ -138,7 +138,7 @@ class TupleAnswer(Struct, frozen=True, kw_only=True):
 @operation("tuple.rd", command=Command("rd"), kept_off=_INNER_LOOP)
 def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
     """Read the oldest tuple that matches a pattern, and leave it there."""
-    found = context.workbench.space.rd(_pattern(context, request), timeout=request.timeout)
+    found = context.tuple_space.space.rd(_pattern(context, request), timeout=request.timeout)
     if found is None:
         raise TupleNotFound("No tuple matches.", field="pattern")
     return _shown(context, found, found.state)
@@ -151,7 +151,7 @@ class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 @operation("tuple.in", writes=True, command=Command("in"), kept_off=_INNER_LOOP)
 def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
     """Take one waiting tuple out of the space for good."""
-    found = context.workbench.space.in_(
+    found = context.tuple_space.space.in_(
         _pattern(context, request), by=context.caller.full_name, timeout=request.timeout
     )
     if found is None:
@@ -200,7 +200,7 @@ class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def tuple_observe(context: Context, request: TupleId) -> Observed:
     """What became of a tuple."""
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         one = _visible(context.caller, view, request.id)
         return _observed(view, one)
 
@@ -245,7 +245,7 @@ def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
 def _shown(context: Context, one: Kept, state: str) -> TupleAnswer:
     from engrambus.space.tuples import shown
 
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         return TupleAnswer(state=state, tuple=shown(one, view.receipts_of(one.id)))
 
 
@@ -272,7 +272,7 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
 @operation("runs.list", command=Command("runs"), kept_off=AT_THE_MACHINE)
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         figures = view.runs()
     rows = [
         RunRow(
@@ -316,7 +316,7 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation("tuple.dead", command=Command("dead"), kept_off=AT_THE_MACHINE)
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """Tuples that were given up: tried as often as they might be, too late, or too dear."""
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         dead = view.given_up(
             context.run_seen,
             lane=request.lane,
@@ -341,9 +341,9 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
 @operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=AT_THE_MACHINE)
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
     """Put a dead letter once more, as a new tuple that says the same."""
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         dead = _visible(context.caller, view, request.id).id
-    put = context.workbench.space.put_again(dead, authority=stamped(context.caller, ci=context.workbench.ci))
+    put = context.tuple_space.space.put_again(dead, authority=stamped(context.caller, ci=context.tuple_space.ci))
     return Dispatched(id=put.id, receipt_id=None, new=put.new)
 
 
@@ -356,6 +356,6 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 @operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=AT_THE_MACHINE)
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
     """End a tuple that waits or is being worked on."""
-    with context.workbench.space.store.read() as view:
+    with context.tuple_space.space.store.read() as view:
         one = _visible(context.caller, view, request.id)
-    return Cancelled(id=one.id, receipt_id=context.workbench.space.cancel(one.id).id)
+    return Cancelled(id=one.id, receipt_id=context.tuple_space.space.cancel(one.id).id)

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from engrambus.errors import EngramBusError
+from engrambus.gateway import LOCAL_ADMIN, Credential, to_request
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Credential, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryAnswer
 from engrambus.operations.messages import MailRow, MessageAnswer
 from engrambus.operations.pointers import DerefAnswer

@@ -11,9 +11,9 @@ from engrambus.backends.memory import MemoryJournal, MemoryStore
 from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Randomness, new_ulid
 from engrambus.evidence.pointers import BodyAddress, Evidence, RepoAddress, Repositories
-from engrambus.operations import Gateway, Workplace
-from engrambus.operations.ports import Store
-from engrambus.operations.shared import SharedStores
+from engrambus.gateway import Gateway, ProjectFiles
+from engrambus.gateway.ports import Store
+from engrambus.gateway.shared_stores import SharedStores
 from engrambus.policy import SHARED_SCOPES, RunOpened, TokenKey
 from engrambus.policy.grants import GrantKey
 from engrambus.testing.clock import TurningClock
@@ -71,7 +71,7 @@ def open_gateway(
     return Gateway(
         store=store,
         evidence=Evidence({RepoAddress: Shelf(), BodyAddress: Drawer()}),
-        workplace=Workplace(root, Repositories(None)),
+        project_files=ProjectFiles(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),
         randomness=randomness,

@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.policy import SHARED_SCOPES
 from engrambus.testing.clock import TurningClock
 from engrambus.testing.hand import NOTE, Hand, leads_to, written

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.edges.client import Bus
+from engrambus.edges.sdk import Bus
 from tests.cli.runner import COMMAND
 from tests.clients.live.model import Model, Script, serving_model
 from tests.clients.live.programs import Program, find_program

@@ -9,6 +9,8 @@ import msgspec
 from engrambus.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import parse_time
+from engrambus.gateway.ports import Counts, Remembered, RequestAnswered
+from engrambus.gateway.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
@@ -37,8 +39,6 @@ from engrambus.knowledge.messages import (
     MessageKind,
     MessageRejected,
 )
-from engrambus.operations.ports import Counts, Remembered, RequestAnswered
-from engrambus.operations.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.policy import (
     ADMIN,
     DEFAULT_POLICY,

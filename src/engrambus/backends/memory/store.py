@@ -13,7 +13,7 @@ from engrambus.backends.memory.state import MemoryView, State
 from engrambus.core import Clock, ProjectClock
 from engrambus.core.journal import Line, encode_facts, print_header, print_line
 from engrambus.core.journal.format import checks, parse_header, parse_line
-from engrambus.operations.ports import Decide, Finding, View
+from engrambus.gateway.ports import Decide, Finding, View
 
 T = TypeVar("T")
 V = TypeVar("V")

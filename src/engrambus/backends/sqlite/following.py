@@ -23,7 +23,7 @@ from engrambus.core import Clock, ProjectClock, parse_time
 from engrambus.core.boot import boot_id
 from engrambus.core.journal import Journal, Place, begin_segment
 from engrambus.errors import DiskPressure, IndexDamaged
-from engrambus.operations.ports import Finding
+from engrambus.gateway.ports import Finding
 
 REPLAY_BATCH = 2000
 CHECKPOINT_PAGES = 8192

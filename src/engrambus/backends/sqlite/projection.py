@@ -14,6 +14,8 @@ from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tallying import Tallying
 from engrambus.core import canonical, parse_time
 from engrambus.core.journal import Place
+from engrambus.gateway.ports import RequestAnswered
+from engrambus.gateway.tallies import count_of
 from engrambus.knowledge import engrams  # what makes keys is loaded with the first engram
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
@@ -29,8 +31,6 @@ from engrambus.knowledge.engrams import (
     EngramUnpinned,
 )
 from engrambus.knowledge.messages import BroadcastSent, Budgets, MessageAccepted, MessageRejected
-from engrambus.operations.ports import RequestAnswered
-from engrambus.operations.tallies import count_of
 from engrambus.policy import (
     OUTBOX,
     PROJECT_SPACE,

@@ -20,7 +20,7 @@ from engrambus.backends.sqlite.view import Kept, SqliteView
 from engrambus.core import SECOND, Clock
 from engrambus.core.boot import boot_id
 from engrambus.core.journal import Place, create_journal, encode_facts, print_line
-from engrambus.operations.ports import Decide, Finding, View
+from engrambus.gateway.ports import Decide, Finding, View
 from engrambus.policy import JOURNAL
 
 T = TypeVar("T")

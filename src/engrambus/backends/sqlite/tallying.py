@@ -11,7 +11,7 @@ import msgspec
 
 from engrambus.backends.facts import MINUTE
 from engrambus.backends.sqlite.queries import queries
-from engrambus.operations.tallies import FIELDS, Count, buckets_of
+from engrambus.gateway.tallies import FIELDS, Count, buckets_of
 from engrambus.policy import ADMIN
 
 _TURNS = FIELDS.index("turns")

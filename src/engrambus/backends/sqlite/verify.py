@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from engrambus.backends.sqlite.projection import NEWEST_FIRST, decode_engram, tokens_of
-from engrambus.operations.ports import Finding
+from engrambus.gateway.ports import Finding
 
 # What an index says, however it came to say it: rows in an order of their own, without those whose time has passed
 # (when they are swept out is not the journal's business) and without where new postings wait.

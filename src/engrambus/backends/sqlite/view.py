@@ -14,11 +14,11 @@ from engrambus.backends.facts import REMEMBERED_FOR
 from engrambus.backends.sqlite.cortex import SqliteCortex
 from engrambus.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
 from engrambus.backends.sqlite.queries import queries
+from engrambus.gateway.ports import Counts, Remembered
+from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
 from engrambus.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
 from engrambus.knowledge.messages import Budgets, Mail, MessageKind
-from engrambus.operations.ports import Counts, Remembered
-from engrambus.operations.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import GrantIssued, KeptRequest, Spent
 

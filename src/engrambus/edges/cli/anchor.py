@@ -13,7 +13,7 @@ from engrambus.edges.cli.places import find_worktree, from_top, head_of_linked
 from engrambus.edges.cli.session import Session
 from engrambus.errors import BadText, FieldValue, InputNotAFile, PointerPath
 from engrambus.evidence.pointers import GitRepository
-from engrambus.operations import split_place
+from engrambus.gateway import split_place
 from engrambus.operations.anchoring import MAX_TEXT
 
 STDIN = "-"

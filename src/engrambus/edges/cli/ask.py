@@ -6,7 +6,7 @@ from typing import Any
 
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import SHOW
-from engrambus.operations import Operation, to_request
+from engrambus.gateway import Operation, to_request
 
 Given = dict[str, Any]
 

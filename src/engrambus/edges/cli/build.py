@@ -14,7 +14,8 @@ from engrambus.edges.cli.hooks import HOOKS, PLAIN, Hook
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.table import Entry
 from engrambus.evidence.pointers import Pointer
-from engrambus.operations import OPERATIONS, Operation
+from engrambus.gateway import Operation
+from engrambus.operations import OPERATIONS
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
 

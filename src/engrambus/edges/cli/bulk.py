@@ -18,11 +18,12 @@ from engrambus.core import read_json
 from engrambus.edges.cli.progress import Bytes
 from engrambus.edges.cli.session import Session
 from engrambus.errors import BadText, BodyTooLarge, EngramBusError, InputNotAFile
-from engrambus.operations import OPERATIONS, to_request
+from engrambus.gateway import to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.engrams import MAX_AT_ONCE, PutEngram, PutEngrams
 
 if TYPE_CHECKING:
-    from engrambus.edges.client import Bus
+    from engrambus.edges.sdk import Bus
 
 STDIN = "-"
 MAX_LINE = 64 * 1024

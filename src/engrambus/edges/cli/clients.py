@@ -14,8 +14,8 @@ from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
-    from engrambus.edges.clients.doctor import Finding
-    from engrambus.edges.clients.files import Change
+    from engrambus.edges.integrations.doctor import Finding
+    from engrambus.edges.integrations.files import Change
 
 CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -54,8 +54,8 @@ def _parameters() -> list[click.Parameter]:
 
 
 def _install(session: Session, given: dict[str, Any]) -> None:
-    from engrambus.edges.clients.install import install as put_in
-    from engrambus.edges.clients.wanted import UVX, running_command
+    from engrambus.edges.integrations.install import install as put_in
+    from engrambus.edges.integrations.wanted import UVX, running_command
 
     command = UVX if given["uvx"] else running_command()
     root = _root(session, given)
@@ -79,7 +79,7 @@ def _is_project(session: Session) -> bool:
 
 
 def _uninstall(session: Session, given: dict[str, Any]) -> None:
-    from engrambus.edges.clients.install import uninstall as take_out
+    from engrambus.edges.integrations.install import uninstall as take_out
 
     root = _root(session, given)
     changes = take_out(given["client"], root, session.settings, dry_run=given["dry_run"])
@@ -87,7 +87,7 @@ def _uninstall(session: Session, given: dict[str, Any]) -> None:
 
 
 def _root(session: Session, given: dict[str, Any]) -> Path | None:
-    from engrambus.edges.clients.install import project_root
+    from engrambus.edges.integrations.install import project_root
 
     return None if given["user"] else project_root(session.folder)
 
@@ -142,7 +142,7 @@ def _diff(change: Change) -> Iterable[str]:
 
 
 def _doctor(session: Session, given: dict[str, Any]) -> None:
-    from engrambus.edges.clients.doctor import examine
+    from engrambus.edges.integrations.doctor import examine
 
     findings = examine(session.folder, session.settings)
     session.answer({"ok": all(each.state != "broken" for each in findings), "checks": findings}, _table(findings))

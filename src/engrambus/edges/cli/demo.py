@@ -18,7 +18,7 @@ from engrambus.edges.cli.table import Entry
 if TYPE_CHECKING:
     from engrambus.edges.demo import Bill, Stage, Survey
     from engrambus.evidence.pointers import GitRepository
-    from engrambus.operations import Gateway
+    from engrambus.gateway import Gateway
 
 PACE = 1.8
 """Seconds a step stays on a terminal before the next: the whole lasts about a minute."""
@@ -79,7 +79,7 @@ def _here(session: Session, stage: Stage) -> Gateway | None:
         project = init_project(session.folder, session.settings)
         stage.note(f"Made a project in {project.catalog}, as `engrambus init` does.")
         gateway = open_project(session.folder, session.settings)
-    stage.note(f"The repository is {gateway.workplace.root}, at {gateway.workplace.head()[:12]}.")
+    stage.note(f"The repository is {gateway.project_files.root}, at {gateway.project_files.head()[:12]}.")
     stage.note("None of its files is touched, and what is said here stays in a run of its own.")
     return gateway
 
@@ -97,7 +97,7 @@ def _fresh(session: Session, stage: Stage) -> Gateway:
 
 def _files(gateway: Gateway) -> tuple[dict[str, str], str]:
     """The source files of the commit that is checked out, and the commit."""
-    return _files_of(gateway.workplace.repositories.select(), gateway.workplace.root)
+    return _files_of(gateway.project_files.repositories.select(), gateway.project_files.root)
 
 
 def _files_of(repository: GitRepository, worktree: Path) -> tuple[dict[str, str], str]:
@@ -140,9 +140,9 @@ def _is_text(data: bytes) -> bool:
 
 
 def _perform(session: Session, gateway: Gateway, files: dict[str, str], found: Survey, sha: str, stage: Stage) -> None:
-    from engrambus.edges.client import Bus
     from engrambus.edges.demo import GOAL, Bill, play
-    from engrambus.operations import Credential
+    from engrambus.edges.sdk import Bus
+    from engrambus.gateway import Credential
 
     run = Bus(gateway, Credential(local_admin=True), owns_way=False).open_run(GOAL).run_id
     link = _link(gateway, session, run)
@@ -177,7 +177,7 @@ def _closing(gateway: Gateway, session: Session, run: str, bill: Bill) -> Iterat
     yield f"  {shares[0]} of pasting the files, {shares[1]} of pasting the lines."
     yield ""
     link = _link(gateway, session, run)
-    here = gateway.workplace.root
+    here = gateway.project_files.root
     go = "" if here == session.folder else f"cd {here} && "
     yield f"The page: {link}" if link else f"See it on the page: {go}engrambus up"
     yield f"And here:  {go}engrambus query --run {run}"

@@ -10,7 +10,7 @@ import click
 from engrambus.edges.cli.ask import Given, ask, ask_and_show
 from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import SHOW
-from engrambus.operations import Operation
+from engrambus.gateway import Operation
 
 
 class Hook(NamedTuple):

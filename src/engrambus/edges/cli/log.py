@@ -13,8 +13,8 @@ from typing import Any
 
 from engrambus.core import SECOND, print_time
 from engrambus.errors import EngramBusError
-from engrambus.operations import Call, Gateway
-from engrambus.operations.events import Follower
+from engrambus.gateway import Call, Gateway
+from engrambus.gateway.events import Follower
 
 ROOT = "engrambus"
 JOIN_SECONDS = 5.0

@@ -16,7 +16,7 @@ from engrambus.evidence.pointers import (
     from_swhid,
     print_address,
 )
-from engrambus.operations import Place, Workplace, is_ref, split_place
+from engrambus.gateway import Place, ProjectFiles, is_ref, split_place
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -33,7 +33,7 @@ def full_ref(text: str, folder: Path, field: str) -> str:
         return text  # the gateway says what is wrong with it
     with closing(_repository(top)) as repository:
         place = from_top(split_place(text), folder, top, field)
-        return Workplace(top, Repositories(repository)).point_at(print_place(place), field).ref
+        return ProjectFiles(top, Repositories(repository)).point_at(print_place(place), field).ref
 
 
 def from_link(text: str, field: str) -> Pointer | None:

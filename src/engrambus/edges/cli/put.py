@@ -12,8 +12,8 @@ from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.show import SHOW
 from engrambus.errors import EngramBusError, FileNotFound
 from engrambus.evidence.pointers import RepoAddress, parse
+from engrambus.gateway import Operation, Place, is_ref, split_place
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations import Operation, Place, is_ref, split_place
 
 HEAD = "HEAD"
 

@@ -11,9 +11,9 @@ import click
 from engrambus.edges.cli.screen import json_line, safe, safe_line
 
 if TYPE_CHECKING:
-    from engrambus.edges.client import Bus, Way
+    from engrambus.edges.sdk import Bus, Way
     from engrambus.errors import EngramBusError
-    from engrambus.operations import Credential
+    from engrambus.gateway import Credential
     from engrambus.settings import Settings
 
 EVERYWHERE = ("json", "speak_as", "in_run", "project")
@@ -64,7 +64,7 @@ class Session:
 
     def credential(self) -> Credential:
         """Whom to act as: the token's bearer, or the admin of this machine's files."""
-        from engrambus.operations import Credential
+        from engrambus.gateway import Credential
 
         token = self.settings.token
         by_token = token is not None or self.remote
@@ -87,7 +87,7 @@ class Session:
     def way(self, working: str = "Building the index") -> Way:
         """The gateway at ENGRAMBUS_URL, or that of the project's files. A long opening shows how it goes."""
         if self.settings.url is not None:
-            from engrambus.edges.client.remote import Remote
+            from engrambus.edges.sdk.remote import Remote
 
             return Remote(self.settings.url)
         from engrambus.app import open_project
@@ -97,7 +97,7 @@ class Session:
 
     def bus(self, working: str = "Building the index") -> Bus:
         """The bus to speak on."""
-        from engrambus.edges.client import Bus
+        from engrambus.edges.sdk import Bus
 
         credential = self.credential()
         return Bus(self.way(working), credential)

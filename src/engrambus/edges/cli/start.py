@@ -17,7 +17,7 @@ from engrambus.edges.cli.table import Entry
 from engrambus.edges.cli.up import exporting
 
 if TYPE_CHECKING:
-    from engrambus.edges.client import Way
+    from engrambus.edges.sdk import Way
     from engrambus.errors import EngramBusError
 
 
@@ -57,7 +57,7 @@ def hook(entry: Entry) -> Command:
 
 
 def _hook(session: Session, given: dict[str, Any]) -> None:
-    from engrambus.edges.clients.hook import main
+    from engrambus.edges.integrations.hook import main
 
     click.get_current_context().exit(main())
 
@@ -70,7 +70,7 @@ def mcp(entry: Entry) -> Command:
 def _mcp(session: Session, given: dict[str, Any]) -> None:
     from engrambus.edges.mcp import serve_stdio
     from engrambus.errors import EngramBusError
-    from engrambus.operations import Credential, Gateway
+    from engrambus.gateway import Credential, Gateway
 
     if sys.stdin.isatty():
         session.say(

@@ -21,7 +21,7 @@ from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
-    from engrambus.operations import Gateway
+    from engrambus.gateway import Gateway
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7171
@@ -49,7 +49,7 @@ def up(entry: Entry) -> Command:
 
 def _up(session: Session, given: dict[str, Any]) -> None:
     with closing(_opened(session)) as gateway:
-        record = gateway.workplace.kept(RUNNING)
+        record = gateway.project_files.kept(RUNNING)
         with _alone(record) as mine:
             if mine is None:
                 _show_running(session, gateway, record)
@@ -131,7 +131,7 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
     from engrambus.errors import EngramBusError
 
     try:
-        found = said_in(gateway.workplace.kept(RUNNING).read_bytes())
+        found = said_in(gateway.project_files.kept(RUNNING).read_bytes())
         if found is None:
             return None
         return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"
@@ -141,9 +141,9 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
 
 def _fresh_code(gateway: Gateway, port: int) -> str:
     """A code for the page, asked for as the admin of the project's files."""
-    from engrambus.edges.client.remote import Remote
     from engrambus.edges.http.sessions import Codes, NewCode, session_operations
-    from engrambus.operations import Credential
+    from engrambus.edges.sdk.remote import Remote
+    from engrambus.gateway import Credential
 
     _, new_code = session_operations(Codes())
     with closing(Remote(f"http://{HOST}:{port}")) as remote:

@@ -19,7 +19,7 @@ from engrambus.edges.cli.session import Session
 from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
-    from engrambus.operations import Gateway
+    from engrambus.gateway import Gateway
     from engrambus.space.tuples import Kept, Pattern
     from engrambus.space.work import LaneWorkerPool, Progress, Workshop
 
@@ -183,7 +183,7 @@ def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gatewa
         raise click.UsageError("Workers run where the project's files are; ENGRAMBUS_URL is set.")
     session.credential()
     with closing(open_project(session.folder, session.settings, progress=Bytes("Building the index"))) as gateway:
-        import_modules(modules, gateway.workplace.root)
+        import_modules(modules, gateway.project_files.root)
         shop = open_workshop(gateway, session.settings, modules=modules)
         with closing(shop.runner):
             yield gateway, shop

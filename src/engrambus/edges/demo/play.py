@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from engrambus.edges.cli.screen import counted
-from engrambus.edges.client import Bus
 from engrambus.edges.demo.bill import Bill
 from engrambus.edges.demo.stage import Stage
 from engrambus.edges.demo.survey import Finding, Place, Survey
 from engrambus.edges.hooks import Accepted, Hooks, Rejected, Sent
+from engrambus.edges.sdk import Bus
 from engrambus.errors import EngramBusError, Internal
 from engrambus.knowledge.engrams import Kind
 

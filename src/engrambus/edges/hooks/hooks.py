@@ -8,7 +8,6 @@ from typing import Any, Literal
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.edges.client import Bus
 from engrambus.edges.hooks.outcomes import (
     Accepted,
     ChildOutcome,
@@ -20,6 +19,7 @@ from engrambus.edges.hooks.outcomes import (
     rejected,
 )
 from engrambus.edges.hooks.retrieved import Retrieved
+from engrambus.edges.sdk import Bus
 from engrambus.errors import BudgetExceeded, EngramBusError, Trouble, Unauthorized
 from engrambus.evidence.pointers import Pointer
 from engrambus.knowledge.engrams import Engram

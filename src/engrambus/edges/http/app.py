@@ -10,7 +10,6 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from engrambus.edges.dashboard import static_files
 from engrambus.edges.http.answers import File, send_json
 from engrambus.edges.http.calls import Endpoint, route_of
 from engrambus.edges.http.events import EventStreams
@@ -23,9 +22,11 @@ from engrambus.edges.http.page import PAGE_HEADERS, PageDoor
 from engrambus.edges.http.sessions import Codes, session_operations
 from engrambus.edges.http.streams import Endless
 from engrambus.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
+from engrambus.edges.page import static_files
 from engrambus.edges.telemetry import Metrics
+from engrambus.gateway import Gateway, Operation
 from engrambus.knowledge.engrams import schema_bytes, schema_names
-from engrambus.operations import OPERATIONS, Gateway, Operation
+from engrambus.operations import OPERATIONS
 from engrambus.version import __version__
 
 _HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})

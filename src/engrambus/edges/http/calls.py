@@ -26,7 +26,7 @@ from engrambus.edges.http.requests import (
     trace,
 )
 from engrambus.errors import NumberRange
-from engrambus.operations import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
 
 BODY_LIMIT = 64 * 1024
 BODY_LIMITS = {"put_engrams": 4 * 1024 * 1024, "tuple_dispatch": 2 * 1024 * 1024}

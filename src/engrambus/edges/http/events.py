@@ -26,8 +26,8 @@ from engrambus.edges.http.requests import bearer, header, listed, read_body, rea
 from engrambus.edges.http.sessions import session_token
 from engrambus.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
 from engrambus.errors import EngramBusError, FieldUnknown, FieldValue
-from engrambus.operations import Credential, Gateway
-from engrambus.operations.events import (
+from engrambus.gateway import Credential, Gateway
+from engrambus.gateway.events import (
     TYPES,
     Event,
     Follower,

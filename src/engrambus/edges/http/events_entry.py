@@ -6,7 +6,7 @@ from typing import Any
 
 from engrambus.edges.http.events import MOST_PAGE_EVENTS, PAGE_EVENTS
 from engrambus.edges.http.openapi import ETAG, IF_NONE_MATCH
-from engrambus.operations.events import TYPES
+from engrambus.gateway.events import TYPES
 
 _PAGE: dict[str, Any] = {
     "type": "object",

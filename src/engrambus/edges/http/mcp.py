@@ -21,7 +21,7 @@ from engrambus.edges.http.answers import send_json, send_json_early
 from engrambus.edges.http.refusals import call_named, log_refusal
 from engrambus.edges.http.requests import bearer, check_content_type, read_body
 from engrambus.errors import BodyTooLarge, EngramBusError
-from engrambus.operations import Credential, Gateway
+from engrambus.gateway import Credential, Gateway
 from engrambus.policy import Caller
 
 if TYPE_CHECKING:

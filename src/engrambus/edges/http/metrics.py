@@ -11,7 +11,7 @@ from engrambus.edges.http.answers import send_plain
 from engrambus.edges.http.refusals import call_named
 from engrambus.edges.http.requests import bearer, listed, read_query
 from engrambus.edges.telemetry import Metrics
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 
 METRICS: dict[str, Any] = {
     "operationId": "metrics",

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from engrambus.edges.http.calls import CONDITIONAL, SPEAK_AS, list_fields, path_fields, route_of
+from engrambus.gateway import Operation
 from engrambus.knowledge.engrams import schema_bytes
-from engrambus.operations import Operation
 from engrambus.version import __version__
 
 Schema = dict[str, Any]

@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
-from engrambus.edges.dashboard import ACTIONS, KNOWN, Address, Desk, Page, locked_page, refused_page
 from engrambus.edges.http.answers import Headers
 from engrambus.edges.http.refusals import call_named, log_refusal
 from engrambus.edges.http.requests import header, read_body, read_query, read_text
 from engrambus.edges.http.sessions import SESSION_SECONDS, Codes, cookie, cookie_name, session_operations, session_token
+from engrambus.edges.page import ACTIONS, KNOWN, Address, Desk, Page, locked_page, refused_page
 from engrambus.errors import (
     ContentType,
     EngramBusError,
@@ -26,7 +26,7 @@ from engrambus.errors import (
     TokenMissing,
     Unauthorized,
 )
-from engrambus.operations import LOCAL_ADMIN, Credential, Gateway
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 
 FORM_LIMIT = 16 * 1024
 THEMES = ("dark", "light")

@@ -18,7 +18,7 @@ from engrambus.edges.http.events import EventStreams
 from engrambus.edges.http.sessions import Codes
 from engrambus.edges.http.streams import HANG_UP, Endless
 from engrambus.edges.http.tuple_events import TupleStreams
-from engrambus.operations import Gateway
+from engrambus.gateway import Gateway
 
 DRAIN_SECONDS = 5
 LINGER_SECONDS = 2

@@ -17,8 +17,8 @@ from starlette.types import Scope
 from engrambus.core import SECOND, digest, print_time
 from engrambus.edges.http.requests import header
 from engrambus.errors import CodeInvalid
-from engrambus.operations import Operation, Route
-from engrambus.operations.gateway import Context
+from engrambus.gateway import Operation, Route
+from engrambus.gateway.gateway import Context
 from engrambus.policy import ADMIN, Claims
 
 CODE_SECONDS = 600

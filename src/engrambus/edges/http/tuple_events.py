@@ -20,7 +20,8 @@ from engrambus.edges.http.refusals import call_named
 from engrambus.edges.http.requests import bearer, header, read_body, read_query
 from engrambus.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
 from engrambus.errors import EngramBusError
-from engrambus.operations import OPERATIONS, Credential, Gateway, to_request
+from engrambus.gateway import Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 
 MOST_STREAMS = 64
 LOOK_SECONDS = 0.1
@@ -118,7 +119,7 @@ class TupleStreams:
                 await anyio.sleep(LOOK_SECONDS)
                 if stream.quiet_seconds >= self._heartbeat_seconds:
                     break  # looked at as well: does the token still hold?
-                if await self._streams.in_thread(self._gateway.workbench.commits) != seen.line:
+                if await self._streams.in_thread(self._gateway.tuple_space.commits) != seen.line:
                     break
             try:
                 seen = await self._streams.in_thread(look)
@@ -126,7 +127,7 @@ class TupleStreams:
                 break  # the token holds no more, or the tuple was taken: asked again, the gateway says which
 
     def _look(self, tuple_id: str, credential: Credential) -> _Seen:
-        line = self._gateway.workbench.commits()
+        line = self._gateway.tuple_space.commits()
         operation = OPERATIONS["tuple_observe"]
         answer = self._gateway.call(operation, to_request({"id": tuple_id}, operation.request), credential)
         body = _encode(answer)

@@ -21,8 +21,9 @@ from engrambus.errors import (
     Internal,
     TokenExpired,
 )
+from engrambus.gateway import Credential, Operation, to_request
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations import OPERATIONS, Credential, Operation, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.brief import BriefAnswer
 
 log = logging.getLogger(__name__)

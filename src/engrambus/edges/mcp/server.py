@@ -34,7 +34,7 @@ from engrambus.edges.mcp.resources import RESOURCES
 from engrambus.edges.mcp.tools import tools
 from engrambus.edges.mcp.wire import Lines, take_stdin
 from engrambus.errors import EngramBusError, Internal
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.version import __version__
 
 INSTRUCTIONS = (

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from mcp.types import Tool, ToolAnnotations
 
-from engrambus.operations import OPERATIONS, Operation
+from engrambus.gateway import Operation
+from engrambus.operations import OPERATIONS
 
 SPEAK_AS = "as"
 

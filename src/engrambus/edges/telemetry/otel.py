@@ -16,7 +16,8 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engrambus.errors import EngramBusError
-from engrambus.operations import LOCAL_ADMIN, OPERATIONS, Call, Gateway, to_request
+from engrambus.gateway import LOCAL_ADMIN, Call, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.stats import RoleFigures, StatsAnswer
 from engrambus.settings import Exports
 from engrambus.version import __version__

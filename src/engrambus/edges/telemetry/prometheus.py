@@ -9,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from engrambus.operations import OPERATIONS, Call, Credential, Gateway, to_request
+from engrambus.gateway import Call, Credential, Gateway, to_request
+from engrambus.operations import OPERATIONS
 from engrambus.operations.stats import Figures, StatsAnswer
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from engrambus.doors import opened_late
+from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers.addresses import (
@@ -26,64 +26,31 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.standing import STALE, Standing, Standings
     from engrambus.evidence.pointers.tested import TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
-else:
-    __getattr__ = opened_late(
-        __name__,
-        {
-            "addresses": (
-                "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress UrlAddress"
-            ),
-            "artifact": "ArtifactResolver Bodies BodyResolver",
-            "diff": "DiffResolver",
-            "git": "GitRepository find_repository",
-            "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
-            "links": "editor from_github from_swhid github swhid",
-            "repo": "RepoResolver Repositories cut_lines",
-            "resolve": "Content Evidence Resolver",
-            "standing": "STALE Standing Standings",
-            "tested": "TestResolver",
-            "url": "UrlResolver UrlSettings",
-        },
-    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "addresses": (
+            "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress "
+            "UrlAddress "
+        ),
+        "artifact": "ArtifactResolver Bodies BodyResolver",
+        "diff": "DiffResolver",
+        "git": "GitRepository find_repository",
+        "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
+        "links": "editor from_github from_swhid github swhid",
+        "repo": "RepoResolver Repositories cut_lines",
+        "resolve": "Content Evidence Resolver",
+        "standing": "STALE Standing Standings",
+        "tested": "TestResolver",
+        "url": "UrlResolver UrlSettings",
+    })
 
 __all__ = [
-    "MAX_REF",
-    "STALE",
-    "TYPES",
-    "Address",
-    "ArtifactAddress",
-    "ArtifactResolver",
-    "Bodies",
-    "BodyAddress",
-    "BodyResolver",
-    "Content",
-    "DiffAddress",
-    "DiffResolver",
-    "Evidence",
-    "GitRepository",
-    "Pointer",
-    "RepoAddress",
-    "RepoResolver",
-    "Repositories",
-    "Resolver",
-    "SamAddress",
-    "Standing",
-    "Standings",
-    "TestAddress",
-    "TestResolver",
-    "UrlAddress",
-    "UrlResolver",
-    "UrlSettings",
-    "check",
-    "check_path",
-    "cut_lines",
-    "editor",
-    "find_repository",
-    "from_github",
-    "from_swhid",
-    "github",
-    "parse",
-    "parse_lines",
-    "print_address",
-    "swhid",
+    "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "Bodies", "BodyAddress",
+    "BodyResolver", "Content", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer", "RepoAddress",
+    "RepoResolver", "Repositories", "Resolver", "SamAddress", "Standing", "Standings", "TestAddress", "TestResolver",
+    "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines", "editor", "find_repository",
+    "from_github", "from_swhid", "github", "parse", "parse_lines", "print_address", "swhid",
 ]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from engrambus.doors import opened_late
+from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts.cas import BodyStore
@@ -22,43 +22,22 @@ if TYPE_CHECKING:
         result_sha,
         seal,
     )
-else:
-    __getattr__ = opened_late(
-        __name__,
-        {
-            "cas": "BodyStore",
-            "folder": "ReceiptFolder",
-            "gc": "DAY Body Purge Survey Why led_to",
-            "inputs": "cache_key input_hash",
-            "junit": "MAX_REPORT Case Report read_report",
-            "statements": "statement",
-            "values": "EMPTY JUNIT Artifact Cost Receipt bodies_of receipt_id result_sha seal",
-        },
-    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "cas": "BodyStore",
+        "folder": "ReceiptFolder",
+        "gc": "DAY Body Purge Survey Why led_to",
+        "inputs": "cache_key input_hash",
+        "junit": "MAX_REPORT Case Report read_report",
+        "statements": "statement",
+        "values": "EMPTY JUNIT Artifact Cost Receipt bodies_of receipt_id result_sha seal",
+    })
 
 __all__ = [
-    "DAY",
-    "EMPTY",
-    "JUNIT",
-    "MAX_REPORT",
-    "Artifact",
-    "Body",
-    "BodyStore",
-    "Case",
-    "Cost",
-    "Purge",
-    "Receipt",
-    "ReceiptFolder",
-    "Report",
-    "Survey",
-    "Why",
-    "bodies_of",
-    "cache_key",
-    "input_hash",
-    "led_to",
-    "read_report",
-    "receipt_id",
-    "result_sha",
-    "seal",
-    "statement",
+    "DAY", "EMPTY", "JUNIT", "MAX_REPORT", "Artifact", "Body", "BodyStore", "Case", "Cost", "Purge", "Receipt",
+    "ReceiptFolder", "Report", "Survey", "Why", "bodies_of", "cache_key", "input_hash", "led_to", "read_report",
+    "receipt_id", "result_sha", "seal", "statement",
 ]

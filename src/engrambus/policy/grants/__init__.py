@@ -5,7 +5,7 @@ Biscuit itself is loaded by the first grant, not by this door.
 
 from typing import TYPE_CHECKING
 
-from engrambus.doors import opened_late
+from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.policy.grants.blocks import Limits, Origin
@@ -16,47 +16,23 @@ if TYPE_CHECKING:
     from engrambus.policy.grants.spend import check_spend, debits
     from engrambus.policy.grants.targets import PointerTarget, PrefixTarget, Target, read_pointer, read_prefix
     from engrambus.policy.grants.verifying import Block, Grant, VerifiedGrant, allow, as_issued, read, verify
-else:
-    __getattr__ = opened_late(
-        __name__,
-        {
-            "blocks": "Limits Origin",
-            "facts": "GrantIssued GrantRevoked GrantSpent",
-            "issuing": "attenuate issue",
-            "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
-            "ports": "GrantReads KeptRequest Spent",
-            "spend": "check_spend debits",
-            "targets": "PointerTarget PrefixTarget Target read_pointer read_prefix",
-            "verifying": "Block Grant VerifiedGrant allow as_issued read verify",
-        },
-    )
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "blocks": "Limits Origin",
+        "facts": "GrantIssued GrantRevoked GrantSpent",
+        "issuing": "attenuate issue",
+        "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
+        "ports": "GrantReads KeptRequest Spent",
+        "spend": "check_spend debits",
+        "targets": "PointerTarget PrefixTarget Target read_pointer read_prefix",
+        "verifying": "Block Grant VerifiedGrant allow as_issued read verify",
+    })
 
 __all__ = [
-    "MAX_DEPTH",
-    "MAX_TOKEN",
-    "Block",
-    "Grant",
-    "GrantIssued",
-    "GrantKey",
-    "GrantReads",
-    "GrantRevoked",
-    "GrantSpent",
-    "KeptRequest",
-    "Limits",
-    "Origin",
-    "PointerTarget",
-    "PrefixTarget",
-    "Spent",
-    "Target",
-    "VerifiedGrant",
-    "allow",
-    "as_issued",
-    "attenuate",
-    "check_spend",
-    "debits",
-    "issue",
-    "read",
-    "read_pointer",
-    "read_prefix",
-    "verify",
+    "MAX_DEPTH", "MAX_TOKEN", "Block", "Grant", "GrantIssued", "GrantKey", "GrantReads", "GrantRevoked", "GrantSpent",
+    "KeptRequest", "Limits", "Origin", "PointerTarget", "PrefixTarget", "Spent", "Target", "VerifiedGrant", "allow",
+    "as_issued", "attenuate", "check_spend", "debits", "issue", "read", "read_pointer", "read_prefix", "verify",
 ]

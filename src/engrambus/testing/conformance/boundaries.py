@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.testing.conformance.law import CODE, LONG, Team, draft
 from engrambus.testing.hand import Hand, refused, written
 from engrambus.testing.harness import Harness

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.testing.hand import Hand, refused
 from engrambus.testing.harness import Harness
 

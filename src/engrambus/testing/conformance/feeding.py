@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engrambus.operations import LOCAL_ADMIN
+from engrambus.gateway import LOCAL_ADMIN
 from engrambus.testing.hand import Hand, leads_to, refused
 from engrambus.testing.harness import Harness
 

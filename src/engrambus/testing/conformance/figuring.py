@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from engrambus.core import estimate_tokens
-from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.operations.stats import AgentFigures, Figures, StatsAnswer
 from engrambus.testing.auditor import Auditor, audit
 from engrambus.testing.conformance.law import LONG, Team, draft, sent_back

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from engrambus.core import SECOND
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.policy.grants import MAX_DEPTH, attenuate
 from engrambus.testing.conformance.law import CODE, Team, sent_back
 from engrambus.testing.hand import refused

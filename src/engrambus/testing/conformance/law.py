@@ -9,7 +9,7 @@ import msgspec
 
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
-from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.testing.hand import NOTE, Hand, refusal_of, refused, written
 from engrambus.testing.harness import Harness
 from engrambus.testing.shelf import on_shelf

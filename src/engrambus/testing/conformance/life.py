@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.core import SECOND, print_time
-from engrambus.operations import LOCAL_ADMIN, Credential
+from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.testing.clock import NEW_YEAR
 from engrambus.testing.hand import NOTE, Hand, refused, shown
 from engrambus.testing.harness import Harness

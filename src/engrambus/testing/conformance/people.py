@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.testing.hand import Hand, refused
 from engrambus.testing.harness import FIRST_GOAL, Harness
 

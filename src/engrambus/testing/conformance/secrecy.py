@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from engrambus.operations import LOCAL_ADMIN
+from engrambus.gateway import LOCAL_ADMIN
 from engrambus.testing.conformance.law import Team, draft
 from engrambus.testing.hand import NOTE, refusal_of, refused, written
 from engrambus.testing.harness import Harness

@@ -7,7 +7,7 @@ import threading
 import msgspec
 
 from engrambus.core.journal.format import checks, parse_header, parse_line
-from engrambus.operations import Credential
+from engrambus.gateway import Credential
 from engrambus.testing.hand import Hand, refused
 from engrambus.testing.harness import PROJECT, Harness
 

@@ -24,7 +24,7 @@ from engrambus.core import Clock
 from engrambus.core.boot import boot_id
 from engrambus.core.journal import Place, create_journal
 from engrambus.errors import IndexDamaged
-from engrambus.operations.ports import Finding
+from engrambus.gateway.ports import Finding
 from engrambus.space.tuples import (
     STAMPED,
     Bell,

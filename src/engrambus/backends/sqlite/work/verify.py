@@ -9,7 +9,7 @@ import apsw
 from engrambus.backends.sqlite.verify import same_rows
 from engrambus.backends.sqlite.work.applied import Applied
 from engrambus.backends.sqlite.work.view import SqliteWorkView
-from engrambus.operations.ports import Finding
+from engrambus.gateway.ports import Finding
 
 COMPARED = {
     "applied": "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch,"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from engrambus.edges.cli.screen import counted, dim, pairs, safe, table
-from engrambus.operations.tallies import Tally
+from engrambus.gateway.tallies import Tally
 
 if TYPE_CHECKING:
-    from engrambus.operations.ports import Counts
+    from engrambus.gateway.ports import Counts
     from engrambus.operations.stats import Figures, StatsAnswer
 
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]

@@ -1,0 +1,91 @@
+"""Writes what is made from declarations: the skill's manifest and schemas, and the plugin folders.
+
+python src/engrambus/edges/integrations/generate.py
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from engrambus.edges.integrations.skill import skill_folder
+from engrambus.edges.integrations.wanted import SERVER, UVX, hook_groups
+from engrambus.knowledge.engrams.schemas import schema_bytes
+from engrambus.operations import OPERATIONS
+from engrambus.version import __version__
+
+ABOUT = "Shared memory for a team of agents: small claims anchored to pointers, content only by dereferencing them."
+OWNER = {"name": "Engram Bus"}
+
+
+def skill_made() -> dict[str, bytes]:
+    """What of the skill is made from declarations, by path inside its folder."""
+    tools = [
+        {
+            "name": operation.title,
+            "tool": operation.tool_name,
+            "operation": operation.name,
+            "summary": operation.summary,
+            "http": f"{operation.route.method} {operation.route.path}" if operation.route else None,
+            "command": f"engrambus {operation.command.words}" if operation.command else None,
+            "roles": sorted(operation.roles),
+            "writes": operation.writes,
+        }
+        for operation in OPERATIONS.values()
+        if operation.tool
+    ]
+    manifest = {
+        "name": "less",
+        "version": __version__,
+        "description": ABOUT,
+        "server": {"name": SERVER, "command": UVX[0], "args": [*UVX[1:], "mcp"]},
+        "runtime": "runtime/less.py",
+        "schemas": ["schemas/engram.v0.1.json", "schemas/pointer.v0.1.json"],
+        "hooks": ["on_child_response", "on_parent_broadcast", "on_rag_result", "on_sam_read"],
+        "tools": tools,
+    }
+    return {
+        "manifest.json": _json(manifest),
+        "schemas/engram.v0.1.json": schema_bytes("less/engram.v0.1.json"),
+        "schemas/pointer.v0.1.json": schema_bytes("less/pointer.v0.1.json"),
+    }
+
+
+def plugin_made() -> dict[str, bytes]:
+    """The plugin folders and their market entries, by path inside the checkout; the skill is copied in whole."""
+    hooks = {event: [group] for event, group in hook_groups(shlex.join([*UVX, "hook"])).items()}
+    plugin: dict[str, Any] = {"name": SERVER, "version": __version__, "description": ABOUT, "license": "Apache-2.0"}
+    entry = {"name": SERVER, "source": "./plugin", "version": __version__, "description": ABOUT}
+    made = {
+        ".claude-plugin/marketplace.json": _json(
+            {"name": SERVER, "description": ABOUT, "owner": OWNER, "plugins": [entry]}
+        ),
+        "plugin/.claude-plugin/plugin.json": _json({**plugin, "author": OWNER}),
+        "plugin/.codex-plugin/plugin.json": _json({**plugin, "skills": "./skills/", "mcpServers": "./.mcp.json"}),
+        "plugin/.mcp.json": _json({"mcpServers": {SERVER: {"command": UVX[0], "args": [*UVX[1:], "mcp"]}}}),
+        "plugin/hooks/hooks.json": _json({"hooks": hooks}),
+    }
+    folder = skill_folder()
+    skill = {name: (folder / name).read_bytes() for name in ("SKILL.md", "runtime/less.py")}
+    return made | {f"plugin/skills/less/{name}": content for name, content in (skill | skill_made()).items()}
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def main() -> None:
+    """Write everything."""
+    folder = skill_folder()
+    checkout = folder.parents[1]
+    for place, made in ((folder, skill_made()), (checkout, plugin_made())):
+        for name, content in made.items():
+            path: Path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

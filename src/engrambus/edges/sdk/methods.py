@@ -1,0 +1,1148 @@
+"""Every operation as a typed method. Generated from the declarations; to renew it:
+
+python src/engrambus/edges/sdk/generate.py
+"""
+
+# fmt: off
+# ruff: noqa: A002, E501, I001, RUF100
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import UNSET, UnsetType
+
+if TYPE_CHECKING:
+    from engrambus.evidence.pointers import Pointer
+    from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
+    from engrambus.knowledge.engrams import Engram
+    from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
+    from engrambus.operations.anchoring import AnchorAnswer
+    from engrambus.operations.answers import AnswerTaken
+    from engrambus.operations.asking import QueryAnswer
+    from engrambus.operations.board import BoardAnswer
+    from engrambus.operations.brief import BriefAnswer, BriefsAnswer
+    from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
+    from engrambus.operations.contributing import EvidenceGiven
+    from engrambus.operations.engrams import PutAnswer, PutEngram
+    from engrambus.operations.feed import FeedAnswer
+    from engrambus.operations.gc import GarbageAnswer
+    from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
+    from engrambus.operations.keeping import Confirmed, Forgotten, Pinned
+    from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
+    from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
+    from engrambus.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
+    from engrambus.operations.remembering import EpisodeAnswer
+    from engrambus.operations.reports import TestsRecorded
+    from engrambus.operations.reviewing import ContributionsAnswer
+    from engrambus.operations.stats import StatsAnswer
+    from engrambus.operations.turns import TeamBudget, TurnAnswer
+    from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
+    from engrambus.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
+
+
+class Methods(ABC):
+    """What one can do, one method each."""
+
+    @abstractmethod
+    def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
+        """Carry out the operation of that name."""
+
+    def anchor_text(
+        self,
+        text: str,
+        *,
+        path: str | None = None,
+        revision: str | None = None,
+        snapshot: bool = False,
+    ) -> AnchorAnswer:
+        """Find the lines that hold a text, and point at them.
+
+        Args:
+            text: Lines of a file, as they were pasted
+            path: Their path, its end, or a file's name
+            revision: The commit to look in; HEAD unless said
+            snapshot: Look at uncommitted lines too
+        """
+        return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
+
+    def put_engram(
+        self,
+        claim: str,
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put one claim on the bus, anchored to pointers.
+
+        Args:
+            claim: 1-3 sentences, at most 500 characters
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+
+    def put_found(
+        self,
+        claim: str,
+        source: Literal["rag", "sam"],
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put what was looked up for an agent, and keep where it was found.
+
+        Args:
+            claim: 1-3 sentences, at most 500 characters
+            source: Where it was found: by retrieval, or in the memory
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+
+    def put_engrams(
+        self,
+        engrams: list[PutEngram] | tuple[PutEngram, ...],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PutAnswer:
+        """Put many engrams in one commit: all of them, or none.
+
+        Args:
+            engrams: At most 500
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
+
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        tail: bool = False,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Read what a pointer points at, within a budget.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; cut at a line's end if one fits
+            budget_token: A grant that pays for it
+            tail: Its end, if not all fits
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
+
+    def validate_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        budget_token: str | None = None,
+    ) -> ValidateDerefAnswer:
+        """Tell whether a dereference would be allowed now, without doing it.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            budget_token: A grant that would pay for it
+        """
+        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
+
+    def issue_grant(
+        self,
+        child_id: str,
+        pointer: Pointer | str,
+        *,
+        cap_tokens: int = 400,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        intended_use: str = "",
+        inline_code_chars: int = 0,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Let a child read more than its turn allows.
+
+        Args:
+            child_id: A descendant of yours; it may pass on less
+            pointer: A pointer, or its ref alone
+            cap_tokens: Tokens it may cost in all
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            intended_use: What will be done with it
+            inline_code_chars: Code a message may carry by it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
+
+    def revoke_grant(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Revoked:
+        """Take a grant back, and every token narrowed from it.
+
+        Args:
+            id: The grant's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
+
+    def request_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        reason: str,
+        intended_use: str = "",
+        max_tokens: int = 400,
+        idempotency_key: str | None = None,
+    ) -> RequestAnswer:
+        """Ask your parent to let you read more.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            reason: Why it is needed
+            intended_use: What will be done with it
+            max_tokens: Tokens it may cost in all
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
+
+    def list_requests(
+        self,
+    ) -> RequestsAnswer:
+        """Requests that wait for your answer."""
+        return cast("RequestsAnswer", self._do("list_requests", {}))
+
+    def approve_request(
+        self,
+        id: str,
+        *,
+        cap_tokens: int | None = None,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Grant what was asked for.
+
+        Args:
+            id: The request's id
+            cap_tokens: Tokens it may cost; what was asked for unless said
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
+
+    def deny_request(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Denied:
+        """Turn a request down.
+
+        Args:
+            id: The request's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
+
+    def send_message(
+        self,
+        text: str,
+        *,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageAnswer:
+        """Report to your parent: engrams, pointers and a short answer.
+
+        Args:
+            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
+            budget_token: A grant that allows inline code
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
+
+    def broadcast(
+        self,
+        text: str,
+        *,
+        to: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> BroadcastAnswer:
+        """Tell your children what matters, what they may spend and what to do.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            to: Which children; all of them unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
+
+    def validate_message(
+        self,
+        text: str,
+        *,
+        kind: Literal["child", "parent"] = "child",
+    ) -> ValidateAnswer:
+        """Tell what would be said about a message, without sending it.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            kind: Whose form it has
+        """
+        return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
+
+    def inbox(
+        self,
+        *,
+        cursor: int = 0,
+        k: int = 20,
+        max_tokens: int | None = None,
+    ) -> InboxAnswer:
+        """What others sent you: reports, broadcasts, requests and grants.
+
+        Args:
+            cursor: Where the last page ended
+            k: How many at the most
+            max_tokens: The answer is never larger
+        """
+        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
+
+    def close_turn(
+        self,
+        name: str,
+        *,
+        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
+        idempotency_key: str | None = None,
+    ) -> TurnAnswer:
+        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+
+        Args:
+            name: An agent of the run: you, or one of your descendants
+            why: What the client reported
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))
+
+    def team_budget(
+        self,
+    ) -> TeamBudget:
+        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        return cast("TeamBudget", self._do("team_budget", {}))
+
+    def take_answer(
+        self,
+        text: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> AnswerTaken:
+        """Take an agent's last answer: a message is kept as one, prose is only held to the budget.
+
+        Args:
+            text: The answer: a message in its form, or plain prose
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
+
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find what the team knows: by words, or the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram.
+
+        Args:
+            id: The engram's id
+        """
+        return cast("Engram", self._do("get_engram", {"id": id}))
+
+    def work_board(
+        self,
+        *,
+        limit: int = 50,
+    ) -> BoardAnswer:
+        """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost.
+
+        Args:
+            limit: How many of each at the most
+        """
+        return cast("BoardAnswer", self._do("work_board", {"limit": limit}))
+
+    def brief(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        since: int | None = None,
+        max_tokens: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> BriefAnswer:
+        """What matters now for a role, in at most thirty lines.
+
+        Args:
+            role: Another role's brief; your own unless said
+            since: Only what changed after this version
+            max_tokens: The answer is never larger
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("BriefAnswer", self._do("brief", {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key))
+
+    def list_briefs(
+        self,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        version: int | None = None,
+        since: int | None = None,
+    ) -> BriefsAnswer:
+        """The versions of a role's brief, what one of them says, and what changed.
+
+        Args:
+            role: The role; unless said, the one whose brief was made last
+            version: This version; unless said, as it would be made now
+            since: Show what changed after this version
+        """
+        return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "version": version, "since": since}))
+
+    def catalog_lookup(
+        self,
+        name: str,
+    ) -> YoolAnswer:
+        """A yool: what for, for whom, on which terms.
+
+        Args:
+            name: agent.lint.ruff, or agent.lint.ruff.v2
+        """
+        return cast("YoolAnswer", self._do("catalog_lookup", {"name": name}))
+
+    def catalog_list_by_lane(
+        self,
+        *,
+        lane: str | None = None,
+        cursor: str | None = None,
+    ) -> CatalogAnswer:
+        """The yools of a lane, or all.
+
+        Args:
+            lane: Only this lane's
+            cursor: Go on after this yool
+        """
+        return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
+
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Remember something for the team: a decision, a preference, how work stands.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; one that exists gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep something remembered in working memory, or take it out.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+
+        Args:
+            for_agent: Who inherits; you unless said
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
+
+    def contribute(
+        self,
+        content: str,
+        *,
+        confidence: float = 0.7,
+        thread_id: str = "default",
+        proposed_categories: list[str] | tuple[str, ...] = (),
+        evidence: list[EvidenceGiven] | tuple[EvidenceGiven, ...] = (),
+        inputs_used: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Hand a learning to your parent, who decides whether the team remembers it.
+
+        Args:
+            content: What was learned
+            confidence: How sure, 0 to 1
+            thread_id: The task it belongs to
+            proposed_categories: What to file it under
+            evidence: path, url, command_output or note, with a value
+            inputs_used: Snapshots it was made from
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
+
+    def feed(
+        self,
+        q: str = "",
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """Engrams as they came, newest first, with who said each and whether its evidence still stands.
+
+        Args:
+            q: Only those that hold each of these words, in any part
+            role: Only by agents of this role
+            agent: Only by this agent
+            scope: Only this scope
+            kind: Only this kind
+            stale: Only those whose evidence has changed since
+            id: Only this one
+            k: How many at the most
+            cursor: Where the last page ended
+        """
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
+
+    def collect_garbage(
+        self,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GarbageAnswer:
+        """Make room: take away what receipts no longer have to keep.
+
+        Args:
+            dry_run: Only tell what would go
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
+
+    def forget_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Forgotten:
+        """Take an engram off the bus.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Forgotten", self._do("forget_engram", {"id": id}, idempotency_key))
+
+    def confirm_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Confirmed:
+        """Say that an engram still holds: its ttl starts anew.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Confirmed", self._do("confirm_engram", {"id": id}, idempotency_key))
+
+    def promote_engram(
+        self,
+        id: str,
+        *,
+        scope: Literal["run", "project", "org", "global"] = "project",
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Let an engram be seen further: a decision for a parent of its author.
+
+        Args:
+            id: The engram's id
+            scope: How far it is to be seen
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("promote_engram", {"id": id, "scope": scope}, idempotency_key))
+
+    def pin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Have an engram stand first in every brief, until it is unpinned.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Pinned", self._do("pin_engram", {"id": id}, idempotency_key))
+
+    def unpin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Pinned:
+        """Let an engram take its turn in the briefs again.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Pinned", self._do("unpin_engram", {"id": id}, idempotency_key))
+
+    def memory_read(
+        self,
+        query: str,
+        store_paths: list[str] | tuple[str, ...],
+        budget: Budget,
+        *,
+        scoring: Scoring | None = None,
+        trust_filter: TrustFilter | None = None,
+        now_utc: str | None = None,
+        dropped: Literal["full", "counts"] = "full",
+        idempotency_key: str | None = None,
+    ) -> ContextPackage:
+        """Read JSONL memory stores: the same question gives the same excerpts, within a token budget.
+
+        Args:
+            query: What to look for
+            store_paths: The JSONL files to read
+            budget: How much may be selected: max_excerpt_tokens at least
+            scoring: How records are scored
+            trust_filter: Which records are left out
+            now_utc: The moment recency is measured from
+            dropped: List what was dropped, or only count it by reason
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("ContextPackage", self._do("memory_read", {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key))
+
+    def open_run(
+        self,
+        goal: str,
+        *,
+        session: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """Open a run and make it the current one.
+
+        Args:
+            goal: What the run is for
+            session: A client's session it is for; the run that session has is given again
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
+
+    def end_run(
+        self,
+        run_id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> RunAnswer:
+        """End a run: its agents can still read, and write no more.
+
+        Args:
+            run_id: The run
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
+
+    def list_runs(
+        self,
+    ) -> RunsAnswer:
+        """The runs opened last."""
+        return cast("RunsAnswer", self._do("list_runs", {}))
+
+    def add_agent(
+        self,
+        name: str,
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] = "programmer",
+        parent: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AgentAnswer:
+        """Add an agent to the run and give it a token.
+
+        Args:
+            name: Unique in its run
+            role: Below its parent's
+            parent: An agent of the same run; the caller unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
+
+    def agent_token(
+        self,
+        name: str,
+        *,
+        expires_in: str | None = None,
+    ) -> AgentAnswer:
+        """Give an agent another token.
+
+        Args:
+            name: An agent of the run
+            expires_in: An ISO 8601 duration; the policy's unless said
+        """
+        return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
+
+    def list_agents(
+        self,
+    ) -> AgentsAnswer:
+        """Who is in the run."""
+        return cast("AgentsAnswer", self._do("list_agents", {}))
+
+    def tuple_dispatch(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Hand work over; answers at once.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Dispatched", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+
+    def tuple_out(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        block: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a tuple into the space.
+
+        Args:
+            lane: Where it waits for a worker
+            payload: Steps: {yool, args, after?}
+            map_pos: Where in the project it belongs
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: What it comes from
+            parent_id: The tuple it is a part of
+            flags: no_cache: do everything anew
+            priority: Higher goes first
+            schema: yool-tuple/v1 or v2
+            id: Its id, when it has one
+            authority: Stamped; only with an id
+            receipts: None when it is created
+            created_at: When it was created
+            block: Seconds to wait while the lane is full
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Dispatched", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+
+    def tuple_rd(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+    ) -> TupleAnswer:
+        """Read the oldest tuple that matches a pattern, and leave it there.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+        """
+        return cast("TupleAnswer", self._do("tuple_rd", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}))
+
+    def tuple_in(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> TupleAnswer:
+        """Take one waiting tuple out of the space for good.
+
+        Args:
+            lane: Only this lane's
+            state: Only in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for one
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TupleAnswer", self._do("tuple_in", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key))
+
+    def tuple_observe(
+        self,
+        id: str,
+    ) -> Observed:
+        """What became of a tuple.
+
+        Args:
+            id: The tuple's id, or how it begins
+        """
+        return cast("Observed", self._do("tuple_observe", {"id": id}))
+
+    def list_work(
+        self,
+    ) -> WorkRunsAnswer:
+        """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+        return cast("WorkRunsAnswer", self._do("list_work", {}))
+
+    def list_dead(
+        self,
+        *,
+        lane: str | None = None,
+        all: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> DeadLetters:
+        """Tuples that were given up: tried as often as they might be, too late, or too dear.
+
+        Args:
+            lane: Only this lane's
+            all: Those that were put again, too
+            limit: How many at the most
+            cursor: Where the last page ended
+        """
+        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "all": all, "limit": limit, "cursor": cursor}))
+
+    def tuple_again(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Dispatched:
+        """Put a dead letter once more, as a new tuple that says the same.
+
+        Args:
+            id: The tuple's id, or how it begins
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Dispatched", self._do("tuple_again", {"id": id}, idempotency_key))
+
+    def cancel_tuple(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Cancelled:
+        """End a tuple that waits or is being worked on.
+
+        Args:
+            id: The tuple's id, or how it begins
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))
+
+    def receipt_get(
+        self,
+        id: str,
+        *,
+        intoto: bool = False,
+    ) -> ReceiptAnswer:
+        """What one execution did.
+
+        Args:
+            id: The receipt's id, or how it begins
+            intoto: As an in-toto statement
+        """
+        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
+
+    def receipt_verify(
+        self,
+        id: str,
+    ) -> ReceiptVerified:
+        """Recompute a receipt's id and the digest of everything it names.
+
+        Args:
+            id: The receipt's id, or how it begins
+        """
+        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
+
+    def record_tests(
+        self,
+        report: str,
+        *,
+        name: str = "junit.xml",
+        idempotency_key: str | None = None,
+    ) -> TestsRecorded:
+        """Record a test report as a receipt, so that test: pointers lead into it.
+
+        Args:
+            report: A test report in JUnit's XML
+            name: What the report is called
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn", "all"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return cast("ContributionsAnswer", self._do("list_contributions", {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens}))
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return cast("Contribution", self._do("show_contribution", {"id": id}))
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
+
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
+
+    def apply_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PolicyAnswer:
+        """Put the project's policy file into force.
+
+        Args:
+            policy: What .catalog/policy.yaml says
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
+
+    def verify(
+        self,
+    ) -> VerifyAnswer:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        return cast("VerifyAnswer", self._do("verify", {}))

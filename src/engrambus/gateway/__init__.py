@@ -1,0 +1,32 @@
+"""How a call enters: operations are declared and decoded, the caller identified, and one gateway runs them all."""
+
+from typing import TYPE_CHECKING
+
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.gateway.declare import Command, Operation, Route
+    from engrambus.gateway.decode import to_request
+    from engrambus.gateway.gateway import LOCAL_ADMIN, Call, Credential, Gateway
+    from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
+    from engrambus.gateway.ports import Store, View
+    from engrambus.gateway.project_files import Place, ProjectFiles, is_ref, split_place
+    from engrambus.gateway.shared_stores import SharedStores
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "declare": "Command Operation Route",
+        "decode": "to_request",
+        "gateway": "LOCAL_ADMIN Call Credential Gateway",
+        "lazy_tuple_space": "LazyTupleSpace",
+        "ports": "Store View",
+        "project_files": "Place ProjectFiles is_ref split_place",
+        "shared_stores": "SharedStores",
+    })
+
+__all__ = [
+    "LOCAL_ADMIN", "Call", "Command", "Credential", "Gateway", "LazyTupleSpace", "Operation", "Place", "ProjectFiles",
+    "Route", "SharedStores", "Store", "View", "is_ref", "split_place", "to_request",
+]
