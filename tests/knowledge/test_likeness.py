@@ -6,7 +6,7 @@ import pytest
 
 from engrambus.core import print_time
 from engrambus.evidence.pointers import Pointer
-from engrambus.knowledge.engrams import Engram, Provenance, alike, hash_keys, twin_key
+from engrambus.knowledge.engrams import Engram, Provenance, hash_keys, is_repeat, twin_key
 
 REF = "sam:note:anything@2026-01-01"
 
@@ -69,7 +69,7 @@ def engram(claim: str) -> Engram:
 def said_again(one: str, other: str) -> bool:
     """Whether putting the other after the one would confirm it."""
     first, second = engram(one), engram(other)
-    return twin_key(first) == twin_key(second) and alike(second, first)
+    return twin_key(first) == twin_key(second) and is_repeat(second, first)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)

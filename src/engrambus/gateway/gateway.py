@@ -32,7 +32,7 @@ from engrambus.gateway.events import Feed
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
 from engrambus.gateway.shared_stores import SharedStores
-from engrambus.knowledge.engrams import Sight
+from engrambus.knowledge.engrams import VisibleStore
 from engrambus.policy import (
     ADMIN,
     SHARED_SCOPES,
@@ -120,11 +120,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.open_view
 
     @contextmanager
-    def sights(self, scope: str | None = None) -> Iterator[list[Sight]]:
+    def visible_stores(self, scope: str | None = None) -> Iterator[list[VisibleStore]]:
         """What the caller may see, store by store, the project's own first; only one scope's when it is named."""
-        with self.shared.sights(shared_scopes(self.policy, scope)) as beyond:
+        with self.shared.visible_stores(shared_scopes(self.policy, scope)) as beyond:
             spaces = visible_spaces(self.caller, scope)
-            yield [Sight(self.view, spaces), *beyond] if spaces else beyond
+            yield [VisibleStore(self.view, spaces), *beyond] if spaces else beyond
 
     def note(self, line: str) -> None:
         """Add a line to the log of the shared cortex."""

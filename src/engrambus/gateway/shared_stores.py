@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
 
-from engrambus.gateway.ports import Store, View
-from engrambus.knowledge.engrams import EngramDelivered, EngramReceived, Sight, Stored
+from engrambus.gateway.ports import Store
+from engrambus.knowledge.engrams import VisibleStore, mark_delivered, receive
 from engrambus.policy import PROJECT_SPACE
 
 
@@ -33,18 +33,18 @@ class SharedStores:
             return self._open[scope]
 
     @contextmanager
-    def sights(self, scopes: Sequence[str]) -> Iterator[list[Sight]]:
+    def visible_stores(self, scopes: Sequence[str]) -> Iterator[list[VisibleStore]]:
         """What can be seen in the stores of these scopes."""
         with ExitStack() as stack:
-            yield [Sight(stack.enter_context(self.store(scope).read()), (PROJECT_SPACE,)) for scope in scopes]
+            yield [VisibleStore(stack.enter_context(self.store(scope).read()), (PROJECT_SPACE,)) for scope in scopes]
 
     def deliver(self, origin: Store) -> None:
         """Bring everything in a store's outbox to where it goes."""
         with origin.read() as view:
             leaving = view.outbox()
         for stored in leaving:
-            self.store(stored.engram.scope).commit(_take_in(stored, origin.project))
-            origin.commit(_let_go(stored))
+            self.store(stored.engram.scope).commit(partial(receive, stored=stored, origin=origin.project))
+            origin.commit(partial(mark_delivered, stored=stored))
 
     def close(self) -> None:
         """Let go of every file."""
@@ -52,27 +52,3 @@ class SharedStores:
             for store in self._open.values():
                 store.close()
             self._open.clear()
-
-
-def _take_in(stored: Stored, origin: str) -> Callable[[View], tuple[Sequence[Any], None]]:
-    def decide(view: View) -> tuple[Sequence[Any], None]:
-        if view.find((PROJECT_SPACE,), stored.engram.id) is not None:
-            return (), None
-        received = EngramReceived(
-            engram=stored.engram,
-            run=stored.run,
-            expires_at=stored.expires_at,
-            origin=origin,
-            more_keys=stored.more_keys,
-        )
-        return (received,), None
-
-    return decide
-
-
-def _let_go(stored: Stored) -> Callable[[View], tuple[Sequence[Any], None]]:
-    def decide(view: View) -> tuple[Sequence[Any], None]:
-        still_there = any(other.engram.id == stored.engram.id for other in view.outbox())
-        return ((EngramDelivered(id=stored.engram.id),) if still_there else ()), None
-
-    return decide

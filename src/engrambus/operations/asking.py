@@ -18,7 +18,7 @@ from engrambus.knowledge.engrams import (
     MAX_K,
     Engram,
     Kind,
-    Sight,
+    VisibleStore,
     normalise_key,
     query_keys,
     recall,
@@ -57,20 +57,20 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     """Find what the team knows: by words, or the newest."""
     keys = _asked_keys(request)
-    with context.sights(request.scope) as sights:
+    with context.visible_stores(request.scope) as visible_stores:
         if keys or request.q.strip():
             if request.cursor is not None:
                 raise FieldValue("What words and keys find has no pages.", field="cursor", hint="Ask for more with k.")
-            engrams = recall(sights, keys, k=request.k, kind=request.kind)
+            engrams = recall(visible_stores, keys, k=request.k, kind=request.kind)
             return _answer(context, request, engrams, [])
-        return _newest(context, request, sights)
+        return _newest(context, request, visible_stores)
 
 
-def _newest(context: Context, request: QueryEngrams, sights: list[Sight]) -> QueryAnswer:
+def _newest(context: Context, request: QueryEngrams, visible_stores: list[VisibleStore]) -> QueryAnswer:
     """A page of the newest engrams: the project's own, or a shared store's when its scope is named."""
-    if not sights:
+    if not visible_stores:
         return _answer(context, request, [], [])
-    reads, spaces = sights[0]
+    reads, spaces = visible_stores[0]
     found = reads.newest(spaces, kind=request.kind, limit=request.k + 1, before=read_cursor(request.cursor))
     return _answer(context, request, reads.engrams(found[: request.k]), found)
 
@@ -116,8 +116,8 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 )
 def get_engram(context: Context, request: EngramId) -> Engram:
     """Show one engram."""
-    with context.sights() as sights:
-        for reads, spaces in sights:
+    with context.visible_stores() as visible_stores:
+        for reads, spaces in visible_stores:
             found = reads.find(spaces, request.id)
             if found is not None:
                 return found.engram

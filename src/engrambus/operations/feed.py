@@ -13,7 +13,7 @@ from engrambus.errors import EngramNotFound
 from engrambus.evidence.pointers import STALE, Standing
 from engrambus.gateway.declare import Command, Route, operation
 from engrambus.gateway.gateway import Context
-from engrambus.knowledge.engrams import Engram, EngramReads, Kind, Sight
+from engrambus.knowledge.engrams import Engram, EngramReads, Kind, VisibleStore
 from engrambus.operations.asking import read_cursor
 from engrambus.policy import ADMIN, Role, Scope
 
@@ -72,17 +72,17 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     """Engrams as they came, newest first, with who said each and whether its evidence still stands."""
     roles = _Roles(context)
-    with context.sights(request.scope) as sights:
+    with context.visible_stores(request.scope) as visible_stores:
         if request.id is not None:
-            return FeedAnswer(rows=[_one(context, sights, request.id, roles)], as_of=print_time(context.as_of))
-        if not sights:
+            return FeedAnswer(rows=[_one(context, visible_stores, request.id, roles)], as_of=print_time(context.as_of))
+        if not visible_stores:
             return FeedAnswer(rows=[], as_of=print_time(context.as_of))
-        reads, spaces = sights[0]
+        reads, spaces = visible_stores[0]
         pinned = frozenset(reads.pinned(spaces))
         matches = _filter(request, roles)
         rows: list[FeedRow] = []
         searched, last = 0, read_cursor(request.cursor)
-        for ordinal, engram in _newest(sights[0], request.kind, last):
+        for ordinal, engram in _newest(visible_stores[0], request.kind, last):
             if len(rows) == request.k or searched == SEARCHED:
                 return FeedAnswer(rows=rows, as_of=print_time(context.as_of), searched=searched, cursor=str(last))
             searched, last = searched + 1, ordinal
@@ -109,7 +109,7 @@ class _Roles:
         return self._known[author]
 
 
-def _newest(sight: Sight, kind: str | None, before: int | None) -> Iterator[tuple[int, Engram]]:
+def _newest(sight: VisibleStore, kind: str | None, before: int | None) -> Iterator[tuple[int, Engram]]:
     reads, spaces = sight
     while True:
         found = reads.newest(spaces, kind=kind, limit=AT_ONCE, before=before)
@@ -138,8 +138,8 @@ def _filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
     return matches
 
 
-def _one(context: Context, sights: list[Sight], engram_id: str, roles: _Roles) -> FeedRow:
-    for reads, spaces in sights:
+def _one(context: Context, visible_stores: list[VisibleStore], engram_id: str, roles: _Roles) -> FeedRow:
+    for reads, spaces in visible_stores:
         found = reads.find(spaces, engram_id)
         if found is not None:
             return _row(context, found.engram, roles, pinned=_is_pinned(reads, found.space, found.ordinal))

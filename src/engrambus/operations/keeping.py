@@ -6,45 +6,26 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import print_time
-from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.errors import EngramNotFound
 from engrambus.gateway.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
 from engrambus.gateway.gateway import Context
-from engrambus.gateway.ports import Decide, View
+from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
+    ConfirmAnswer,
     Engram,
-    EngramConfirmed,
-    EngramForgotten,
-    EngramPinned,
-    EngramPromoted,
-    EngramUnpinned,
-    Stored,
+    ForgetAnswer,
+    PinAnswer,
+    confirm,
+    forget,
+    promote,
+    set_pinned,
 )
 from engrambus.operations.asking import EngramId
-from engrambus.operations.engrams import confirmation
-from engrambus.policy import (
-    ADMIN,
-    PROJECT_SPACE,
-    Caller,
-    Scope,
-    check_descends,
-    check_may_promote,
-    shared_scopes,
-    visible_spaces,
-    wider_space,
-)
+from engrambus.policy import ADMIN, PROJECT_SPACE, Scope, shared_scopes, visible_spaces
 
 T = TypeVar("T")
-
-_PROMOTIONS = {"run": "project", "project": "org", "org": "global"}
-
-
-class Forgotten(Struct, frozen=True, kw_only=True):
-    id: str
-    forgotten: bool = True
 
 
 @operation(
@@ -55,21 +36,11 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     command=Command("forget", ("id",)),
     kept_off={"mcp": "forgetting is for people and tools"},
 )
-def forget_engram(context: Context, request: EngramId) -> Forgotten:
+def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     """Take an engram off the bus."""
-
-    def decide(view: View, found: Stored) -> tuple[list[EngramForgotten], Forgotten]:
-        fact = EngramForgotten(id=request.id, space=found.space, by=context.caller.full_name)
-        return [fact], Forgotten(id=request.id)
-
-    return _where_it_is(context, request.id, decide, Forgotten)
-
-
-class Confirmed(Struct, frozen=True, kw_only=True):
-    id: str
-    votes: int
-    """How many lines of agents have confirmed it: a root of the hierarchy with all beneath it is one."""
-    expires_at: str
+    return _commit_where_found(
+        context, lambda view, spaces: forget(view, spaces, request.id, context.caller), ForgetAnswer
+    )
 
 
 @operation(
@@ -79,15 +50,11 @@ class Confirmed(Struct, frozen=True, kw_only=True):
     command=Command("confirm", ("id",)),
     kept_off={"mcp": "putting the same claim again confirms it"},
 )
-def confirm_engram(context: Context, request: EngramId) -> Confirmed:
+def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
     """Say that an engram still holds: its ttl starts anew."""
-
-    def decide(view: View, found: Stored) -> tuple[list[EngramConfirmed], Confirmed]:
-        fact = confirmation(context, view, found)
-        votes = view.votes(found.ordinal, besides=fact.root) + 1
-        return [fact], Confirmed(id=request.id, votes=votes, expires_at=print_time(fact.expires_at))
-
-    return _where_it_is(context, request.id, decide, Confirmed)
+    return _commit_where_found(
+        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller), ConfirmAnswer
+    )
 
 
 class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,32 +72,15 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 )
 def promote_engram(context: Context, request: Promote) -> Engram:
     """Let an engram be seen further: a decision for a parent of its author."""
-    caller = context.caller
-
-    def decide(view: View, found: Stored) -> tuple[list[EngramPromoted], Engram]:
-        engram = found.engram
-        if caller.role != ADMIN:
-            _check_parent(view, caller, engram.provenance.created_by)
-        if engram.scope == request.scope:
-            return [], engram
-        wider = _PROMOTIONS.get(engram.scope)
-        if wider != request.scope:
-            said = f"From '{engram.scope}' the next scope is '{wider}'." if wider else "There is no wider scope."
-            raise ScopeForbidden(said, field="scope", limit=wider)
-        _check_floor(context, request.scope, engram)
-        if view.find([wider_space(request.scope)], engram.id) is not None:
-            raise IdTaken(field="id", used=engram.id)
-        fact = EngramPromoted(id=engram.id, space=found.space, scope=request.scope, by=caller.full_name)
-        return [fact], msgspec.structs.replace(engram, scope=request.scope)
-
-    engram = _where_it_is(context, request.id, decide, Engram)
+    engram = _commit_where_found(
+        context,
+        lambda view, spaces: promote(
+            view, spaces, request.id, request.scope, caller=context.caller, policy=context.policy
+        ),
+        Engram,
+    )
     context.deliver(engram.scope)
     return engram
-
-
-class Pinned(Struct, frozen=True, kw_only=True):
-    id: str
-    pinned: bool
 
 
 @operation(
@@ -141,9 +91,9 @@ class Pinned(Struct, frozen=True, kw_only=True):
     command=Command("pin", ("id",)),
     kept_off={"mcp": "pinning is a person's decision"},
 )
-def pin_engram(context: Context, request: EngramId) -> Pinned:
+def pin_engram(context: Context, request: EngramId) -> PinAnswer:
     """Have an engram stand first in every brief, until it is unpinned."""
-    return _set_pin(context, request.id, EngramPinned, pinned=True)
+    return _set_pinned(context, request.id, pinned=True)
 
 
 @operation(
@@ -154,66 +104,29 @@ def pin_engram(context: Context, request: EngramId) -> Pinned:
     command=Command("unpin", ("id",)),
     kept_off={"mcp": "pinning is a person's decision"},
 )
-def unpin_engram(context: Context, request: EngramId) -> Pinned:
+def unpin_engram(context: Context, request: EngramId) -> PinAnswer:
     """Let an engram take its turn in the briefs again."""
-    return _set_pin(context, request.id, EngramUnpinned, pinned=False)
+    return _set_pinned(context, request.id, pinned=False)
 
 
-def _set_pin(
-    context: Context, engram_id: str, fact: type[EngramPinned] | type[EngramUnpinned], *, pinned: bool
-) -> Pinned:
-    def decide(view: View) -> tuple[list[EngramPinned | EngramUnpinned], Pinned]:
-        found = view.find(visible_spaces(context.caller), engram_id)
-        if found is None:
-            raise EngramNotFound(field="id")
-        is_pinned = found.ordinal in view.pinned((found.space,))
-        facts = [fact(id=engram_id, space=found.space, by=context.caller.full_name)] if is_pinned != pinned else []
-        return facts, Pinned(id=engram_id, pinned=pinned)
-
-    return context.commit(decide, Pinned)
+def _set_pinned(context: Context, engram_id: str, *, pinned: bool) -> PinAnswer:
+    caller = context.caller
+    return context.commit(
+        lambda view: set_pinned(view, visible_spaces(caller), engram_id, caller, pinned=pinned), PinAnswer
+    )
 
 
-def _check_parent(view: View, caller: Caller, author: str) -> None:
-    """Refuse a promotion by anyone but a parent of the author, in the run they share."""
-    run, _, name = author.rpartition("/")
-    if run != caller.run.run_id or name in (caller.name, ADMIN):
-        raise RoleForbidden("Only a parent of its author promotes an engram.", field="id")
-    check_descends(view, caller, name, "id")
-
-
-def _check_floor(context: Context, scope: Scope, engram: Engram) -> None:
-    check_may_promote(context.policy, scope)
-    floor = context.policy.floor(scope)
-    if engram.confidence < floor:
-        raise ScopeForbidden(
-            f"An engram needs a confidence of at least {floor} for the scope '{scope}'.",
-            field="confidence",
-            limit=floor,
-            used=engram.confidence,
-        )
-
-
-def _where_it_is(
-    context: Context, engram_id: str, decide: Callable[[View, Stored], tuple[Sequence[Any], T]], answer_type: type[T]
+def _commit_where_found(
+    context: Context, rule: Callable[[View, Sequence[str]], tuple[Sequence[Any], T]], answer_type: type[T]
 ) -> T:
-    """Change an engram in the store that has it: the project's, or a shared one that is switched on."""
-
-    def in_spaces(spaces: Sequence[str]) -> Decide[T]:
-        def found_there(view: View) -> tuple[Sequence[Any], T]:
-            found = view.find(spaces, engram_id)
-            if found is None:
-                raise EngramNotFound(field="id")
-            return decide(view, found)
-
-        return found_there
-
+    """Commit `rule` in the store that has the engram: the project's, or for the admin a shared one in use."""
     try:
-        return context.commit(in_spaces(visible_spaces(context.caller)), answer_type)
+        return context.commit(lambda view: rule(view, visible_spaces(context.caller)), answer_type)
     except EngramNotFound:
         for scope in shared_scopes(context.policy) if context.caller.role == ADMIN else ():
             with suppress(EngramNotFound):
                 store = context.shared.store(scope)
-                answer = store.commit(in_spaces((PROJECT_SPACE,)))
+                answer = store.commit(lambda view: rule(view, (PROJECT_SPACE,)))
                 context.shared.deliver(store)
                 return answer
         raise

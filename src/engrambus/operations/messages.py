@@ -16,6 +16,7 @@ from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.token_limit import take_within
+from engrambus.knowledge.engrams import PreparedEngram, prefix_field, put_all
 from engrambus.knowledge.messages import (
     BroadcastSent,
     ChildMessage,
@@ -32,7 +33,7 @@ from engrambus.knowledge.messages import (
     read_message,
     resend_template,
 )
-from engrambus.operations.engrams import Prepared, naming, prepare_checked, put_each
+from engrambus.operations.engrams import prepare_engram
 from engrambus.operations.grants import DEFAULT_CAP, parent_of, requested
 from engrambus.operations.pastes import Pastes
 from engrambus.operations.pointers import asked_of_grant
@@ -89,8 +90,8 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     )
     prepared = []
     for position, checked in enumerate(message.engrams):
-        with naming(f"ENGRAMS[{position}]"):
-            prepared.append(prepare_checked(context, checked))
+        with prefix_field(f"ENGRAMS[{position}]"):
+            prepared.append(prepare_engram(context, checked))
     weight = _weight(context, message.pointer_pack, {pointer.ref for each in prepared for pointer in each.pointers})
 
     def decide(view: View) -> tuple[list[Any], MessageAnswer]:
@@ -105,13 +106,15 @@ def _accept(
     context: Context,
     view: View,
     message: ChildMessage,
-    prepared: list[Prepared],
+    prepared: list[PreparedEngram],
     usage: Usage,
     grant: VerifiedGrant | None,
     weight: int,
 ) -> tuple[list[Any], MessageAnswer]:
     caller = context.caller
-    put, engrams = put_each(context, view, prepared, "ENGRAMS")
+    put, engrams = put_all(
+        view, prepared, caller=caller, policy=context.policy, randomness=context.randomness, field="ENGRAMS"
+    )
     facts: list[Any] = list(put)
     asked = [
         requested(context, view, wish.pointer.ref, wish.reason, wish.intended_use or "", DEFAULT_CAP)

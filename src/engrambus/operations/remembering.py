@@ -239,8 +239,8 @@ def _atoms(context: Context, view: View, scope: SnapshotScope) -> list[Engram]:
     spaces = tuple(space for each in wanted for space in visible_spaces(context.caller, each))
     atoms = _newest(view, spaces, scope) if spaces else []
     beyond = tuple(each for each in shared_scopes(context.policy) if each in wanted)
-    with context.shared.sights(beyond) as sights:
-        for reads, there in sights:
+    with context.shared.visible_stores(beyond) as visible_stores:
+        for reads, there in visible_stores:
             atoms += _newest(reads, there, scope)
     return atoms
 

@@ -29,9 +29,9 @@ from engrambus.knowledge.cortex import (
     signature,
     slug_of,
 )
-from engrambus.knowledge.engrams import count_sentences, validate
+from engrambus.knowledge.engrams import PreparedEngram, count_sentences, put_or_confirm, validate
 from engrambus.operations.contributing import may_see, shown_to
-from engrambus.operations.engrams import Prepared, prepare_checked, put_or_confirm
+from engrambus.operations.engrams import prepare_engram
 from engrambus.operations.remembering import SWITCHED_ON, Importance, kept, telling
 from engrambus.policy import ADMIN, Caller
 
@@ -170,7 +170,7 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
             accepted = _moved(caller, found, "accepted", memory_id=episode.memory_id)
             facts: list[Any] = [accepted, kept(context, episode)]
             if prepared is not None:
-                put, _ = put_or_confirm(context, view, prepared, "sam")
+                put, _ = put_or_confirm(view, prepared, caller=caller, randomness=context.randomness, source="sam")
                 facts += [put] if put else []
             return facts, shown_to(caller, moved(found, accepted, view.as_of), view)
 
@@ -272,7 +272,7 @@ def _free_slug(view: View, kind: str, slug: str) -> str:
     return free
 
 
-def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -> Prepared:
+def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -> PreparedEngram:
     """The claim that tells the team about it."""
     draft = {
         "claim": _claim(it.content),
@@ -281,7 +281,7 @@ def _engram(context: Context, it: Contribution, pointers: tuple[Pointer, ...]) -
         "confidence": it.confidence,
         "scope": "project",
     }
-    return prepare_checked(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+    return prepare_engram(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
 
 
 def _claim(content: str) -> str:

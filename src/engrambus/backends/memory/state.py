@@ -24,7 +24,7 @@ from engrambus.knowledge.engrams import (
     EngramPut,
     EngramReceived,
     EngramUnpinned,
-    Stored,
+    StoredEngram,
     Traits,
     kind_key,
     pointer_names,
@@ -74,7 +74,7 @@ class State:
         self.runs: dict[str, Run] = {}
         self.agents: dict[tuple[str, str], Agent] = {}
         self.policy: Policy = DEFAULT_POLICY
-        self.stored: dict[int, Stored] = {}
+        self.stored: dict[int, StoredEngram] = {}
         self.keys: dict[int, frozenset[str]] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.puts: dict[tuple[str, int], int] = {}
@@ -195,7 +195,7 @@ class State:
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         self.ordinal += 1
-        stored = Stored(
+        stored = StoredEngram(
             ordinal=self.ordinal,
             engram=fact.engram,
             space=space,
@@ -213,7 +213,7 @@ class State:
         engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
         self._place(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
 
-    def _place(self, stored: Stored, keys: frozenset[str]) -> None:
+    def _place(self, stored: StoredEngram, keys: frozenset[str]) -> None:
         self.stored[stored.ordinal] = stored
         self.keys[stored.ordinal] = keys
         self.ids[stored.space, stored.engram.id] = stored.ordinal
@@ -292,7 +292,7 @@ class MemoryView(MemoryCortex):
         """These engrams."""
         return [self._state.stored[ordinal].engram for ordinal in ordinals]
 
-    def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
+    def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
         """The live engram of that id."""
         for space in spaces:
             ordinal = self._state.ids.get((space, engram_id))
@@ -318,7 +318,7 @@ class MemoryView(MemoryCortex):
         """How many engrams an author put in a minute."""
         return self._state.puts.get((author, minute), 0)
 
-    def outbox(self) -> list[Stored]:
+    def outbox(self) -> list[StoredEngram]:
         """Engrams on their way out."""
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
 
@@ -454,7 +454,7 @@ class MemoryView(MemoryCortex):
                 yield ordinal
 
 
-def _traits(stored: Stored) -> Traits:
+def _traits(stored: StoredEngram) -> Traits:
     engram = stored.engram
     return Traits(
         stored.ordinal,

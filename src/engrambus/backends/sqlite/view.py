@@ -17,7 +17,7 @@ from engrambus.backends.sqlite.queries import queries
 from engrambus.gateway.ports import Counts, Remembered
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
 from engrambus.knowledge.brief import Brief
-from engrambus.knowledge.engrams import EVERYTHING, Engram, Stored, Traits, kind_key
+from engrambus.knowledge.engrams import EVERYTHING, Engram, StoredEngram, Traits, kind_key
 from engrambus.knowledge.messages import Budgets, Mail, MessageKind
 from engrambus.policy import DEFAULT_POLICY, Agent, DerefRequested, Policy, Run, Turn, read_policy
 from engrambus.policy.grants import GrantIssued, KeptRequest, Spent
@@ -122,7 +122,7 @@ class SqliteView(SqliteCortex):
         rows = self._connection.executemany(self._sql["body"], ((ordinal,) for ordinal in ordinals))
         return [decode_engram(body) for (body,) in rows]
 
-    def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
+    def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
         """The live engram of that id."""
         for space in spaces:
             row = self._one("find_engram", space, engram_id, self._as_of)
@@ -150,7 +150,7 @@ class SqliteView(SqliteCortex):
         row = self._one("puts_in_minute", author, minute)
         return row[0] if row else 0
 
-    def outbox(self) -> list[Stored]:
+    def outbox(self) -> list[StoredEngram]:
         """Engrams on their way out."""
         return [_stored_from_row(row) for row in self._connection.execute(self._sql["outbox"])]
 
@@ -375,9 +375,9 @@ def _request_from_row(row: Any) -> KeptRequest:
     )
 
 
-def _stored_from_row(row: Any) -> Stored:
+def _stored_from_row(row: Any) -> StoredEngram:
     ordinal, body, space, run, expires_at, more_keys = row
-    return Stored(
+    return StoredEngram(
         ordinal=ordinal,
         engram=decode_engram(body),
         space=space,

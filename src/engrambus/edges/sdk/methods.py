@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Pointer
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
-    from engrambus.knowledge.engrams import Engram
+    from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.anchoring import AnchorAnswer
     from engrambus.operations.answers import AnswerTaken
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from engrambus.operations.feed import FeedAnswer
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
-    from engrambus.operations.keeping import Confirmed, Forgotten, Pinned
     from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
@@ -641,28 +640,28 @@ class Methods(ABC):
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Forgotten:
+    ) -> ForgetAnswer:
         """Take an engram off the bus.
 
         Args:
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("Forgotten", self._do("forget_engram", {"id": id}, idempotency_key))
+        return cast("ForgetAnswer", self._do("forget_engram", {"id": id}, idempotency_key))
 
     def confirm_engram(
         self,
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Confirmed:
+    ) -> ConfirmAnswer:
         """Say that an engram still holds: its ttl starts anew.
 
         Args:
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("Confirmed", self._do("confirm_engram", {"id": id}, idempotency_key))
+        return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
 
     def promote_engram(
         self,
@@ -685,28 +684,28 @@ class Methods(ABC):
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Pinned:
+    ) -> PinAnswer:
         """Have an engram stand first in every brief, until it is unpinned.
 
         Args:
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("Pinned", self._do("pin_engram", {"id": id}, idempotency_key))
+        return cast("PinAnswer", self._do("pin_engram", {"id": id}, idempotency_key))
 
     def unpin_engram(
         self,
         id: str,
         *,
         idempotency_key: str | None = None,
-    ) -> Pinned:
+    ) -> PinAnswer:
         """Let an engram take its turn in the briefs again.
 
         Args:
             id: The engram's id
             idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("Pinned", self._do("unpin_engram", {"id": id}, idempotency_key))
+        return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
 
     def memory_read(
         self,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
     from engrambus.knowledge.engrams.facts import (
         EngramConfirmed,
         EngramDelivered,
@@ -16,9 +17,38 @@ if TYPE_CHECKING:
         EngramUnpinned,
     )
     from engrambus.knowledge.engrams.keys import Keys, hash_keys, name_keys, normalise_key, query_keys
-    from engrambus.knowledge.engrams.likeness import alike, twin_key
-    from engrambus.knowledge.engrams.ports import EVERYTHING, EngramReads, Sight, Stored, Traits, kind_key
-    from engrambus.knowledge.engrams.recalling import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
+    from engrambus.knowledge.engrams.lifecycle import (
+        ConfirmAnswer,
+        ForgetAnswer,
+        PinAnswer,
+        confirm,
+        find_engram,
+        forget,
+        mark_delivered,
+        promote,
+        receive,
+        set_pinned,
+    )
+    from engrambus.knowledge.engrams.ports import (
+        EVERYTHING,
+        EngramReads,
+        EngramView,
+        StoredEngram,
+        Traits,
+        VisibleStore,
+        kind_key,
+    )
+    from engrambus.knowledge.engrams.put import (
+        Batch,
+        PreparedEngram,
+        PutFact,
+        prefix_field,
+        prepare,
+        put_all,
+        put_one,
+        put_or_confirm,
+    )
+    from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
     from engrambus.knowledge.engrams.rules import print_duration, stamp, validate, validate_whole
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names, validator
     from engrambus.knowledge.engrams.sentences import count_sentences
@@ -39,14 +69,19 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "dedupe": "is_repeat twin_key",
         "facts": (
             "EngramConfirmed EngramDelivered EngramForgotten EngramPinned EngramPromoted EngramPut EngramReceived "
             "EngramUnpinned "
         ),
         "keys": "Keys hash_keys name_keys normalise_key query_keys",
-        "likeness": "alike twin_key",
-        "ports": "EVERYTHING EngramReads Sight Stored Traits kind_key",
-        "recalling": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
+        "lifecycle": (
+            "ConfirmAnswer ForgetAnswer PinAnswer confirm find_engram forget mark_delivered promote receive "
+            "set_pinned "
+        ),
+        "ports": "EVERYTHING EngramReads EngramView StoredEngram Traits VisibleStore kind_key",
+        "put": "Batch PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
+        "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
         "rules": "print_duration stamp validate validate_whole",
         "schemas": "schema_bytes schema_names validator",
         "sentences": "count_sentences",
@@ -54,10 +89,12 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "Defaults", "Engram",
-    "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
-    "EngramReads", "EngramReceived", "EngramUnpinned", "Keys", "Kind", "Provenance", "Sight", "Source", "Stored",
-    "Traits", "alike", "count_sentences", "hash_keys", "is_contradiction", "kind_key", "less_export", "name_keys",
-    "normalise_key", "pointer_names", "posted_keys", "print_duration", "query_keys", "recall", "schema_bytes",
-    "schema_names", "stamp", "twin_key", "validate", "validate_whole", "validator",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "Batch", "CheckedEngram", "ConfirmAnswer",
+    "Defaults", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted",
+    "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Keys", "Kind",
+    "PinAnswer", "PreparedEngram", "Provenance", "PutFact", "Source", "StoredEngram", "Traits", "VisibleStore",
+    "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "is_repeat", "kind_key",
+    "less_export", "mark_delivered", "name_keys", "normalise_key", "pointer_names", "posted_keys", "prefix_field",
+    "prepare", "print_duration", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive",
+    "schema_bytes", "schema_names", "set_pinned", "stamp", "twin_key", "validate", "validate_whole", "validator",
 ]

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from engrambus.knowledge.engrams.values import Engram
+from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
 """The key every engram is posted under."""
@@ -30,7 +31,7 @@ class Traits(msgspec.Struct, frozen=True):
     """The base names its pointers lead to, as keys, parted by spaces."""
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredEngram(msgspec.Struct, frozen=True, kw_only=True):
     """An engram as the store holds it."""
 
     ordinal: int
@@ -60,7 +61,7 @@ class EngramReads(Protocol):
         """These engrams, in the order asked for."""
         ...
 
-    def find(self, spaces: Sequence[str], engram_id: str) -> Stored | None:
+    def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
         """The live engram of that id in these spaces, the first space that has it."""
         ...
 
@@ -80,12 +81,21 @@ class EngramReads(Protocol):
         """How many engrams an author put in a minute, counted from 1970."""
         ...
 
-    def outbox(self) -> list[Stored]:
+    def outbox(self) -> list[StoredEngram]:
         """Engrams on their way to a store that several projects share."""
         ...
 
 
-class Sight(NamedTuple):
+class EngramView(EngramReads, IdentityReads, TurnReads, Protocol):
+    """What the rules about engrams read of a store under the write lock."""
+
+    @property
+    def as_of(self) -> int:
+        """The time of the commit in microseconds, by the project's clock."""
+        ...
+
+
+class VisibleStore(NamedTuple):
     """A store, and the spaces of it that a caller may see."""
 
     reads: EngramReads

@@ -13,11 +13,10 @@ from engrambus.evidence.pointers import RepoAddress, parse
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Pointer
-    from engrambus.knowledge.engrams import Engram
+    from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.operations.asking import QueryAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.feed import FeedAnswer
-    from engrambus.operations.keeping import Confirmed, Forgotten, Pinned
 
 KIND_COLUMN = 12
 SHORT = 7
@@ -122,16 +121,16 @@ def _feed(answer: FeedAnswer) -> Iterator[str]:
         yield dim(f"Older: --cursor {safe(answer.cursor)}")
 
 
-def _pinned(answer: Pinned) -> Iterator[str]:
+def _pinned(answer: PinAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
 
 
-def _confirmed(answer: Confirmed) -> Iterator[str]:
+def _confirmed(answer: ConfirmAnswer) -> Iterator[str]:
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
 
 
-def _forgotten(answer: Forgotten) -> Iterator[str]:
+def _forgotten(answer: ForgetAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} is forgotten."
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from engrambus.core import SECOND
 from engrambus.knowledge.engrams.keys import name_keys
-from engrambus.knowledge.engrams.ports import EVERYTHING, Sight, Traits, kind_key
+from engrambus.knowledge.engrams.ports import EVERYTHING, Traits, VisibleStore, kind_key
 from engrambus.knowledge.engrams.values import Engram
 
 DEPTH = 64
@@ -31,16 +31,18 @@ def weight(found: int) -> int:
     return max(1, (DEPTH // found).bit_length())
 
 
-def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | None = None) -> list[Engram]:
+def recall(
+    visible_stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind: str | None = None
+) -> list[Engram]:
     """The k engrams that answer these keys best, best first, over every store in sight."""
     ranks: dict[int, int] = {}  # by ordinal × number of stores + which of them, so one integer names an engram
-    stores = len(sights)
+    stores = len(visible_stores)
     missing: set[str] = set()
     for key in sorted(keys, key=_words):
         if missing and _holds_missing(key, missing):
             missing.add(key)
             continue
-        found = [sight.reads.postings(sight.spaces, key, kind=kind, limit=DEPTH) for sight in sights]
+        found = [sight.reads.postings(sight.spaces, key, kind=kind, limit=DEPTH) for sight in visible_stores]
         if not any(found):
             missing.add(key)
             continue
@@ -55,11 +57,11 @@ def recall(sights: Sequence[Sight], keys: Sequence[str], *, k: int, kind: str | 
     contenders = _contenders(ranks, k)
     ordered = [
         (_order(ranks[traits.ordinal * stores + store], traits, asked), store, traits.ordinal)
-        for store, sight in enumerate(sights)
+        for store, sight in enumerate(visible_stores)
         for traits in sight.reads.traits([name // stores for name in contenders if name % stores == store])
     ]
     ordered.sort()
-    return [sights[store].reads.engrams((ordinal,))[0] for _, store, ordinal in ordered[:k]]
+    return [visible_stores[store].reads.engrams((ordinal,))[0] for _, store, ordinal in ordered[:k]]
 
 
 def posted_keys(engram: Engram, more_keys: Iterable[str]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def _twin_key(kind: str, claim: str, refs: tuple[str, ...], keys: tuple[str, ...
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
-def alike(one: Engram, other: Engram) -> bool:
+def is_repeat(one: Engram, other: Engram) -> bool:
     """Whether the second of two engrams with the same twin key would only say again what the first says."""
     short, long = sorted((_words(one.claim), _words(other.claim)), key=len)
     more = len(long) - len(short)

@@ -1,0 +1,161 @@
+"""The rules of an engram after it was put: confirm, forget, promote, pin, and deliver to a shared store.
+
+Each rule takes a view of the store under the write lock and returns facts and an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engrambus.core import print_time
+from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
+from engrambus.knowledge.engrams.facts import (
+    EngramConfirmed,
+    EngramDelivered,
+    EngramForgotten,
+    EngramPinned,
+    EngramPromoted,
+    EngramReceived,
+    EngramUnpinned,
+)
+from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
+from engrambus.knowledge.engrams.put import confirmation
+from engrambus.knowledge.engrams.values import Engram
+from engrambus.policy import (
+    ADMIN,
+    PROJECT_SPACE,
+    Caller,
+    IdentityReads,
+    Policy,
+    Scope,
+    check_descends,
+    check_may_promote,
+    wider_space,
+)
+
+_NEXT_SCOPE = {"run": "project", "project": "org", "org": "global"}
+
+
+class ForgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    forgotten: bool = True
+
+
+class ConfirmAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    votes: int
+    """Roots of the agent hierarchy that have confirmed it; an agent and all its descendants are one vote."""
+    expires_at: str
+
+
+class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    pinned: bool
+
+
+def find_engram(view: EngramReads, spaces: Sequence[str], engram_id: str) -> StoredEngram:
+    """Return the live engram of that id in these spaces, or refuse."""
+    stored = view.find(spaces, engram_id)
+    if stored is None:
+        raise EngramNotFound(field="id")
+    return stored
+
+
+def forget(
+    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller
+) -> tuple[list[EngramForgotten], ForgetAnswer]:
+    """Take an engram off the bus."""
+    stored = find_engram(view, spaces, engram_id)
+    return [EngramForgotten(id=engram_id, space=stored.space, by=caller.full_name)], ForgetAnswer(id=engram_id)
+
+
+def confirm(
+    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller
+) -> tuple[list[EngramConfirmed], ConfirmAnswer]:
+    """Confirm an engram by its id, as repeating its claim does."""
+    stored = find_engram(view, spaces, engram_id)
+    fact = confirmation(view, stored, caller)
+    votes = view.votes(stored.ordinal, besides=fact.root) + 1
+    return [fact], ConfirmAnswer(id=engram_id, votes=votes, expires_at=print_time(fact.expires_at))
+
+
+def promote(
+    view: EngramView, spaces: Sequence[str], engram_id: str, scope: Scope, *, caller: Caller, policy: Policy
+) -> tuple[list[EngramPromoted], Engram]:
+    """Widen an engram's scope by one step; only the admin or a parent of its author may."""
+    stored = find_engram(view, spaces, engram_id)
+    engram = stored.engram
+    if caller.role != ADMIN:
+        _check_parent(view, caller, engram.provenance.created_by)
+    if engram.scope == scope:
+        return [], engram
+    next_scope = _NEXT_SCOPE.get(engram.scope)
+    if next_scope != scope:
+        message = (
+            f"From '{engram.scope}' the next scope is '{next_scope}'." if next_scope else "There is no wider scope."
+        )
+        raise ScopeForbidden(message, field="scope", limit=next_scope)
+    _check_confidence(policy, scope, engram)
+    if view.find([wider_space(scope)], engram.id) is not None:
+        raise IdTaken(field="id", used=engram.id)
+    fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name)
+    return [fact], msgspec.structs.replace(engram, scope=scope)
+
+
+def set_pinned(
+    view: EngramView, spaces: Sequence[str], engram_id: str, caller: Caller, *, pinned: bool
+) -> tuple[list[EngramPinned | EngramUnpinned], PinAnswer]:
+    """Pin an engram, so that it comes first in its section of every brief, or unpin it."""
+    stored = find_engram(view, spaces, engram_id)
+    answer = PinAnswer(id=engram_id, pinned=pinned)
+    if pinned == (stored.ordinal in view.pinned((stored.space,))):
+        return [], answer
+    fact = EngramPinned if pinned else EngramUnpinned
+    return [fact(id=engram_id, space=stored.space, by=caller.full_name)], answer
+
+
+# decision 10: an engram leaves its project through an outbox. Both steps are idempotent by the engram's id, so a
+# process may die between them and the next delivery repeats them.
+
+
+def receive(view: EngramReads, stored: StoredEngram, *, origin: str) -> tuple[list[EngramReceived], None]:
+    """Take an engram of the project `origin` into a shared store, unless the store already has it."""
+    if view.find((PROJECT_SPACE,), stored.engram.id) is not None:
+        return [], None
+    fact = EngramReceived(
+        engram=stored.engram,
+        run=stored.run,
+        expires_at=stored.expires_at,
+        origin=origin,
+        more_keys=stored.more_keys,
+    )
+    return [fact], None
+
+
+def mark_delivered(view: EngramReads, stored: StoredEngram) -> tuple[list[EngramDelivered], None]:
+    """Remove an engram from the project's outbox once the shared store has it."""
+    if not any(waiting.engram.id == stored.engram.id for waiting in view.outbox()):
+        return [], None
+    return [EngramDelivered(id=stored.engram.id)], None
+
+
+def _check_parent(view: IdentityReads, caller: Caller, author: str) -> None:
+    """Refuse a promotion by anyone but a parent of the author in the run they share."""
+    run, _, name = author.rpartition("/")
+    if run != caller.run.run_id or name in (caller.name, ADMIN):
+        raise RoleForbidden("Only a parent of its author promotes an engram.", field="id")
+    check_descends(view, caller, name, "id")
+
+
+def _check_confidence(policy: Policy, scope: Scope, engram: Engram) -> None:
+    check_may_promote(policy, scope)
+    floor = policy.floor(scope)
+    if engram.confidence < floor:
+        raise ScopeForbidden(
+            f"An engram needs a confidence of at least {floor} for the scope '{scope}'.",
+            field="confidence",
+            limit=floor,
+            used=engram.confidence,
+        )

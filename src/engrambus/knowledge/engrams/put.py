@@ -1,0 +1,229 @@
+"""The rules of putting an engram: who may, how many a minute, and when a repeated claim confirms an existing one.
+
+Each rule takes a view of the store under the write lock and returns facts; nothing here reads a file or writes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import msgspec
+
+from engrambus.core import SECOND, Randomness, new_ulid, parse_duration, print_time
+from engrambus.errors import EngramBusError, IdTaken, PhantomRead, RateLimited
+from engrambus.evidence.pointers import Evidence, Pointer, Repositories
+from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
+from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut
+from engrambus.knowledge.engrams.keys import Keys, hash_keys
+from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
+from engrambus.knowledge.engrams.rules import stamp
+from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
+from engrambus.policy import ADMIN, Caller, Policy, check_may_write, root_of, space_of
+
+MAX_COMPARED = 16
+"""Existing engrams with the same twin key that a new claim is compared with."""
+
+MINUTE_US = 60 * SECOND
+
+PutFact: TypeAlias = EngramPut | EngramConfirmed
+
+
+class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
+    """An engram that needs only a time and an id to be put."""
+
+    checked: CheckedEngram
+    pointers: tuple[Pointer, ...]
+    """Stamped with the digests of their content."""
+    pointed_tokens: int
+    """Size of the content behind the pointers."""
+    keys: Keys
+
+
+def prepare(
+    checked: CheckedEngram, *, caller: Caller, policy: Policy, evidence: Evidence, repositories: Repositories
+) -> PreparedEngram:
+    """Do everything a put needs no lock for: check the scope, stamp the pointers, compute the keys.
+
+    The commits behind the pointers are pinned, so that `git gc` never removes the evidence of an engram.
+    """
+    check_may_write(policy, caller, checked.scope)
+    pointers = tuple(
+        evidence.stamp(pointer, address, f"pointers[{position}]")
+        for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
+    )
+    for address in checked.addresses:
+        repositories.keep(address)
+    keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
+    pointed_tokens = sum(map(evidence.weigh, pointers, checked.addresses))
+    return PreparedEngram(checked=checked, pointers=pointers, pointed_tokens=pointed_tokens, keys=keys)
+
+
+def put_one(
+    view: EngramView,
+    prepared: PreparedEngram,
+    *,
+    caller: Caller,
+    policy: Policy,
+    randomness: Randomness,
+    source: Source | None = None,
+) -> tuple[list[PutFact], Engram]:
+    """Put one engram within the caller's rate limit."""
+    check_rate(view, caller, policy.engrams_per_minute, 1)
+    fact, engram = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source=source)
+    return [fact] if fact is not None else [], engram
+
+
+def put_all(
+    view: EngramView,
+    prepared: Sequence[PreparedEngram],
+    *,
+    caller: Caller,
+    policy: Policy,
+    randomness: Randomness,
+    field: str,
+) -> tuple[list[PutFact], list[str]]:
+    """Put several engrams in one commit, all or none; return the ids that now state the claims, in order.
+
+    A refusal names the engram as `field[position]`.
+    """
+    check_rate(view, caller, policy.engrams_per_minute, len(prepared))
+    facts: list[PutFact] = []
+    ids: list[str] = []
+    batch = Batch()
+    for position, item in enumerate(prepared):
+        with prefix_field(f"{field}[{position}]"):
+            fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
+        facts += [fact] if fact is not None else []
+        ids.append(engram.id)
+    return facts, ids
+
+
+class Batch:
+    """The engrams put so far in one commit, which the view does not show yet."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self._twins: dict[tuple[str, str], list[Engram]] = {}
+
+    def add(self, engram: Engram, twin: str) -> None:
+        """Record an engram under its twin key."""
+        self.ids.add(engram.id)
+        self._twins.setdefault((engram.scope, twin), []).append(engram)
+
+    def find_repeated(self, engram: Engram, twin: str) -> Engram | None:
+        """Return the engram of this commit that `engram` repeats."""
+        return next((other for other in self._twins.get((engram.scope, twin), ()) if is_repeat(engram, other)), None)
+
+
+def put_or_confirm(
+    view: EngramView,
+    prepared: PreparedEngram,
+    *,
+    caller: Caller,
+    randomness: Randomness,
+    source: Source | None = None,
+    batch: Batch | None = None,
+) -> tuple[PutFact | None, Engram]:
+    """Put an engram, or confirm the one whose claim it repeats; return the engram that now states the claim.
+
+    Repeating a claim of the same commit produces no fact. An engram whose author chose its id is always put.
+    """
+    batch = batch or Batch()
+    fact = _put_fact(view, prepared, caller, randomness, source, batch)
+    engram, twin = fact.engram, twin_key(fact.engram)
+    if not prepared.checked.id:
+        repeated = batch.find_repeated(engram, twin)
+        if repeated is not None:
+            return None, repeated
+        stored = _find_repeated(view, engram, twin, space_of(engram.scope, caller.run))
+        if stored is not None:
+            return confirmation(view, stored, caller), stored.engram
+    batch.add(engram, twin)
+    return fact, engram
+
+
+def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> EngramConfirmed:
+    """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes."""
+    return EngramConfirmed(
+        id=stored.engram.id,
+        space=stored.space,
+        by=caller.full_name,
+        # One vote per root: a parent with fifty children must not outvote another team.
+        root=root_of(view, caller),
+        expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
+    )
+
+
+def check_rate(view: EngramView, caller: Caller, limit: int, count: int) -> None:
+    """Refuse `count` puts beyond the caller's limit for this minute; imports by the admin are not limited."""
+    if caller.role == ADMIN:
+        return
+    used = view.puts_in_minute(caller.full_name, view.as_of // MINUTE_US)
+    if used + count > limit:
+        wait_s = 60 - view.as_of // SECOND % 60
+        raise RateLimited(field="engrams_per_minute", limit=limit, used=used, hint=f"Try again in {wait_s} s.")
+
+
+@contextmanager
+def prefix_field(prefix: str) -> Iterator[None]:
+    """Put `prefix` before the field of a refusal, so that it names one engram of several."""
+    try:
+        yield
+    except EngramBusError as refusal:
+        refusal.field = prefix + (f".{refusal.field}" if refusal.field else "")
+        raise
+
+
+def _put_fact(
+    view: EngramView,
+    prepared: PreparedEngram,
+    caller: Caller,
+    randomness: Randomness,
+    source: Source | None,
+    batch: Batch,
+) -> EngramPut:
+    checked = prepared.checked
+    engram_id = checked.id or new_ulid(view.as_of, randomness)
+    _check_digests_were_read(view, checked, caller)
+    if checked.id in batch.ids:
+        raise IdTaken("Two engrams of the same commit have the same id.", field="id", used=checked.id)
+    if checked.id and view.find([space_of(checked.scope, caller.run)], checked.id) is not None:
+        raise IdTaken(field="id", used=checked.id)
+    provenance = Provenance(
+        created_at=print_time(view.as_of),
+        created_by=caller.full_name,
+        source=source or ("tool" if caller.role == "tool" else "agent"),
+    )
+    return EngramPut(
+        engram=stamp(
+            checked, id=engram_id, provenance=provenance, hash_keys=prepared.keys.public, pointers=prepared.pointers
+        ),
+        run=caller.run.run_id,
+        expires_at=view.as_of + checked.lifetime,
+        more_keys=prepared.keys.more,
+        pointed_tokens=prepared.pointed_tokens,
+    )
+
+
+def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: Caller) -> None:
+    """Refuse a phantom read: a digest that no dereference of this run returned."""
+    if caller.role == ADMIN:
+        return
+    for position, pointer in enumerate(checked.pointers):
+        if pointer.digest is not None and not view.was_read(caller.run.run_id, pointer.digest):
+            raise PhantomRead(
+                field=f"pointers[{position}].digest",
+                used=pointer.digest,
+                hint="Leave the digest out, or dereference the pointer first.",
+            )
+
+
+def _find_repeated(view: EngramView, engram: Engram, twin: str, space: str) -> StoredEngram | None:
+    """Return the live engram of the same space whose claim `engram` repeats."""
+    # decision 13: only engrams with the same twin key are compared, so a crowded file costs no more than an empty one
+    for other in view.engrams(view.twins(space, twin, limit=MAX_COMPARED)):
+        if is_repeat(engram, other):
+            return view.find((space,), other.id)
+    return None
