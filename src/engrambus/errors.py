@@ -105,6 +105,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── MemoryLineTooLong     MEMORY_LINE_TOO_LONG
 │   │   └── TrustSnapshotInvalid  TRUST_SNAPSHOT_INVALID
 │   ├── ClientFileBroken          CLIENT_FILE_BROKEN
+│   ├── NotPublished              NOT_PUBLISHED
 │   └── PolicyInvalid             POLICY_INVALID
 ├── Unauthorized             401  the caller is unknown
 │   ├── TokenMissing              TOKEN_MISSING
@@ -166,6 +167,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── TupleEnded                TUPLE_ENDED
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ClientEntryTaken          CLIENT_ENTRY_TAKEN
+│   ├── ClientFileCommitted       CLIENT_FILE_COMMITTED
 │   ├── ClientFileChanged         CLIENT_FILE_CHANGED
 │   ├── ClientFileUnwritable      CLIENT_FILE_UNWRITABLE
 │   └── PortTaken                 PORT_TAKEN
@@ -729,6 +731,10 @@ class ClientFileBroken(Refusal):
     """A client's configuration file cannot be parsed, so it was not changed."""
 
 
+class NotPublished(Refusal):
+    """Engram Bus is not on the package index, so running it by name would run code that is not ours."""
+
+
 class PolicyInvalid(Refusal):
     """The policy file is not valid."""
 
@@ -996,6 +1002,10 @@ class ContributionDecided(Conflict):
 
 class ClientEntryTaken(Conflict):
     """A client's configuration file has an entry named engrambus that does not run Engram Bus."""
+
+
+class ClientFileCommitted(Conflict):
+    """A path of this machine would be written into a file that is committed."""
 
 
 class ClientFileChanged(Conflict):

@@ -11,7 +11,7 @@ import pytest
 
 from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND, SystemClock
-from engrambus.edges.integrations.wanted import CLIENTS
+from engrambus.edges.integrations.client_config import CLIENTS
 from engrambus.space.tuples import EpochBegun
 from engrambus.testing import TurningClock
 from tests.cli.runner import Desk
@@ -47,7 +47,7 @@ def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, clien
     _trust(desk, desk.path)
     desk.ok("install", client)
     assert _checks(desk)[1][client]["found"] == "installed (project)"
-    desk.ok("install", client, "--uvx", "--user")
+    desk.ok("install", client, "--user")
     assert _checks(desk)[1][client]["found"] == "installed (project, home)"
     (skill,) = desk.path.glob(".*/skills/less/SKILL.md")
     skill.write_text("engrambus, shortened")

@@ -15,15 +15,15 @@ import anyio
 import pytest
 
 from engrambus.edges.integrations import jsonc
+from engrambus.edges.integrations.client_config import CLIENTS, is_ours, setup_for
 from engrambus.edges.integrations.files import plan_install, write
 from engrambus.edges.integrations.skill import skill_files
-from engrambus.edges.integrations.wanted import CLIENTS, is_ours, setup_for
 from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
 from tests.cli.runner import COMMAND, Desk
 from tests.clients.told import RECORDED, payload
-from tests.projects import make_settings
+from tests.projects import git, make_settings
 
 PLACES: dict[tuple[str, str], dict[str, str]] = {
     ("claude-code", "project"): {".mcp.json": "mcp.json", ".claude/settings.json": "settings.json"},
@@ -167,21 +167,68 @@ def test_what_somebody_changed_meanwhile_stays(desk: Desk, client: str, scope: s
         assert path.read_bytes().decode() == text + ("# mine\n" if path.suffix == ".toml" else "// mine\n")
 
 
+ON_PATH = {"PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
+
+
 @pytest.mark.parametrize("client", CLIENTS)
-def test_another_command_takes_the_place_of_the_one_before(desk: Desk, client: str) -> None:
+def test_the_bare_command_is_written_where_path_finds_this_installation(desk: Desk, client: str) -> None:  # BX-15
     place = Place(desk, client, "project")
     place.fill()
     before = place.tree()
-    place.run("install", "--uvx")
+    assert desk.run("install", client, env=ON_PATH).code == 0
     server = place.servers()["engrambus"]
-    assert (server["command"], server["args"][:2]) == ("uvx", ["engrambus", "mcp"])
+    assert (server["command"], server["args"][0]) == ("engrambus", "mcp")
+    assert all(str(Path(COMMAND).parent) not in path.read_text() for path in place.files)
     first = {path: path.read_bytes() for path in place.files}
     place.run("install")
     assert place.servers()["engrambus"]["command"] == COMMAND
-    place.run("install", "--uvx")
+    desk.run("install", client, env=ON_PATH)
     assert {path: path.read_bytes() for path in place.files} == first
     place.run("uninstall")
     assert place.tree() == before
+
+
+def test_another_installation_on_path_is_not_ours(desk: Desk, tmp_path: Path) -> None:  # BX-15
+    foreign = tmp_path / "bin" / "engrambus"
+    foreign.parent.mkdir()
+    foreign.write_text("#!/bin/sh\n")
+    foreign.chmod(0o755)
+    desk.run("install", "claude-code", env={"PATH": f"{foreign.parent}:{ON_PATH['PATH']}"})
+    assert Place(desk, "claude-code", "project").servers()["engrambus"]["command"] == COMMAND
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_files_with_a_path_of_this_machine_are_kept_out_of_commits(desk: Desk, client: str) -> None:  # BX-15
+    place = Place(desk, client, "project")
+    exclude = desk.path / ".git" / "info" / "exclude"
+    for original in (exclude.read_bytes(), b"*.swp", b""):
+        exclude.write_bytes(original)
+        desk.ok("install", client)
+        desk.ok("install", "gemini")
+        untracked = git(desk.path, "status", "--porcelain", "--untracked-files=all")
+        assert not [path for path in place.files if str(path.relative_to(desk.path)) in untracked]
+        desk.ok("uninstall", client)
+        desk.ok("uninstall", "gemini")
+        assert (exclude.read_bytes() if exclude.exists() else b"") == original
+
+
+def test_a_path_of_this_machine_goes_into_no_committed_file(desk: Desk) -> None:  # BX-15
+    (desk.path / ".mcp.json").write_text("{}\n")
+    git(desk.path, "add", ".mcp.json")
+    before = Place(desk, "claude-code", "project").tree()
+    problem = desk.run("install", "claude-code", "--json").problem
+    assert (problem["code"], problem["field"]) == ("CLIENT_FILE_COMMITTED", ".mcp.json")
+    assert "--user" in problem["hint"]
+    assert Place(desk, "claude-code", "project").tree() == before
+    assert desk.run("install", "claude-code", env=ON_PATH).code == 0
+    assert json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]["command"] == "engrambus"
+
+
+def test_nothing_is_run_by_its_name_on_a_package_index(desk: Desk) -> None:  # BX-15
+    before = Place(desk, "claude-code", "project").tree()
+    problem = desk.run("install", "claude-code", "--uvx", "--json").problem
+    assert (problem["code"], problem["field"]) == ("NOT_PUBLISHED", "--uvx")
+    assert Place(desk, "claude-code", "project").tree() == before
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engrambus.edges.integrations import jsonc
+from engrambus.edges.integrations.client_config import File, Wish
 from engrambus.edges.integrations.files import Note, plan_install, plan_uninstall, write
-from engrambus.edges.integrations.wanted import File, Wish
 
 SERVER = {"command": "/opt/engrambus", "args": ["mcp"]}
 HOOK = {"hooks": [{"type": "command", "command": "/opt/engrambus hook", "timeout": 5}]}

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from engrambus.edges.integrations.client_config import hook_groups
 from engrambus.edges.integrations.generate import plugin_made
 from engrambus.edges.integrations.skill import skill_files
-from engrambus.edges.integrations.wanted import hook_groups
 from engrambus.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def _json(path: str) -> Any:
 def test_what_lies_in_the_checkout_is_what_is_made() -> None:
     made = plugin_made()
     for name, content in made.items():
-        assert (ROOT / name).read_bytes() == content, f"{name}: run src/engrambus/edges/integrations/generate.py"
+        assert (ROOT / name).read_bytes() == content, f"{name}: run tools/generate.py"
     lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
     assert {name for name in lying if "__pycache__" not in name} == {
         name for name in made if name.startswith("plugin/")
@@ -50,6 +50,6 @@ def test_the_market_leads_to_the_plugin() -> None:
 
 
 def test_hooks_and_server_are_those_of_install() -> None:
-    groups = hook_groups("uvx engrambus hook")
+    groups = hook_groups("engrambus hook")
     assert _json("plugin/hooks/hooks.json") == {"hooks": {event: [group] for event, group in groups.items()}}
-    assert _json("plugin/.mcp.json")["mcpServers"]["engrambus"] == {"command": "uvx", "args": ["engrambus", "mcp"]}
+    assert _json("plugin/.mcp.json")["mcpServers"]["engrambus"] == {"command": "engrambus", "args": ["mcp"]}

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.edges.integrations import toml
+from engrambus.edges.integrations.client_config import File, Wish
 from engrambus.edges.integrations.files import plan_install, plan_uninstall, write
-from engrambus.edges.integrations.wanted import File, Wish
 
 SERVER = {"command": "/opt/a b/engrambus", "args": ["mcp", 'quote"d', "ü"]}
 WISH = Wish(("mcp_servers", "engrambus"), {"command": "/opt/engrambus", "args": ["mcp"]})

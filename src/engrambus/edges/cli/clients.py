@@ -31,7 +31,7 @@ _NEXT = {
 
 def install(entry: Entry) -> Command:
     """`engrambus install`"""
-    uvx = click.Option(["--uvx", "uvx"], is_flag=True, help="Write `uvx engrambus …`, for files that others share.")
+    uvx = click.Option(["--uvx", "uvx"], is_flag=True, help="Refused until Engram Bus is on the package index.")
     return Command("install", entry, [*_parameters(), uvx], _install)
 
 
@@ -54,10 +54,16 @@ def _parameters() -> list[click.Parameter]:
 
 
 def _install(session: Session, given: dict[str, Any]) -> None:
+    from engrambus.edges.integrations.client_config import installed_command
     from engrambus.edges.integrations.install import install as put_in
-    from engrambus.edges.integrations.wanted import UVX, running_command
+    from engrambus.errors import NotPublished
 
-    command = UVX if given["uvx"] else running_command()
+    if given["uvx"]:
+        raise NotPublished(
+            field="--uvx",
+            hint="Leave --uvx out. Files get `engrambus` where PATH finds this installation, else its absolute path.",
+        )
+    command = installed_command(session.settings)
     root = _root(session, given)
     changes = put_in(given["client"], root, session.settings, command, dry_run=given["dry_run"])
     following = [_NEXT[given["client"]]]

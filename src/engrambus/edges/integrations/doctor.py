@@ -17,11 +17,11 @@ import msgspec
 from engrambus.app import find_project_damage, open_project
 from engrambus.core import SystemClock
 from engrambus.edges.cli.up import HOST, RUNNING, said_in
+from engrambus.edges.integrations.client_config import CLIENTS, PROGRAM, File, installed_command, setup_for
 from engrambus.edges.integrations.files import is_installed
 from engrambus.edges.integrations.install import project_root
 from engrambus.edges.integrations.skill import has_skill
 from engrambus.edges.integrations.trust import is_read
-from engrambus.edges.integrations.wanted import CLIENTS, UVX, File, running_command, setup_for
 from engrambus.errors import EngramBusError, ProjectNotFound
 from engrambus.gateway import Gateway
 from engrambus.policy import Project, find_project
@@ -48,7 +48,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def examine(folder: Path, settings: Settings) -> list[Finding]:
     """Every check, in the order in which one depends on another."""
-    return [*_project(folder, settings), *_machine(folder, settings), *_clients(folder, settings), *_hook(folder)]
+    return [
+        *_project(folder, settings),
+        *_machine(folder, settings),
+        *_clients(folder, settings),
+        *_hook(folder, settings),
+    ]
 
 
 def _project(folder: Path, settings: Settings) -> Iterator[Finding]:
@@ -197,9 +202,9 @@ def _machine(folder: Path, settings: Settings) -> Iterator[Finding]:
 
 def _clients(folder: Path, settings: Settings) -> Iterator[Finding]:
     root = project_root(folder)
-    commands = [UVX]
+    commands = [[PROGRAM]]  # right when PATH finds another installation, too
     try:
-        commands.insert(0, running_command())
+        commands.insert(0, installed_command(settings))
     except EngramBusError as problem:
         yield _broken("command", problem)
     for client in CLIENTS:
@@ -247,9 +252,9 @@ def _client(client: str, states: dict[str, list[bool | None]], *, heeded: bool) 
     return Finding(check=client, state="ok", found=found)
 
 
-def _hook(folder: Path) -> Iterator[Finding]:
+def _hook(folder: Path, settings: Settings) -> Iterator[Finding]:
     try:
-        command = running_command()
+        command = installed_command(settings)
     except EngramBusError:
         return
     event = json.dumps(

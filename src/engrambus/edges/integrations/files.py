@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from engrambus.edges.integrations import jsonc, toml
+from engrambus.edges.integrations.client_config import File, Wish, is_ours
 from engrambus.edges.integrations.jsonc import Broken, Edit, Node
-from engrambus.edges.integrations.wanted import File, Wish, is_ours
 from engrambus.errors import ClientEntryTaken, ClientFileBroken, ClientFileChanged
 
 BOM = b"\xef\xbb\xbf"

@@ -1,17 +1,12 @@
-"""Writes what is made from declarations: the skill's manifest and schemas, and the plugin folders.
-
-python src/engrambus/edges/integrations/generate.py
-"""
+"""The files that `tools/generate.py` writes for clients: the skill's manifest and schemas, and the plugin folders."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from pathlib import Path
 from typing import Any
 
+from engrambus.edges.integrations.client_config import PROGRAM, SERVER, hook_groups
 from engrambus.edges.integrations.skill import skill_folder
-from engrambus.edges.integrations.wanted import SERVER, UVX, hook_groups
 from engrambus.knowledge.engrams.schemas import schema_bytes
 from engrambus.operations import OPERATIONS
 from engrambus.version import __version__
@@ -40,7 +35,7 @@ def skill_made() -> dict[str, bytes]:
         "name": "less",
         "version": __version__,
         "description": ABOUT,
-        "server": {"name": SERVER, "command": UVX[0], "args": [*UVX[1:], "mcp"]},
+        "server": {"name": SERVER, "command": PROGRAM, "args": ["mcp"]},
         "runtime": "runtime/less.py",
         "schemas": ["schemas/engram.v0.1.json", "schemas/pointer.v0.1.json"],
         "hooks": ["on_child_response", "on_parent_broadcast", "on_rag_result", "on_sam_read"],
@@ -55,7 +50,7 @@ def skill_made() -> dict[str, bytes]:
 
 def plugin_made() -> dict[str, bytes]:
     """The plugin folders and their market entries, by path inside the checkout; the skill is copied in whole."""
-    hooks = {event: [group] for event, group in hook_groups(shlex.join([*UVX, "hook"])).items()}
+    hooks = {event: [group] for event, group in hook_groups(f"{PROGRAM} hook").items()}
     plugin: dict[str, Any] = {"name": SERVER, "version": __version__, "description": ABOUT, "license": "Apache-2.0"}
     entry = {"name": SERVER, "source": "./plugin", "version": __version__, "description": ABOUT}
     made = {
@@ -64,7 +59,7 @@ def plugin_made() -> dict[str, bytes]:
         ),
         "plugin/.claude-plugin/plugin.json": _json({**plugin, "author": OWNER}),
         "plugin/.codex-plugin/plugin.json": _json({**plugin, "skills": "./skills/", "mcpServers": "./.mcp.json"}),
-        "plugin/.mcp.json": _json({"mcpServers": {SERVER: {"command": UVX[0], "args": [*UVX[1:], "mcp"]}}}),
+        "plugin/.mcp.json": _json({"mcpServers": {SERVER: {"command": PROGRAM, "args": ["mcp"]}}}),
         "plugin/hooks/hooks.json": _json({"hooks": hooks}),
     }
     folder = skill_folder()
@@ -74,18 +69,3 @@ def plugin_made() -> dict[str, bytes]:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def main() -> None:
-    """Write everything."""
-    folder = skill_folder()
-    checkout = folder.parents[1]
-    for place, made in ((folder, skill_made()), (checkout, plugin_made())):
-        for name, content in made.items():
-            path: Path = place / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-
-if __name__ == "__main__":
-    main()

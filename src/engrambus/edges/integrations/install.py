@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from engrambus.edges.integrations.client_config import PROGRAM, Setup, is_absolute, setup_for
 from engrambus.edges.integrations.files import Change, Note, plan_install, plan_uninstall, undo, write
+from engrambus.edges.integrations.git_exclude import check_not_committed, exclude_file, plan_exclude
 from engrambus.edges.integrations.skill import plan_no_skill, plan_skill, skill_files
-from engrambus.edges.integrations.wanted import Setup, setup_for
 from engrambus.errors import ClientFileUnwritable, EngramBusError
 from engrambus.settings import Settings
 
@@ -71,6 +72,7 @@ def install(
     notes = Notes(settings)
     known = notes.read(paths_of(setup))
     changes = [
+        *_exclude_changes(client, root, setup, command),
         *(plan_install(file, known.get(file.path)) for file in setup.files),
         *plan_skill(setup.skill, known),
     ]
@@ -81,16 +83,29 @@ def install(
 
 def uninstall(client: str, root: Path | None, settings: Settings, *, dry_run: bool) -> list[Change]:
     """Take everything out of a client's files; what others wrote there stays."""
-    setup = setup_for(client, root, settings, ["engrambus"])
+    setup = setup_for(client, root, settings, [PROGRAM])
     notes = Notes(settings)
     known = notes.read(paths_of(setup))
     changes = [
         *(plan_uninstall(file, known.get(file.path)) for file in setup.files),
         *plan_no_skill(setup.skill, known),
+        *_exclude_changes(client, root, setup, [PROGRAM]),
     ]
     if not dry_run:
         _carry_out(changes, notes, known, removing=True)
     return changes
+
+
+def _exclude_changes(client: str, root: Path | None, setup: Setup, command: Sequence[str]) -> list[Change]:
+    """Plan the clone's exclude file: it lists a client's files while they hold a path of this machine."""
+    exclude = exclude_file(root) if root is not None else None
+    if root is None or exclude is None:
+        return []
+    paths = [file.path for file in setup.files]
+    if is_absolute(command):
+        check_not_committed(root, paths, command[0])
+    names = [str(path.relative_to(root)) for path in paths]
+    return [plan_exclude(exclude, client, names, listed=is_absolute(command))]
 
 
 def _carry_out(changes: Sequence[Change], notes: Notes, known: Mapping[Path, Note], *, removing: bool) -> None:

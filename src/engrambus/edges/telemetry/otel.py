@@ -70,7 +70,9 @@ def watch(gateway: Gateway, exports: Exports | Exporting) -> Iterator[None]:
     try:
         import opentelemetry.sdk  # noqa: F401
     except ImportError:
-        log.warning("OTEL_* asks for telemetry, but the SDK is not here: pip install 'engrambus[otel]'")
+        log.warning(
+            "OTEL_* variables ask for telemetry, but the package opentelemetry-sdk is not installed beside engrambus."
+        )
         yield
         return
     where = exports if isinstance(exports, Exporting) else _where(exports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,18 +49,28 @@ class Setup(NamedTuple):
     """The folder the skill goes to."""
 
 
-def running_command() -> list[str]:
-    """The `engrambus` that is running, by its whole path: it works whatever is activated."""
+def installed_command(settings: Settings) -> list[str]:
+    """Return `engrambus` where PATH finds this installation, otherwise its absolute path."""
+    running = _running_program()
+    on_path = shutil.which(PROGRAM, path=settings.environment.get("PATH"))
+    if on_path is not None and os.path.samefile(on_path, running):
+        return [PROGRAM]
+    return [str(running)]
+
+
+def _running_program() -> Path:
     started = Path(os.path.abspath(sys.argv[0]))
     if started.name == PROGRAM and started.is_file():
-        return [str(started)]
-    beside = Path(sys.executable).with_name("engrambus")
-    if not beside.is_file():
-        raise FileNotFound(f"There is no {beside}.", hint="--uvx writes a command that needs none.")
-    return [str(beside)]
+        return started
+    sibling = Path(sys.executable).with_name(PROGRAM)
+    if not sibling.is_file():
+        raise FileNotFound(f"There is no {sibling}.", hint="Install Engram Bus into this Python environment.")
+    return sibling
 
 
-UVX = ["uvx", "engrambus"]
+def is_absolute(command: Sequence[str]) -> bool:
+    """True if the command holds a path of this machine, which must not be committed."""
+    return os.path.isabs(command[0])
 
 
 def setup_for(client: str, root: Path | None, settings: Settings, command: Sequence[str]) -> Setup:
@@ -158,6 +169,4 @@ def is_ours(value: Any) -> bool:
         words = ([command] if more else shlex.split(command)) + [str(word) for word in more]
     except ValueError:
         return False
-    if words and Path(words[0]).name == "uvx":
-        del words[0]
     return len(words) > 1 and Path(words[0]).name == PROGRAM and words[1] in ("mcp", "hook")
