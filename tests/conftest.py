@@ -15,7 +15,7 @@ from engrambus.settings import Settings
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 # Asserts of the shipped suite explain themselves like those of a test. Here, for nobody has imported it yet.
-pytest.register_assert_rewrite("engrambus.testing")
+pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.machines")
 
 # A shell that starts the tests in the background has them, and so every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.testing import Conformance, Harness, MemoryHarness, SqliteHarness
+from engrambus.testing import Harness, StoreConformance
+from tests.harness.stores import MemoryHarness, SqliteHarness
 
 
-class TestMemory(Conformance):
+class TestMemory(StoreConformance):
     """The reference."""
 
     @pytest.fixture
@@ -20,7 +21,7 @@ class TestMemory(Conformance):
         harness.close()
 
 
-class TestSqlite(Conformance):
+class TestSqlite(StoreConformance):
     """The store on disk."""
 
     @pytest.fixture

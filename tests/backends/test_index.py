@@ -21,7 +21,8 @@ from engrambus.core.journal import print_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged
 from engrambus.gateway import Credential, Gateway
 from engrambus.policy import RunOpened
-from engrambus.testing import Hand, SeededRandomness, SqliteHarness, open_gateway
+from engrambus.testing import GatewayClient, SeededRandomness, open_gateway
+from tests.harness.stores import SqliteHarness
 
 PAGE = 4096
 
@@ -29,8 +30,8 @@ PAGE = 4096
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
     harness = SqliteHarness(tmp_path / "catalog")
-    hand = Hand(harness)
-    mia = hand.add("mia", "manager")
+    hand = GatewayClient(harness)
+    mia = hand.add_agent("mia", "manager")
     hand.call("apply_policy", policy={"engrams_per_minute": 1000})
     ids = hand.put_many([f"The common matter {number} of the gateway" for number in range(120)], mia, scope="run")
     for number in (1, 50, 119):
@@ -43,14 +44,14 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 
 def answers(harness: SqliteHarness) -> list[tuple[str, bytes]]:
     """Everything the tests compare."""
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     return [
-        hand.ask("query_engrams", q="common matter", k=100),
-        hand.ask("query_engrams", q="gateway 17"),
-        hand.ask("query_engrams", k=100),
-        hand.ask("query_engrams", keys=["newest"], scope="project"),
-        hand.ask("list_agents"),
-        hand.ask("stats"),
+        hand.try_call("query_engrams", q="common matter", k=100),
+        hand.try_call("query_engrams", q="gateway 17"),
+        hand.try_call("query_engrams", k=100),
+        hand.try_call("query_engrams", keys=["newest"], scope="project"),
+        hand.try_call("list_agents"),
+        hand.try_call("stats"),
     ]
 
 
@@ -140,8 +141,8 @@ def test_a_spoiled_index_is_built_again(harness: SqliteHarness, spoil: Callable[
     spoil(index(harness))
     harness._open()
     if first == "write":
-        Hand(harness).put("Zebra")
-        Hand(harness).call("forget_engram", id=Hand(harness).query("zebra").engrams[0].id)
+        GatewayClient(harness).put("Zebra")
+        GatewayClient(harness).call("forget_engram", id=GatewayClient(harness).query("zebra").engrams[0].id)
         assert [answer[1] for answer in answers(harness)[:5]] == [answer[1] for answer in before[:5]]
         assert harness.journal_bytes().startswith(journal)
     else:
@@ -189,7 +190,7 @@ def test_the_journal_put_back_from_an_older_copy(harness: SqliteHarness) -> None
     copy = harness.folder / "copy"
     shutil.copy(harness.folder / "memory.jsonl", copy)
     before = answers(harness)
-    Hand(harness).put("A matter that the copy does not have")
+    GatewayClient(harness).put("A matter that the copy does not have")
     harness.close()
     shutil.copy(copy, harness.folder / "memory.jsonl")
     harness._open()
@@ -202,13 +203,13 @@ def test_an_older_copy_that_has_grown_past_the_index(harness: SqliteHarness) -> 
     copy = harness.folder / "copy"
     kept = harness.folder / "kept.db"
     shutil.copy(harness.folder / "memory.jsonl", copy)
-    Hand(harness).put("A matter that the copy does not have")
+    GatewayClient(harness).put("A matter that the copy does not have")
     harness.close()
     shutil.copy(index(harness), kept)
     shutil.copy(copy, harness.folder / "memory.jsonl")
     harness._open()
     for number in range(5):
-        Hand(harness).put(f"Another matter {number}, much longer than the one that is gone")
+        GatewayClient(harness).put(f"Another matter {number}, much longer than the one that is gone")
     before = answers(harness)
     harness.close()
     shutil.copy(kept, index(harness))
@@ -218,7 +219,7 @@ def test_an_older_copy_that_has_grown_past_the_index(harness: SqliteHarness) -> 
 
 
 def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     hand.put("Something in the write-ahead log")
     before = answers(harness)
     assert (harness.folder / "index.db-wal").stat().st_size > 0
@@ -226,9 +227,9 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
     assert answers(harness) == before
     index(harness).unlink()
     hand.put("Zebra")
-    assert hand.found("zebra") == ["Zebra"]
+    assert hand.query_claims("zebra") == ["Zebra"]
     harness.reopen()
-    assert hand.found("zebra") == ["Zebra"]
+    assert hand.query_claims("zebra") == ["Zebra"]
     assert harness.gateway.store.verify() == []
 
 
@@ -236,7 +237,7 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
 def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, first: int) -> None:
     """Written one by one, an engram may wait to be posted that a rebuild of the same journal has posted already."""
     harness = SqliteHarness(tmp_path / "another")
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     ids = hand.put_many([f"First {number}" for number in range(first)], scope="run")
     for step in range(12):
         hand.call("promote_engram", id=ids[step])
@@ -244,16 +245,18 @@ def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, f
             engram = hand.put(f"Extra {step} {number}", scope="run")
         hand.call("promote_engram", id=engram.id)
         hand.put(f"Last {step}", scope="run")
-        before = hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)
+        before = hand.try_call("query_engrams", k=100), hand.try_call("query_engrams", q="extra", k=100)
         harness.delete_index()
-        assert (hand.ask("query_engrams", k=100), hand.ask("query_engrams", q="extra", k=100)) == before
+        assert (hand.try_call("query_engrams", k=100), hand.try_call("query_engrams", q="extra", k=100)) == before
     harness.close()
 
 
 def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarness) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     for number in range(50):
-        assert hand.ask("query_engrams", Credential(local_admin=True, speak_as=f"x{number}"))[0] == "AGENT_NOT_FOUND"
+        assert (
+            hand.try_call("query_engrams", Credential(local_admin=True, speak_as=f"x{number}"))[0] == "AGENT_NOT_FOUND"
+        )
     store = harness.gateway.store
     assert isinstance(store, SqliteStore)
     assert len(store._kept[1].identity[1]) < 10
@@ -275,18 +278,18 @@ class Elsewhere:
 
 
 def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(second))
+    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
     for number in range(80):
         one, other = (here, there) if number % 2 else (there, here)
         engram = one.put(f"Turn {number}", scope="run")
         assert other.call("get_engram", id=engram.id) == engram
-        assert other.found(k=1) == [f"Turn {number}"]
+        assert other.query_claims(k=1) == [f"Turn {number}"]
         if number % 10 == 5:
             other.call("promote_engram", id=engram.id)
             assert one.call("get_engram", id=engram.id).scope == "project"
         if number % 10 == 7:
             other.call("forget_engram", id=engram.id)
-            assert one.found(k=1) != [f"Turn {number}"]
+            assert one.query_claims(k=1) != [f"Turn {number}"]
     one_run = here.open_run()
     assert there.call("list_agents").run_id == one_run
     assert second.store.verify() == []
@@ -294,18 +297,18 @@ def test_two_stores_see_each_others_writes_at_once(harness: SqliteHarness, secon
 
 
 def test_two_stores_and_no_index(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(second))
+    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
     for number in range(12):
         index(harness).unlink()
         one, other = (here, there) if number % 2 else (there, here)
         one.put(f"Turn {number}")
-        assert other.found(k=1) == [f"Turn {number}"]
-        assert one.found(k=1) == [f"Turn {number}"]
+        assert other.query_claims(k=1) == [f"Turn {number}"]
+        assert one.query_claims(k=1) == [f"Turn {number}"]
     assert second.store.verify() == []
 
 
 def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarness, second: Gateway) -> None:
-    here, there = Hand(harness), Hand(Elsewhere(second))
+    here, there = GatewayClient(harness), GatewayClient(Elsewhere(second))
     stop = threading.Event()
     wrong: list[BaseException] = []
 
@@ -313,7 +316,7 @@ def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarnes
         last = -1
         try:
             while not stop.is_set():
-                (newest,) = here.found("turn", k=1, scope="project") or ["Turn -1"]
+                (newest,) = here.query_claims("turn", k=1, scope="project") or ["Turn -1"]
                 assert int(newest.split()[1]) >= last
                 last = int(newest.split()[1])
         except BaseException as problem:
@@ -323,7 +326,7 @@ def test_reads_go_on_while_others_write_and_the_index_goes(harness: SqliteHarnes
     for reader in readers:
         reader.start()
     for number in range(60):
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         there.put(f"Turn {number}")
         if number % 15 == 7:
             index(harness).unlink()
@@ -396,7 +399,7 @@ def test_nobody_waits_for_a_verify(harness: SqliteHarness) -> None:
     def meanwhile(at: int, size: int) -> None:
         if not done:
             done.append("begun")
-            putting = threading.Thread(target=lambda: done.append(Hand(harness).put("Put meanwhile").claim))
+            putting = threading.Thread(target=lambda: done.append(GatewayClient(harness).put("Put meanwhile").claim))
             putting.start()
             putting.join(timeout=30)
 
@@ -421,7 +424,7 @@ def test_opening_a_run_twice_at_once_is_two_runs(harness: SqliteHarness, second:
         thread.start()
     for thread in threads:
         thread.join()
-    assert Hand(harness).counts()["runs"] == 3
+    assert GatewayClient(harness).counts()["runs"] == 3
     assert harness.gateway.store.verify() == []
 
 
@@ -431,7 +434,7 @@ def test_a_process_goes_on_when_the_damage_behind_what_it_knew_was_set_aside(
 ) -> None:
     """The journal is as long again as when this process wrote last, and the index speaks of a line behind that."""
     journal = harness.folder / "memory.jsonl"
-    hand, length = Hand(harness), journal.stat().st_size
+    hand, length = GatewayClient(harness), journal.stat().st_size
     with closing(SqliteStore(harness.folder, harness.clock)) as other:
         other.commit(lambda view: ([RunOpened(run="01KDVP9R00STGMERGYTEST0009", goal="gone", by="x")], None))
     data = bytearray(journal.read_bytes())

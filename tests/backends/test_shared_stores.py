@@ -14,7 +14,7 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.knowledge.engrams import Engram
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
-from engrambus.testing import TurningClock, refused
+from engrambus.testing import ManualClock, expect_refusal
 
 NOTE = [{"type": "sam", "ref": "sam:note:anything@2026-01-01"}]
 OPEN = {"scopes": ["run", "project", "org", "global"]}
@@ -25,7 +25,7 @@ class Team:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.settings = Settings.from_environment({"HOME": str(home)})
         self.gateways: dict[str, Gateway] = {}
 
@@ -73,7 +73,7 @@ def test_they_are_closed_until_an_admin_opens_them(team: Team) -> None:
         lambda: team.put("one", "Alpha for all", scope="org"),
         lambda: team.call("one", "promote_engram", id=engram.id, scope="org"),
     ):
-        with refused("SCOPE_FORBIDDEN"):
+        with expect_refusal("SCOPE_FORBIDDEN"):
             act()
     assert not (team.home / ".local/share/engrambus").exists()
     assert team.call("one", "query_engrams", q="alpha", scope="org").engrams == []
@@ -89,7 +89,7 @@ def test_a_promoted_engram_is_seen_by_every_project_that_opened_the_scope(team: 
     assert team.found("one", "alpha") == team.found("two", "alpha") == ["Alpha holds everywhere"]
     assert team.found("three", "alpha") == []  # it did not open the scope
     assert team.call("two", "get_engram", id=engram.id).scope == "org"
-    with refused("ENGRAM_NOT_FOUND"):
+    with expect_refusal("ENGRAM_NOT_FOUND"):
         team.call("three", "get_engram", id=engram.id)
     assert [each.id for each in team.call("two", "query_engrams", scope="org").engrams] == [engram.id]
     assert team.found("two") == []  # the feed is the project's own
@@ -98,7 +98,7 @@ def test_a_promoted_engram_is_seen_by_every_project_that_opened_the_scope(team: 
 def test_one_step_at_a_time_up_to_global(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     engram = team.put("one", "Alpha climbs", confidence=0.9)
-    with refused("SCOPE_FORBIDDEN"):
+    with expect_refusal("SCOPE_FORBIDDEN"):
         team.call("one", "promote_engram", id=engram.id, scope="global")
     team.call("one", "promote_engram", id=engram.id, scope="org")
     assert team.call("one", "promote_engram", id=engram.id, scope="global").scope == "global"
@@ -111,7 +111,7 @@ def test_one_step_at_a_time_up_to_global(team: Team) -> None:
 def test_confidence_below_the_floor_stays_where_it_is(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     engram = team.put("one", "Alpha is a guess", confidence=0.6)
-    with refused("SCOPE_FORBIDDEN"):
+    with expect_refusal("SCOPE_FORBIDDEN"):
         team.call("one", "promote_engram", id=engram.id, scope="org")
     assert team.call("one", "get_engram", id=engram.id).scope == "project"
 
@@ -120,7 +120,7 @@ def test_nearer_scopes_come_first_among_equals(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
     wide = team.put("one", "Alpha beta")
     team.call("one", "promote_engram", id=wide.id, scope="org")
-    team.clock.turn(seconds=60)
+    team.clock.advance(seconds=60)
     near = team.put("one", "Alpha beta")
     answer = team.call("one", "query_engrams", q="alpha beta")
     assert [engram.id for engram in answer.engrams] == [near.id, wide.id]
@@ -151,7 +151,7 @@ def test_an_admin_forgets_in_a_shared_store_and_an_agent_cannot_promote_there(te
     token = team.call("one", "add_agent", name="ada", role="architect").token
     engram = team.put("one", "Alpha is shared")
     team.call("one", "promote_engram", id=engram.id, scope="org")
-    with refused("ENGRAM_NOT_FOUND"):
+    with expect_refusal("ENGRAM_NOT_FOUND"):
         team.call("one", "promote_engram", Credential(token=token), id=engram.id, scope="global")
     team.call("one", "forget_engram", id=engram.id)
     assert team.found("one", "alpha") == []
@@ -159,7 +159,7 @@ def test_an_admin_forgets_in_a_shared_store_and_an_agent_cannot_promote_there(te
 
 def test_a_role_may_write_org_only_where_the_policy_says_so(team: Team) -> None:
     team.call("one", "apply_policy", policy=OPEN)
-    with refused("SCOPE_FORBIDDEN"):
+    with expect_refusal("SCOPE_FORBIDDEN"):
         team.put("one", "Alpha at once", scope="org")
     team.call("one", "apply_policy", policy={**OPEN, "write_scopes": {"admin": ["run", "project", "org"]}})
     assert team.put("one", "Alpha at once", scope="org").scope == "org"

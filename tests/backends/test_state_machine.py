@@ -9,19 +9,20 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from engrambus.testing import Harness, SqliteHarness, TurningClock
-from engrambus.testing.machine import BackEndsAgree
+from engrambus.testing import Harness, ManualClock
+from tests.harness.stores import SqliteHarness
+from tests.machines.store_agreement import StoreAgreement
 
 EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
-class SqliteAgrees(BackEndsAgree):
+class SqliteAgrees(StoreAgreement):
     """SQLite beside the reference."""
 
     @staticmethod
-    def make_other(clock: TurningClock) -> Harness:
+    def make_other(clock: ManualClock) -> Harness:
         """A store in a folder of its own."""
         return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 

@@ -13,7 +13,7 @@ from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND, SystemClock
 from engrambus.edges.integrations.client_config import CLIENTS
 from engrambus.space.tuples import EpochBegun
-from engrambus.testing import TurningClock
+from engrambus.testing import ManualClock
 from tests.cli.runner import Desk
 
 
@@ -104,7 +104,7 @@ def test_what_is_broken_is_named(desk: Desk) -> None:
 
 def test_a_journal_of_work_ahead_of_the_clock_is_told(desk: Desk) -> None:  # YT-06
     desk.ok("out", "--lane", "notes")
-    with closing(SqliteWork(desk.path / ".catalog", TurningClock(SystemClock().now() + 7200 * SECOND))) as store:
+    with closing(SqliteWork(desk.path / ".catalog", ManualClock(SystemClock().now() + 7200 * SECOND))) as store:
         store.commit(lambda view: ([EpochBegun(epoch=1, boot="ahead")], None))
     code, checks = _checks(desk)
     assert (code, checks["clock"]["state"]) == (0, "note")

@@ -18,7 +18,8 @@ from engrambus.core.journal.group import MAX_BATCH
 from engrambus.errors import EngramBusError
 from engrambus.gateway.ports import View
 from engrambus.policy import RunOpened
-from engrambus.testing import Hand, SqliteHarness, refused, shown
+from engrambus.testing import GatewayClient, expect_refusal, without_keys
+from tests.harness.stores import SqliteHarness
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
@@ -248,7 +249,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     in_threads(32, lambda number: [hand.put(f"Matter {number} {step}") for step in range(5)])
     assert hand.counts()["engrams"] == 160
     assert len(syncs) < 80
@@ -258,7 +259,7 @@ def test_many_writers_share_few_syncs(harness: SqliteHarness, syncs: list[int]) 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_store_goes_on_after_interrupts_at_any_moment(harness: SqliteHarness, interrupt: Interrupt) -> None:
     """Whatever it was in the middle of: nothing stays open, locked or half written. # BX-03"""
-    hand, stop = Hand(harness), threading.Event()
+    hand, stop = GatewayClient(harness), threading.Event()
 
     def keep_busy(name: str) -> None:
         for step in count():
@@ -290,14 +291,14 @@ def _open_run(name: str) -> Callable[[View], Any]:
 
 
 def test_a_writer_alone_gets_a_sync_of_its_own(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     for number in range(5):
         hand.put(f"Matter {number}")
     assert len(syncs) == 5
 
 
 def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[int]) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     store = harness.gateway.store
     wrong: list[Any] = []
 
@@ -337,14 +338,14 @@ def test_a_failing_change_harms_nobody_else(harness: SqliteHarness, syncs: list[
 
 def test_a_later_change_of_a_batch_sees_the_earlier_ones(harness: SqliteHarness, syncs: list[int]) -> None:
     """Twenty callers want the same id at once: one gets it."""
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     outcomes: list[str] = []
     in_threads(20, lambda number: outcomes.append(_try_id(hand)))
     assert sorted(outcomes) == ["ID_TAKEN"] * 19 + ["ok"]
 
 
-def _try_id(hand: Hand) -> str:
-    return hand.ask(
+def _try_id(hand: GatewayClient) -> str:
+    return hand.try_call(
         "put_engram",
         claim="Alpha",
         id="01KDVP9R000000000000000000",
@@ -355,21 +356,21 @@ def _try_id(hand: Hand) -> str:
 def test_after_a_failed_sync_reading_goes_on_and_writing_does_not(
     harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     kept = hand.put("Alpha is kept")
     with monkeypatch.context() as patch:
         patch.setattr(journal_file, "sync", _fail)
-        with refused("STORE_READ_ONLY"):
+        with expect_refusal("STORE_READ_ONLY"):
             hand.put("Alpha is lost")
     for _ in range(3):
-        with refused("STORE_READ_ONLY"):
+        with expect_refusal("STORE_READ_ONLY"):
             hand.put("Alpha is refused")
-        assert hand.query("alpha").engrams == [shown(kept)]
+        assert hand.query("alpha").engrams == [without_keys(kept)]
         assert hand.call("get_engram", id=kept.id) == kept
     harness.reopen()  # another process: what the disk has is what happened, and it is synced before it counts
-    assert hand.found("kept") == ["Alpha is kept"]
+    assert hand.query_claims("kept") == ["Alpha is kept"]
     assert hand.put("Alpha again").claim == "Alpha again"
-    assert hand.found("refused") == []
+    assert hand.query_claims("refused") == []
     assert harness.gateway.store.verify() == []
 
 

@@ -33,7 +33,7 @@ from engrambus.core import (
 )
 from engrambus.core.canonical import MAX_INTEGER, MAX_NESTED, canonical_reference
 from engrambus.errors import BadText, FieldType, NumberRange, TooDeep, TtlInvalid
-from engrambus.testing import SeededRandomness, TurningClock
+from engrambus.testing import ManualClock, SeededRandomness
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)
@@ -255,33 +255,33 @@ def test_times_have_an_offset() -> None:
 
 def test_a_projects_time_goes_on_and_meets_the_wall_clock_again() -> None:
     """Whatever the wall clock was set to. # YT-06"""
-    wall = TurningClock(1000 * SECOND)
+    wall = ManualClock(1000 * SECOND)
     clock = ProjectClock(wall)
     assert clock.now(900 * SECOND) == 1000 * SECOND
     assert clock.now(1010 * SECOND) == 1010 * SECOND  # another process, whose clock is ahead, has committed
     told = []
     for _ in range(30):
-        wall.turn(seconds=1)
+        wall.advance(seconds=1)
         told.append(clock.now(1010 * SECOND) / SECOND)
     assert told[:4] == [1010.5, 1011, 1011.5, 1012]
     assert told == sorted(told)
     assert told[-11:] == list(range(1020, 1031))
-    wall.turn(seconds=-100)
+    wall.advance(seconds=-100)
     assert clock.now(1030 * SECOND) == 1030 * SECOND
-    wall.turn(seconds=4)
+    wall.advance(seconds=4)
     assert clock.now(1031 * SECOND) == 1032 * SECOND
     assert clock.now(1040 * SECOND) == 1040 * SECOND
-    wall.turn(seconds=2)
+    wall.advance(seconds=2)
     assert clock.now(1040 * SECOND) == 1041 * SECOND
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.booleans()), max_size=30))
 def test_a_projects_time_never_goes_back_nor_faster_than_time(turns: list[tuple[int, bool]]) -> None:
-    wall = TurningClock(1000 * SECOND)
+    wall = ManualClock(1000 * SECOND)
     clock, last = ProjectClock(wall), 1000 * SECOND
     for seconds, commits in turns:
         before, seen = wall.now(), clock.now(last)
-        wall.turn(seconds=seconds)
+        wall.advance(seconds=seconds)
         now = clock.now(last)
         assert now >= seen or seconds < 0
         assert now <= max(wall.now(), seen + max(0, wall.now() - before))
@@ -290,10 +290,10 @@ def test_a_projects_time_never_goes_back_nor_faster_than_time(turns: list[tuple[
 
 
 def test_a_turning_clock_goes_where_it_is_turned() -> None:
-    clock = TurningClock(10)
-    clock.turn(seconds=1, microseconds=-5)
+    clock = ManualClock(10)
+    clock.advance(seconds=1, microseconds=-5)
     assert clock.now() == SECOND + 5
-    clock.turn(seconds=-1)
+    clock.advance(seconds=-1)
     assert clock.now() == 5
     clock.set(7)
     assert clock.now() == 7

@@ -13,24 +13,24 @@ import pytest
 from engrambus.app import open_project
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
-from engrambus.testing.clock import TurningClock
-from engrambus.testing.hand import Hand
+from engrambus.testing.client import GatewayClient
+from engrambus.testing.clock import ManualClock
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
 class Team:
     """One project on files, with a clock to turn."""
 
-    def __init__(self, repository: Repository, settings: Settings, clock: TurningClock) -> None:
+    def __init__(self, repository: Repository, settings: Settings, clock: ManualClock) -> None:
         self.repository = repository
         self.settings = settings
         self.clock = clock
         self.gateway = make_gateway(repository.path, settings, clock)
         self.catalog = repository.path / ".catalog"
         self.store = self.catalog / "sam" / "episodes.jsonl"
-        self.hand = Hand(self)
-        self.lead: Credential = self.hand.add("lead", "manager")
-        self.coder: Credential = self.hand.add("coder", "programmer", parent="lead")
+        self.hand = GatewayClient(self)
+        self.lead: Credential = self.hand.add_agent("lead", "manager")
+        self.coder: Credential = self.hand.add_agent("coder", "programmer", parent="lead")
 
     def reopen(self) -> None:
         """As another process would."""
@@ -77,6 +77,6 @@ class Team:
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
     """A fresh team."""
-    made = Team(make_repository(tmp_path / "repository"), make_settings(tmp_path / "home"), TurningClock())
+    made = Team(make_repository(tmp_path / "repository"), make_settings(tmp_path / "home"), ManualClock())
     with closing(made):
         yield made

@@ -9,7 +9,7 @@ import pytest
 
 from engrambus.gateway import Credential
 from engrambus.knowledge.cortex import OPEN
-from engrambus.testing.hand import refused
+from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
 
 PASTED = "\n".join(f"line {number} of the parser" for number in range(11, 15))
@@ -44,7 +44,7 @@ def test_an_accepted_learning_with_pointers_is_found_by_query_and_by_memory_read
         confidence=0.8,
         evidence=[{"kind": "path", "value": "src/parser.py:10-20"}],
     )
-    assert team.hand.found("parser trusts input") == []
+    assert team.hand.query_claims("parser trusts input") == []
     accepted = team.hand.call("accept_contribution", team.lead, id=sent.contribution_id)
     (engram,) = team.hand.query("parser trusts input", team.coder).engrams
     assert (engram.claim, engram.provenance.source) == ("The parser trusts its input.", "sam")
@@ -75,7 +75,7 @@ def test_a_long_learning_is_remembered_whole_and_told_of_in_a_sentence(team: Tea
 def test_a_learning_without_pointers_becomes_no_engram(team: Team) -> None:
     sent = team.contribute("Tuesdays are calm.")
     team.hand.call("accept_contribution", team.lead, id=sent.contribution_id)
-    assert team.hand.found("tuesdays calm") == []
+    assert team.hand.query_claims("tuesdays calm") == []
 
 
 def test_a_request_repeated_under_its_key_is_answered_and_not_done_again(team: Team) -> None:
@@ -86,12 +86,12 @@ def test_a_request_repeated_under_its_key_is_answered_and_not_done_again(team: T
     before = team.journal()
     assert team.hand.call("contribute", keyed(team.coder, "k1"), content="The parser trusts its input.") == first
     assert team.journal() == before
-    with refused("IDEMPOTENCY_CONFLICT"):
+    with expect_refusal("IDEMPOTENCY_CONFLICT"):
         team.hand.call("contribute", keyed(team.coder, "k1"), content="Something else.")
     accept = {"id": first.contribution_id}
     accepted = team.hand.call("accept_contribution", keyed(team.lead, "k2"), **accept)
     assert team.hand.call("accept_contribution", keyed(team.lead, "k2"), **accept) == accepted
-    with refused("CONTRIBUTION_DECIDED"):
+    with expect_refusal("CONTRIBUTION_DECIDED"):
         team.hand.call("accept_contribution", keyed(team.lead, "k3"), **accept)
     assert len(team.records()) == 1
     kept = team.hand.call("keep_episode", keyed(team.lead, "k4"), text="Use tabs.")
@@ -118,7 +118,7 @@ def test_every_way_through_the_queue_ends_once(team: Team, start: str, last: str
     assert ended.status == {"accept": "accepted", "reject": "rejected", "withdraw": "withdrawn"}[last.partition("_")[0]]
     before = team.journal()
     for operation in ("accept_contribution", "reject_contribution", "withdraw_contribution"):
-        with refused("CONTRIBUTION_DECIDED"):
+        with expect_refusal("CONTRIBUTION_DECIDED"):
             move(operation)
     assert team.journal() == before
     team.reopen()
@@ -131,7 +131,7 @@ def test_a_queue_is_shown_page_by_page_and_never_larger_than_asked(team: Team) -
     sent = []
     for number in range(7):
         sent.append(team.contribute(f"Learning number {number}.", thread_id=f"t{number % 2}"))
-        team.clock.turn(seconds=1)
+        team.clock.advance(seconds=1)
     seen: list[str] = []
     cursor = None
     while True:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engrambus.knowledge.cortex import signature
 from engrambus.policy.secrets import Secret
-from engrambus.testing.hand import refused
+from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
 
 LINE = re.compile(r"SHARED_CORTEX_[A-Z_]+( [a-z_]+=[A-Za-z0-9_.:/@,+-]*)+")
@@ -61,13 +61,13 @@ def test_no_text_anyone_wrote_gets_into_the_log(team: Team) -> None:
 
 
 def test_failures_leave_their_line_too(team: Team) -> None:
-    with refused("FIELD_VALUE"):
+    with expect_refusal("FIELD_VALUE"):
         team.contribute("bell \x07")
-    with refused("CONTRIBUTION_NOT_FOUND"):
+    with expect_refusal("CONTRIBUTION_NOT_FOUND"):
         team.hand.call("accept_contribution", team.lead, id="x\nSHARED_CORTEX_FORGED a=b"[:26])
-    with refused("CONTRIBUTION_NOT_FOUND"):
+    with expect_refusal("CONTRIBUTION_NOT_FOUND"):
         team.hand.call("reject_contribution", team.lead, id="0" * 26, reason="None.")
-    with refused("TTL_INVALID"):
+    with expect_refusal("TTL_INVALID"):
         team.hand.call("inherit", team.coder, scope={"recency_window": "soon"})
     assert events(team) == ["CONTRIBUTION_FAIL", "CONTRIBUTION_FAIL", "CONTRIBUTION_FAIL", "INHERIT_FAIL"]
     assert team.log()[0].endswith("error=FIELD_VALUE")
@@ -82,13 +82,13 @@ def test_when_secrets_cannot_be_looked_for_nothing_is_taken_in_and_it_is_said(
 
     monkeypatch.setattr("engrambus.policy.secrets.check.find_secrets", broken)
     before = team.journal()
-    with refused("SECRET_CHECK_FAILED"):
+    with expect_refusal("SECRET_CHECK_FAILED"):
         team.contribute("The parser trusts its input.")
     assert team.journal() == before
     assert events(team) == ["REDACTION_FAIL", "CONTRIBUTION_FAIL"]
-    with refused("SECRET_CHECK_FAILED"):
+    with expect_refusal("SECRET_CHECK_FAILED"):
         team.keep("The parser trusts its input.")
-    with refused("SECRET_CHECK_FAILED"):
+    with expect_refusal("SECRET_CHECK_FAILED"):
         team.hand.call("inherit", team.coder)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.core import digest, print_time
-from engrambus.testing.hand import refused
+from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
 
 DAY = 86_400
@@ -15,7 +15,7 @@ def versions(team: Team) -> list[str]:
     for text in ("Use tabs.", "Use spaces."):
         team.keep(text, kind="preference", slug="indent")
         made.append(print_time(team.clock.now()))
-        team.clock.turn(seconds=DAY)
+        team.clock.advance(seconds=DAY)
     return made
 
 
@@ -30,7 +30,7 @@ def test_a_pointer_leads_to_a_version_or_to_what_held_then(team: Team) -> None:
         "2099-12-31": "Use spaces.",
     }
     for number, (version, text) in enumerate(held.items()):
-        reader = team.hand.add(f"reader{number}")
+        reader = team.hand.add_agent(f"reader{number}")
         found = team.hand.deref(reader, f"sam:preference:indent@{version}", max_tokens=200)
         assert (found.excerpt, found.content_digest) == (text, digest(text.encode())), version
 
@@ -38,13 +38,13 @@ def test_a_pointer_leads_to_a_version_or_to_what_held_then(team: Team) -> None:
 def test_what_is_not_remembered_is_not_found(team: Team) -> None:
     versions(team)
     for ref in ("preference:indent@3", "preference:indent@v0", "preference:indent@2001-01-01", "fact:indent@1"):
-        with refused("EPISODE_NOT_FOUND", "pointer.ref"):
+        with expect_refusal("EPISODE_NOT_FOUND", "pointer.ref"):
             team.hand.deref(team.coder, f"sam:{ref}", max_tokens=200)
     for ref in ("preference:indent@v1.2", "preference:indent@20260101T00", f"preference:indent@{'9' * 60}"):
-        with refused("EPISODE_NOT_FOUND", "pointer.ref"):
+        with expect_refusal("EPISODE_NOT_FOUND", "pointer.ref"):
             team.hand.deref(team.coder, f"sam:{ref}", max_tokens=200)
     for version in ("2026-02-31", "HEAD", "2026-01-01T00:00:00Z"):
-        with refused("POINTER_REVISION"):
+        with expect_refusal("POINTER_REVISION"):
             team.hand.deref(team.coder, f"sam:preference:indent@{version}", max_tokens=200)
 
 
@@ -52,7 +52,7 @@ def test_a_turn_has_two_reads_of_the_memory(team: Team) -> None:
     versions(team)
     for _ in range(2):
         team.hand.deref(team.coder, "sam:preference:indent@1", max_tokens=200)
-    with refused("DEREF_DENIED", "turn.sam"):
+    with expect_refusal("DEREF_DENIED", "turn.sam"):
         team.hand.deref(team.coder, "sam:preference:indent@2", max_tokens=200)
     team.hand.deref(team.coder, f"repo:src/parser.py#L1@{team.repository.sha}", max_tokens=200)
 
@@ -63,7 +63,7 @@ def test_an_engram_that_points_at_our_memory_is_stamped_and_at_another_is_kept_a
     assert ours.pointers[0].digest == digest(b"Use spaces.")
     theirs = team.hand.put("Another team says tabs.", refs=["sam:preference:elsewhere@2026-01-01"])
     assert theirs.pointers[0].digest is None
-    with refused("DIGEST_MISMATCH"):
+    with expect_refusal("DIGEST_MISMATCH"):
         team.hand.call(
             "put_engram",
             claim="Tabs it was.",
@@ -77,5 +77,5 @@ def test_a_memory_that_changed_on_the_day_it_is_pointed_at_does_not_pass_for_wha
     put = team.hand.put("Tabs it is.", refs=[f"sam:preference:indent@{today}"])
     team.keep("Use spaces.", kind="preference", slug="indent")
     pointer = {"type": "sam", "ref": put.pointers[0].ref, "digest": put.pointers[0].digest}
-    with refused("DIGEST_MISMATCH"):
+    with expect_refusal("DIGEST_MISMATCH"):
         team.hand.call("deref_pointer", team.coder, pointer=pointer, max_tokens=200)

@@ -14,8 +14,8 @@ from pathlib import Path
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
 from engrambus.gateway import Credential
-from engrambus.testing import Hand, open_gateway
-from engrambus.testing.shelf import on_shelf
+from engrambus.testing import GatewayClient, open_gateway
+from engrambus.testing.fakes import repo_ref
 
 
 class Project:
@@ -28,8 +28,8 @@ class Project:
 def main(folder: Path, diary: Path) -> None:
     """Read on and on."""
     notes = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    hand, ada = Hand(Project(folder)), Credential(local_admin=True, speak_as="ada")
-    while hand.ask("deref_pointer", ada, pointer=on_shelf("src/a.py"))[0] == "ok":
+    hand, ada = GatewayClient(Project(folder)), Credential(local_admin=True, speak_as="ada")
+    while hand.try_call("deref_pointer", ada, pointer=repo_ref("src/a.py"))[0] == "ok":
         os.write(notes, b"read\n")
     os.write(notes, b"denied\n")
 

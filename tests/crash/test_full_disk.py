@@ -17,7 +17,8 @@ import pytest
 from engrambus.backends.sqlite import SqliteStore, following
 from engrambus.backends.sqlite import index as index_module
 from engrambus.core.journal import Journal
-from engrambus.testing import Hand, SqliteHarness
+from engrambus.testing import GatewayClient
+from tests.harness.stores import SqliteHarness
 
 BALLAST = "ballast"
 
@@ -43,11 +44,11 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
     harness.close()
 
 
-def put_until_refused(hand: Hand, most: int = 3000) -> tuple[list[str], str]:
+def put_until_refused(hand: GatewayClient, most: int = 3000) -> tuple[list[str], str]:
     """The claims that were acknowledged, and the code of the first refusal."""
     stored: list[str] = []
     for number in range(most):
-        code, _ = hand.ask("put_engram", claim=matter(number), pointers=_pointers())
+        code, _ = hand.try_call("put_engram", claim=matter(number), pointers=_pointers())
         if code != "ok":
             return stored, code
         stored.append(matter(number))
@@ -67,7 +68,7 @@ def _pointers() -> list[dict[str, str]]:
     return [{"type": "sam", "ref": f"sam:note:full-{next(NOTES)}@2026-01-01"}]
 
 
-def everything(hand: Hand) -> list[str]:
+def everything(hand: GatewayClient) -> list[str]:
     """Every claim, newest last."""
     claims: list[str] = []
     cursor = None
@@ -82,13 +83,13 @@ def everything(hand: Hand) -> list[str]:
 def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     try:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         (small_disk / BALLAST).write_bytes(bytes(600_000))
         stored, code = put_until_refused(hand)
         assert code == "DISK_PRESSURE"
         assert len(stored) > 20
         for _ in range(3):
-            assert hand.ask("put_engram", claim="Not stored", pointers=_pointers())[0] == "DISK_PRESSURE"
+            assert hand.try_call("put_engram", claim="Not stored", pointers=_pointers())[0] == "DISK_PRESSURE"
             seen = everything(hand)
             # The index may be behind by what it had no room for; it is never ahead, and nothing refused is in it.
             assert seen == stored[: len(seen)]
@@ -107,12 +108,12 @@ def test_a_disk_full_to_the_last_byte(small_disk: Path) -> None:
     harness = SqliteHarness(small_disk / "catalog")
     stored: list[str] = []
     try:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         for step in range(12):
             _fill(small_disk / BALLAST)
             for number in range(3):
                 claim = f"Matter {step} {number}"
-                code, _ = hand.ask("put_engram", claim=claim, pointers=_pointers())
+                code, _ = hand.try_call("put_engram", claim=claim, pointers=_pointers())
                 assert code in ("ok", "DISK_PRESSURE")
                 if code == "ok":
                     stored.append(claim)
@@ -140,7 +141,7 @@ def _fill(path: Path) -> None:
 def test_no_room_for_the_journal(
     harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, number: int, written: int
 ) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     hand.put("Alpha before")
     before = harness.journal_bytes()
     real = os.write
@@ -156,13 +157,13 @@ def test_no_room_for_the_journal(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         for _ in range(3):
-            code, problem = hand.ask("put_engram", claim="Alpha refused", pointers=_pointers())
+            code, problem = hand.try_call("put_engram", claim="Alpha refused", pointers=_pointers())
             assert code == "DISK_PRESSURE"
             assert b"nothing was stored" in problem
-            assert hand.found("alpha") == ["Alpha before"]
+            assert hand.query_claims("alpha") == ["Alpha before"]
         assert harness.journal_bytes() == before
     hand.put("Alpha after")
-    assert sorted(hand.found("alpha")) == ["Alpha after", "Alpha before"]
+    assert sorted(hand.query_claims("alpha")) == ["Alpha after", "Alpha before"]
     assert harness.gateway.store.verify() == []
 
 
@@ -191,14 +192,14 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("room", [0, 1, 3, 8])
 def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     hand.put("Alpha before")
     lift = limited(monkeypatch, room)
     harness.reopen()
     stored, code = put_until_refused(hand)
     assert code == "DISK_PRESSURE"
     for _ in range(3):
-        assert hand.ask("put_engram", claim=matter(len(stored)), pointers=_pointers())[0] == "DISK_PRESSURE"
+        assert hand.try_call("put_engram", claim=matter(len(stored)), pointers=_pointers())[0] == "DISK_PRESSURE"
         seen = everything(hand)
         assert seen == ["Alpha before", *stored][: len(seen)]
     lift()
@@ -209,7 +210,7 @@ def test_no_room_for_the_index(harness: SqliteHarness, monkeypatch: pytest.Monke
 
 def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal has it, synced: then it is acknowledged, and the index catches up when it can."""
-    hand = Hand(harness)
+    hand = GatewayClient(harness)
     synced = Journal.sync
 
     def sync_then_full(journal: Journal) -> None:
@@ -222,6 +223,6 @@ def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "sync", sync_then_full)
         hand.put("Alpha", id="01KDVP9R000000000000000000")
-    assert hand.found("alpha") == ["Alpha"]
+    assert hand.query_claims("alpha") == ["Alpha"]
     assert harness.journal_bytes().count(b"engram.put") == 1
     assert harness.gateway.store.verify() == []

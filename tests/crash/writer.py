@@ -19,7 +19,7 @@ from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock, new_ulid
 from engrambus.core.journal import Journal
 from engrambus.errors import EngramBusError
-from engrambus.testing import Hand, open_gateway
+from engrambus.testing import GatewayClient, open_gateway
 
 
 class Project:
@@ -35,7 +35,7 @@ class Writer:
     def __init__(self, folder: Path, diary: Path, seed: int) -> None:
         self._diary = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._dice = random.Random(seed)
-        self._hand = Hand(Project(folder))
+        self._hand = GatewayClient(Project(folder))
         self._mine: list[str] = []
         self._promotable: list[str] = []
 

@@ -18,7 +18,7 @@ from engrambus.gateway import Store
 from engrambus.gateway.events import Event, Feed, Mark
 from engrambus.gateway.events.feed import PASSING
 from engrambus.policy import Caller, Run, RunOpened
-from engrambus.testing import MemoryHarness, SqliteHarness
+from tests.harness.stores import MemoryHarness, SqliteHarness
 
 
 @pytest.fixture(params=["memory", "sqlite"])

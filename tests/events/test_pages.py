@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from engrambus.gateway import Gateway
 from engrambus.gateway.events import Feed, Mark, events_after, newest_events
-from engrambus.testing import MemoryHarness
 from tests.events.reader import reading
 from tests.events.test_lines import add
+from tests.harness.stores import MemoryHarness
 from tests.http.served import Answer, Served, serving
 from tests.projects import Repository
 

@@ -30,7 +30,7 @@ from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, Settled, TupleSpace
 from engrambus.space.work import Caretaker, Collected, Collector, Progress
 from engrambus.space.work.caretaker import last_night
-from engrambus.testing import TurningClock, refused
+from engrambus.testing import ManualClock, expect_refusal
 from engrambus.testing.work import PERSON, RUN
 from tests.cli.runner import Desk
 from tests.guardrails.test_segments import lines, store
@@ -292,7 +292,7 @@ def test_a_dry_run_tells_whether_the_journal_would_go_on_in_a_new_file(tmp_path:
     with open_shop(tmp_path) as shop:
         for number in range(20):
             shop.put(step("agent.leave.report", text=str(number) * 60_000))
-        tomorrow = TurningClock(shop.shop.clock.now() + DAY)
+        tomorrow = ManualClock(shop.shop.clock.now() + DAY)
         later = Shop(msgspec.structs.replace(shop.shop, clock=tomorrow), shop.told)
         assert not collector(shop).collect(dry_run=True).rotated
         assert [collector(later).collect(dry_run=dry).rotated for dry in (True, True, False, True)] == [
@@ -313,9 +313,9 @@ def test_below_the_floor_work_is_refused_and_room_asked_for_once(shop: Shop, tmp
     free = [999 * MB]
     space = breaking(shop.space, free, tmp_path)
     for _ in range(3):
-        with pytest.raises(DiskPressure) as refused:
+        with pytest.raises(DiskPressure) as expect_refusal:
             space.out({"lane": "build"}, authority=PERSON, run=RUN)
-        assert (refused.value.limit, refused.value.used) == (1000, 999)
+        assert (expect_refusal.value.limit, expect_refusal.value.used) == (1000, 999)
     asked = space.rd_all({"lane": GC_LANE})
     assert [each.tuple.payload[0].yool for each in asked] == ["fs.gc.run"]
     free[0] = 2000 * MB
@@ -460,7 +460,7 @@ def test_what_went_is_not_pointed_at(project: Gateway, pointers: dict[str, Point
     bus.put_engram("It failed once.", pointers=[pointers[kind]], kind="risk")
     _age(project, digest(REPORT.encode()))
     project.tuple_space.bodies.remove(digest(REPORT.encode()), untouched_since=time.time())
-    with refused("BODY_NOT_FOUND"):
+    with expect_refusal("BODY_NOT_FOUND"):
         bus.put_engram("It failed twice.", pointers=[pointers[kind]], kind="risk")
 
 

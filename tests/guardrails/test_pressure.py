@@ -25,7 +25,7 @@ from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, TupleSpace, read_pattern
 from engrambus.space.work import Caretaker, LaneWorkerPool, Progress, Workshop
 from engrambus.space.work.caretaker import last_night
-from engrambus.testing.work import PERSON, RUN, finished
+from engrambus.testing.work import PERSON, RUN, completion
 from tests.cli.runner import Desk
 from tests.guardrails.test_gc import breaking, collector, plan, receipt, sha, worked
 from tests.projects import Repository, make_gateway
@@ -155,7 +155,7 @@ def test_every_receipt_is_surveyed_however_many_there_are(shop: Shop) -> None:
     drafts = [{"lane": "other", "payload": [step("agent.sum.numbers", a=at, b=0)]} for at in range(300)]
     shop.space.out(*drafts, authority=PERSON, run=RUN)
     claims = shop.space.claim({"lane": "other"}, worker="w", limit=300)
-    shop.space.settle([finished(shop.shop, each) for each in claims])  # type: ignore[arg-type]
+    shop.space.settle([completion(shop.shop, each) for each in claims])  # type: ignore[arg-type]
     last = worked(shop)
     done = collector(shop, hot_days=0, warm_days=400).collect()
     with shop.space.store.read() as view:

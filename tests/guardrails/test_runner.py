@@ -49,8 +49,8 @@ def test_a_command_that_does_not_end_when_asked_is_ended(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("leads_to", ["/etc", "."])
-def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, leads_to: str) -> None:
-    code = f"mkdir $ENGRAMBUS_ARTIFACTS/real; ln -s {leads_to} $ENGRAMBUS_ARTIFACTS/real/linked"
+def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, ref_to_test: str) -> None:
+    code = f"mkdir $ENGRAMBUS_ARTIFACTS/real; ln -s {ref_to_test} $ENGRAMBUS_ARTIFACTS/real/linked"
     outcome = steps.run("agent.run.shell", code=code)
     assert (outcome.exit, outcome.error, outcome.artifacts) == (1, "ARTIFACT_PATH", ())
     assert "'linked' is not a regular file" in steps.said(outcome)

@@ -7,7 +7,7 @@ from typing import Any
 
 from engrambus.errors import EngramBusError
 from engrambus.gateway import Credential, Gateway
-from engrambus.testing import Hand, TurningClock
+from engrambus.testing import GatewayClient, ManualClock
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 CHILD = """ROLE: Programmer
@@ -54,12 +54,12 @@ class Desk:
     """A project with its repository, a manager and a programmer below it."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.repository: Repository = make_repository(folder / "repo")
         self.gateway: Gateway = make_gateway(self.repository.path, make_settings(folder / "home"), self.clock)
-        self.hand = Hand(self)
-        self.mia = self.hand.add("mia", "manager")
-        self.paul = self.hand.add("paul", "programmer", self.mia)
+        self.hand = GatewayClient(self)
+        self.mia = self.hand.add_agent("mia", "manager")
+        self.paul = self.hand.add_agent("paul", "programmer", self.mia)
 
     @property
     def sha(self) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from engrambus.testing import Harness, MemoryHarness, SqliteHarness, TurningClock
-from engrambus.testing.law_machine import LawHolds
-from engrambus.testing.ledger import Ledger
+from engrambus.testing import Harness, ManualClock
+from tests.harness.ledger import Ledger
+from tests.harness.stores import MemoryHarness, SqliteHarness
+from tests.machines.budget_rules import BudgetRules
 
 EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "40"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "50"))
@@ -26,20 +27,20 @@ SETTINGS = settings(
 )
 
 
-class MemoryLaw(LawHolds):
+class MemoryLaw(BudgetRules):
     """On the reference."""
 
     @staticmethod
-    def make_harness(clock: TurningClock) -> Harness:
+    def make_harness(clock: ManualClock) -> Harness:
         """A store in memory."""
         return MemoryHarness(clock)
 
 
-class SqliteLaw(LawHolds):
+class SqliteLaw(BudgetRules):
     """On disk."""
 
     @staticmethod
-    def make_harness(clock: TurningClock) -> Harness:
+    def make_harness(clock: ManualClock) -> Harness:
         """A store in a folder of its own."""
         return SqliteHarness(Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog", clock)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from engrambus.testing import refused
+from engrambus.testing import expect_refusal
 from tests.law.desk import PASTED, Desk
 from tests.projects import FILES
 
@@ -28,7 +28,7 @@ def test_ungranted_dereferences_are_rejected_and_granted_ones_are_not(desk: Desk
     assert "less.request_deref" in str(refusal.hint)
     desk.hand.call("issue_grant", desk.mia, child_id="paul", pointer=desk.lines())
     desk.hand.deref(desk.paul, desk.lines())
-    with refused("DEREF_DENIED"):
+    with expect_refusal("DEREF_DENIED"):
         desk.hand.deref(desk.paul, desk.lines())
 
 
@@ -37,7 +37,7 @@ def test_ungranted_dereferences_are_rejected_and_granted_ones_are_not(desk: Desk
 
 def test_a_child_does_not_paste_code_nor_file_sections_nor_write_at_length(desk: Desk) -> None:  # EB-07
     for pasted in (PASTED, f"```\n{PASTED}```", LONG):
-        with refused("BUDGET_EXCEEDED"):
+        with expect_refusal("BUDGET_EXCEEDED"):
             desk.hand.report(desk.paul, pasted)
 
 
@@ -46,13 +46,13 @@ def test_a_child_asks_with_a_reason_and_the_intended_use(desk: Desk) -> None:  #
     desk.hand.report(desk.paul, deref_requests=[wish])
     (asked,) = desk.hand.call("list_requests", desk.mia).requests
     assert (asked.reason, asked.intended_use) == (wish["reason"], wish["intended_use"])
-    with refused("FIELD_MISSING", "DEREF_REQUESTS[0].reason"):
+    with expect_refusal("FIELD_MISSING", "DEREF_REQUESTS[0].reason"):
         desk.hand.report(desk.paul, deref_requests=[{"pointer": desk.lines()}])
 
 
 def test_only_a_parent_issues_grants(desk: Desk) -> None:  # EB-11
-    desk.hand.add("pia", "programmer", desk.mia)
-    with refused("ROLE_FORBIDDEN"):
+    desk.hand.add_agent("pia", "programmer", desk.mia)
+    with expect_refusal("ROLE_FORBIDDEN"):
         desk.hand.call("issue_grant", desk.paul, child_id="pia", pointer=desk.lines())
 
 
@@ -64,7 +64,7 @@ def test_what_was_dereferenced_can_be_traced_by_its_digest(desk: Desk) -> None: 
     read = {"type": "repo", "ref": desk.lines(), "digest": answer.content_digest}
     engram = desk.hand.call("put_engram", desk.paul, claim="The parser trusts its input.", pointers=[read])
     assert engram.pointers[0].digest == answer.content_digest
-    with refused("DIGEST_MISMATCH"):
+    with expect_refusal("DIGEST_MISMATCH"):
         wrong = {**read, "digest": "sha256:" + "0" * 64}
         desk.hand.call("put_engram", desk.paul, claim="The parser ends here.", pointers=[wrong])
 
@@ -79,10 +79,10 @@ def test_saying_it_again_confirms_and_adds_nothing(desk: Desk) -> None:  # EB-21
 
 def test_a_guess_is_not_promoted_and_a_promotion_says_whose_it_was(desk: Desk) -> None:  # EB-20
     guess = desk.hand.put("Perhaps the lexer is slow.", desk.paul, refs=[desk.lines()], scope="run", confidence=0.4)
-    with refused("SCOPE_FORBIDDEN", "confidence"):
+    with expect_refusal("SCOPE_FORBIDDEN", "confidence"):
         desk.hand.call("promote_engram", desk.mia, id=guess.id)
     sure = desk.hand.put("The parser trusts its input.", desk.paul, refs=[desk.lines()], scope="run", confidence=0.9)
-    with refused("ROLE_FORBIDDEN"):
+    with expect_refusal("ROLE_FORBIDDEN"):
         desk.hand.call("promote_engram", desk.paul, id=sure.id)
     promoted = desk.hand.call("promote_engram", desk.mia, id=sure.id)
     assert promoted.provenance == sure.provenance
@@ -101,7 +101,7 @@ def test_a_run_does_not_see_what_another_keeps_to_itself(desk: Desk) -> None:  #
 
 def test_org_and_global_need_an_admin(desk: Desk) -> None:  # EB-20
     for scope in ("org", "global"):
-        with refused("SCOPE_FORBIDDEN"):
+        with expect_refusal("SCOPE_FORBIDDEN"):
             desk.hand.put("The parser trusts its input.", desk.paul, refs=[desk.lines()], scope=scope)
 
 
@@ -110,7 +110,7 @@ def test_org_and_global_need_an_admin(desk: Desk) -> None:  # EB-20
 
 def test_decisions_and_risks_include_pointers(desk: Desk) -> None:  # EB-01
     for kind in ("decision", "risk"):
-        with refused("NO_POINTER"):
+        with expect_refusal("NO_POINTER"):
             desk.hand.call("put_engram", desk.paul, claim="The parser trusts its input.", kind=kind)
 
 

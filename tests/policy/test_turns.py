@@ -16,7 +16,7 @@ from engrambus.errors import BudgetTooSmall, DerefDenied
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
-from engrambus.testing import TurningClock, refused
+from engrambus.testing import ManualClock, expect_refusal
 from tests.projects import Repository, make_repository, make_settings
 
 
@@ -24,7 +24,7 @@ class Desk:
     """An agent at work in a project with a repository."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.settings: Settings = make_settings(folder / "home")
         self.repository: Repository = make_repository(folder / "repo")
         init_project(self.repository.path, self.settings, clock=self.clock)
@@ -68,10 +68,10 @@ def test_the_fourth_repo_dereference_of_a_turn_is_denied_and_says_how_to_ask(des
 def test_ten_idle_minutes_open_the_next_turn(desk: Desk) -> None:
     for _ in range(3):
         desk.deref()
-    desk.clock.turn(seconds=600)
-    with refused("DEREF_DENIED"):
+    desk.clock.advance(seconds=600)
+    with expect_refusal("DEREF_DENIED"):
         desk.deref()
-    desk.clock.turn(seconds=1)
+    desk.clock.advance(seconds=1)
     desk.deref()
 
 
@@ -79,17 +79,17 @@ def test_counters_survive_a_restart_and_a_deleted_index(desk: Desk) -> None:
     for _ in range(3):
         desk.deref()
     desk.reopen()
-    with refused("DEREF_DENIED"):
+    with expect_refusal("DEREF_DENIED"):
         desk.deref()
     (desk.repository.path / ".catalog" / "index.db").unlink()
-    with refused("DEREF_DENIED"):
+    with expect_refusal("DEREF_DENIED"):
         desk.deref()
 
 
 def test_tokens_are_counted_on_the_whole_answer_and_never_overspent(desk: Desk) -> None:
     desk.call("apply_policy", LOCAL_ADMIN, policy={"deref": {"repo": 100, "tokens": 500}})
     spent = 0
-    with refused("DEREF_DENIED"):
+    with expect_refusal("DEREF_DENIED"):
         for _ in range(100):
             answer = desk.deref(1, 30, max_tokens=180)
             cost = estimate_tokens(msgspec.json.encode(answer))
@@ -106,7 +106,7 @@ def test_a_ceiling_over_the_run_holds_whatever_turns_are_opened(desk: Desk) -> N
             desk.deref(1, 2)
         except DerefDenied as denied:
             refusals.append((denied.field, denied.limit))
-        desk.clock.turn(seconds=601)
+        desk.clock.advance(seconds=601)
     assert 40 < len(refusals) < 50
     assert set(refusals) == {("run.tokens", 600)}
 
@@ -156,12 +156,12 @@ def test_a_digest_nobody_here_has_read_is_a_phantom(desk: Desk) -> None:  # EB-2
         token=desk.call("add_agent", Credential(local_admin=True, run=elsewhere), name="eve", role="architect").token
     )
     pointer = {"type": "repo", "ref": answer.pointer.ref, "digest": answer.content_digest}
-    with refused("PHANTOM_READ"):  # read in the first run, claimed in the second
+    with expect_refusal("PHANTOM_READ"):  # read in the first run, claimed in the second
         desk.call("put_engram", other, claim="The parser starts here.", pointers=[pointer])
     assert desk.call("put_engram", desk.agent, claim="The parser starts here.", pointers=[pointer]).pointers[0].digest
     desk.deref(1, 2, who=other)
     desk.call("put_engram", other, claim="The parser starts here.", pointers=[pointer])
-    with refused("DIGEST_MISMATCH"):
+    with expect_refusal("DIGEST_MISMATCH"):
         wrong = {**pointer, "digest": "sha256:" + "0" * 64}
         desk.call("put_engram", desk.agent, claim="The parser ends here.", pointers=[wrong])
 
@@ -170,9 +170,9 @@ def test_nobody_is_let_read_what_is_not_there(desk: Desk) -> None:  # EB-09, EB-
     for path in ("src/missing.py", "src/parser.*", "src"):
         missing = f"repo:{path}@{desk.repository.sha}"
         code = "NOT_A_FILE" if path == "src" else "FILE_NOT_FOUND"
-        with refused(code, "pointer.ref"):
+        with expect_refusal(code, "pointer.ref"):
             desk.call("issue_grant", LOCAL_ADMIN, child_id="ada", pointer=missing)
-        with refused(code, "pointer.ref"):
+        with expect_refusal(code, "pointer.ref"):
             desk.call("request_deref", desk.agent, pointer=missing, reason="To see.")
     assert desk.call("list_requests", LOCAL_ADMIN).requests == []
 

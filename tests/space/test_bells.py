@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from engrambus.testing.work import SqliteWorkHarness, draft, put
+from engrambus.testing.work import draft, put
+from tests.harness.stores import SqliteWorkHarness
 
 MANY = 1100
 """More files than `select` can wait for."""

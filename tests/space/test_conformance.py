@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engrambus.space.tuples import SpaceSettings
-from engrambus.testing.work import MemoryWorkHarness, SqliteWorkHarness, WorkConformance, WorkHarness
+from engrambus.testing.work import WorkConformance, WorkHarness
+from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
 
 
 class TestMemory(WorkConformance):

@@ -18,7 +18,7 @@ from engrambus.operations import OPERATIONS
 from engrambus.operations.work import TupleId, TuplePattern
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Settled, tuple_id
-from engrambus.testing.work import failed, finished
+from engrambus.testing.work import completion, failure
 from mcp import Client
 from tests.http.served import Served, serving
 from tests.mcp.ways import GENERATIONS, over_http, problem_of
@@ -50,7 +50,7 @@ class _Now:
 
 def _finish(bus: Served) -> None:
     (claim,) = bus.gateway.tuple_space.space.claim({"lane": "build"}, worker="w")
-    bus.gateway.tuple_space.space.settle([finished(_Now, claim)])  # type: ignore[arg-type]
+    bus.gateway.tuple_space.space.settle([completion(_Now, claim)])  # type: ignore[arg-type]
 
 
 def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None:
@@ -239,7 +239,7 @@ def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None: 
     one = bus.call("POST", "/tuple", TUPLE).json["id"]
     space = bus.gateway.tuple_space.space
     (claim,) = space.claim({"lane": "build"}, worker="w")
-    done = finished(_Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
+    done = completion(_Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
     space.settle([done])
     open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]
     run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
@@ -285,7 +285,7 @@ def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
     space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
         (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
-        space.settle([failed(_Now, claim)])  # type: ignore[arg-type]
+        space.settle([failure(_Now, claim)])  # type: ignore[arg-type]
         seen = bus.call("GET", f"/tuple/{one}").json
         assert (seen["state"], seen["error"], seen["steps"][0]["exit"]) == (state, "exit 1", 1)
         receipt = bus.call("GET", f"/receipt/{seen['steps'][0]['receipt']}").json["receipt"]

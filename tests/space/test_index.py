@@ -22,7 +22,8 @@ from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
 from engrambus.space.tuples import BodyPurged, Claim, Kept, Price, Settled, SpaceSettings
-from engrambus.testing.work import PERSON, RUN, SqliteWorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
+from tests.harness.stores import SqliteWorkHarness
 
 
 def busy(folder: Path) -> SqliteWorkHarness:
@@ -32,8 +33,8 @@ def busy(folder: Path) -> SqliteWorkHarness:
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
     harness.space.let_go([(second.id, second.fence)], reason="gone")
     (again,) = harness.space.claim({"lane": "build"}, worker="w")
-    harness.space.settle([finished(harness, again), failed(harness, first)])
-    harness.clock.turn(seconds=5)
+    harness.space.settle([completion(harness, again), failure(harness, first)])
+    harness.clock.advance(seconds=5)
     harness.space.claim({"lane": "build"}, worker="w")
     return harness
 
@@ -55,7 +56,7 @@ def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
     put(harness)
     (claim,) = harness.space.claim({}, worker="w")
     for _ in range(8):
-        harness.clock.turn(seconds=5)
+        harness.clock.advance(seconds=5)
         assert harness.space.renew([(claim.id, claim.fence)]) == []
     until = harness.space.get(claim.id).until
     harness.delete_index()
@@ -125,7 +126,7 @@ def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> No
     for _ in range(3):  # the last that gathers apart, then the one that has all sorted in, then one apart again
         held += put(harness)
         (claim,) = harness.space.claim({"lane": "build"}, worker="w")
-        done = finished(harness, claim)
+        done = completion(harness, claim)
         harness.space.settle([done])
         receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
         assert [harness.space.get(each).id for each in (held[0], *held[-3:])] == [held[0], *held[-3:]]
@@ -145,7 +146,7 @@ def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
     for _ in range(12):
         put(harness)
         (claim,) = harness.space.claim({}, worker="w")
-        done = finished(harness, claim)
+        done = completion(harness, claim)
         harness.space.settle([done])
         receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
@@ -215,10 +216,10 @@ def test_counts_hold_beside_their_tables_and_in_them(tmp_path: Path) -> None:
                 assert lanes == {f"lane-{at:02}": (0, 1) if at % 2 else (1, 0) for at in range(n + 1)}
                 assert view.waiting(f"lane-{n:02}") == 1 - n % 2
                 assert sum(each.states.get("claimed", 0) for each in view.runs()) == len(held)
-    one.space.settle([finished(one, claim, usd=0.25) for claim in held])
+    one.space.settle([completion(one, claim, usd=0.25) for claim in held])
     for harness in (one, other):
         with harness.space.store.read() as view:
-            figures = view.averages(finished(one, held[0]).receipts[0].yool)
+            figures = view.averages(completion(one, held[0]).receipts[0].yool)
             assert (figures.runs, figures.micros) == (len(held), 250_000 * len(held))
             assert sum(each.states.get("done", 0) for each in view.runs()) == len(held)
     assert one.space.store.verify() == other.space.store.verify() == []
@@ -244,7 +245,7 @@ def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
         lambda: harness.space.renew([(claim.id, claim.fence)]),
         lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
         lambda: harness.space.spend(below.id, below.fence, 0, Price(micros=900_000)),
-        lambda: harness.space.settle([finished(harness, below, usd=0.95)]),
+        lambda: harness.space.settle([completion(harness, below, usd=0.95)]),
         lambda: harness.space.release([(claim.id, claim.fence)]),
     ):
         happens()
@@ -258,7 +259,7 @@ def test_what_another_process_ended_is_not_held(tmp_path: Path) -> None:
     put(one)
     (claim,) = one.space.claim({}, worker="w")
     other.space.cancel(claim.id)
-    assert one.space.settle([finished(one, claim)])[0] == [StaleFence.code]
+    assert one.space.settle([completion(one, claim)])[0] == [StaleFence.code]
     one.close()
     other.close()
 
@@ -377,7 +378,7 @@ def full(folder: Path) -> SqliteWorkHarness:
     put(harness, draft(map_pos={"n": 1}), draft("build", 1, 2))
     harness.space.out(draft("asked"), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
-    done = finished(harness, first, key="k")
+    done = completion(harness, first, key="k")
     harness.space.settle([done])
     harness.space.start_step(second, 0, Price(micros=5))
     harness.space.spend(second.id, second.fence, 0, Price(micros=2))
@@ -467,7 +468,7 @@ def test_the_end_of_a_tuple_is_on_the_disk_whoever_came_across_it(tmp_path: Path
     """A claim alone is not synced. The last receipt of a tuple that came too late for it is."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     put(harness, draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)}))
-    harness.clock.turn(seconds=2)
+    harness.clock.advance(seconds=2)
     assert harness.space.claim({}, worker="w") == []
     put(harness, draft())
     (_, *_, ended, _) = lines = (tmp_path / "catalog" / WORK_JOURNAL).read_bytes().splitlines(keepends=True)
@@ -562,11 +563,11 @@ def test_a_claim_reads_what_it_takes_however_many_are_late(
     put(harness, *(draft(map_pos={"n": n}) for n in range(200)))
     claims = harness.space.claim({}, worker="w", limit=200)
     if late == "failed":
-        harness.space.settle([failed(harness, claim) for claim in claims])
+        harness.space.settle([failure(harness, claim) for claim in claims])
     if late == "outlived":
-        harness.start_machine("second")
+        harness.reboot("second")
     else:
-        harness.clock.turn(seconds=30)
+        harness.clock.advance(seconds=30)
     read: list[Kept] = []
     real = view.kept_from
 

@@ -36,7 +36,8 @@ from engrambus.settings import Settings
 from engrambus.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
 from engrambus.space.tuples.rules import moved_on
 from engrambus.space.tuples.values import V1, V2
-from engrambus.testing.work import PERSON, RUN, MemoryWorkHarness, SqliteWorkHarness, WorkHarness, draft
+from engrambus.testing.work import PERSON, RUN, WorkHarness, draft
+from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "tuple_id.json").read_text("utf-8"))
 NOW = 1_778_000_000_000_000  # in May 2026

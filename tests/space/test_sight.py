@@ -20,7 +20,7 @@ from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Settled, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
-from engrambus.testing.work import finished
+from engrambus.testing.work import completion
 from tests.projects import Repository
 from tests.space.shop import MODULE, OWN
 
@@ -145,7 +145,7 @@ def test_what_is_put_again_bears_the_authority_of_who_puts_it_again(runs: Runs) 
 def test_a_receipt_of_another_run_is_read_by_who_was_given_its_whole_id(runs: Runs) -> None:  # YT-09
     runs.ask("tuple_dispatch", runs.hers, lane="build", **STEPS)
     (claim,) = runs.space.claim({"lane": "build"}, worker="w")
-    done = finished(Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
+    done = completion(Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
     runs.space.settle([done])
     (executed,) = done.receipts
     assert executed.key is not None

@@ -13,22 +13,23 @@ import msgspec
 from hypothesis import HealthCheck, settings
 
 from engrambus.space.tuples import BodyPurged, Fact, SpaceSettings
-from engrambus.testing import TurningClock
-from engrambus.testing.work import SqliteWorkHarness, WorkHarness
-from engrambus.testing.work.machine import WorkAgrees
+from engrambus.testing import ManualClock
+from engrambus.testing.work import WorkHarness
+from tests.harness.stores import SqliteWorkHarness
+from tests.machines.work_agreement import WorkAgreement
 
 EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 
 
-class SqliteAgrees(WorkAgrees):
+class SqliteAgrees(WorkAgreement):
     """SQLite beside the reference, with some fields tuples are posted by."""
 
     happened: ClassVar[Counter[str]] = Counter()
 
     @staticmethod
-    def make_other(clock: TurningClock, given: SpaceSettings) -> WorkHarness:
+    def make_other(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
         """A store in a folder of its own."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog"
         return SqliteWorkHarness(folder, clock, msgspec.structs.replace(given, indexed=("map_pos.n", "map_pos.stack")))

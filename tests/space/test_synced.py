@@ -11,7 +11,8 @@ import pytest
 
 from engrambus.core.journal import Journal
 from engrambus.space.tuples import Claim, Settled
-from engrambus.testing.work import SqliteWorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work import completion, draft, failure, put, receipt
+from tests.harness.stores import SqliteWorkHarness
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def some_done(harness: SqliteWorkHarness, claim: Claim) -> Settled:
     return Settled(id=claim.id, fence=claim.fence, receipts=(receipt(harness, claim, 0),))
 
 
-@pytest.mark.parametrize("settled", [some_done, failed, finished])
+@pytest.mark.parametrize("settled", [some_done, failure, completion])
 def test_what_was_done_is_on_the_disk(harness: SqliteWorkHarness, done: list[str], settled: Any) -> None:
     """Whether the tuple has ended with it, is tried again, or goes on."""
     put(harness, draft("build", 1, 2))

@@ -1,23 +1,20 @@
-"""For whoever writes a back end or tests against one: the suite every back end passes, and a clock to turn.
+"""For authors of back ends: the conformance suite that every back end passes, and a clock that tests move by hand.
 
-The state machine that drives two back ends side by side is in `engrambus.testing.machine`; it needs hypothesis.
+The suite of the work plane is `engrambus.testing.work.WorkConformance`. Nothing here imports pytest or hypothesis.
 """
 
-from engrambus.testing.clock import TurningClock
-from engrambus.testing.conformance import Conformance
-from engrambus.testing.hand import Hand, refused, shown
-from engrambus.testing.harness import Harness, MemoryHarness, SqliteHarness, open_gateway
-from engrambus.testing.randomness import SeededRandomness
+from engrambus.testing.client import GatewayClient, expect_refusal, without_keys
+from engrambus.testing.clock import ManualClock, SeededRandomness
+from engrambus.testing.conformance import StoreConformance
+from engrambus.testing.harness import Harness, open_gateway
 
 __all__ = [
-    "Conformance",
-    "Hand",
+    "GatewayClient",
     "Harness",
-    "MemoryHarness",
+    "ManualClock",
     "SeededRandomness",
-    "SqliteHarness",
-    "TurningClock",
+    "StoreConformance",
+    "expect_refusal",
     "open_gateway",
-    "refused",
-    "shown",
+    "without_keys",
 ]

@@ -1,34 +1,49 @@
-"""A clock to turn, forwards and backwards."""
+"""Time and randomness that a test controls."""
 
 from __future__ import annotations
+
+import hashlib
 
 from engrambus.core import SECOND
 
 NEW_YEAR = 1_767_225_600 * SECOND
-"""2026-01-01T00:00:00Z."""
+"""2026-01-01T00:00:00Z in microseconds."""
 
 
-class TurningClock:
-    """Stands still until somebody turns it."""
+class ManualClock:
+    """A clock that moves only when a test moves it."""
 
-    def __init__(self, moment: int = NEW_YEAR) -> None:
-        self._moment = moment
-        self._passed = 0
+    def __init__(self, now_us: int = NEW_YEAR) -> None:
+        self._now_us = now_us
+        self._passed_us = 0
 
     def now(self) -> int:
-        """Microseconds since 1970-01-01T00:00:00Z."""
-        return self._moment
+        """Return microseconds since 1970-01-01T00:00:00Z."""
+        return self._now_us
 
     def passed(self) -> int:
-        """How far it was turned forwards: that is time passing. Turned back or set, it was only wrong before."""
-        return self._passed
+        """Return the microseconds it was advanced in all. Moving it back or setting it is a correction, not time."""
+        return self._passed_us
 
-    def turn(self, *, seconds: int = 0, microseconds: int = 0) -> None:
-        """Move the hands; negative amounts move them back."""
-        by = seconds * SECOND + microseconds
-        self._moment += by
-        self._passed += max(0, by)
+    def advance(self, *, seconds: int = 0, microseconds: int = 0) -> None:
+        """Move the clock forwards, or backwards by a negative amount."""
+        amount_us = seconds * SECOND + microseconds
+        self._now_us += amount_us
+        self._passed_us += max(0, amount_us)
 
-    def set(self, moment: int) -> None:
-        """Put the hands at a moment."""
-        self._moment = moment
+    def set(self, now_us: int) -> None:
+        """Set the clock, as an administrator would."""
+        self._now_us = now_us
+
+
+class SeededRandomness:
+    """A source of random bytes that gives the same bytes in the same order for the same seed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self._calls = 0
+
+    def __call__(self, count: int) -> bytes:
+        """Return the next `count` bytes."""
+        self._calls += 1
+        return hashlib.shake_128(f"{self._seed}:{self._calls}".encode()).digest(count)

@@ -1,46 +1,57 @@
 """What every back end must do, written once. A subclass runs it on one back end:
 
-    class TestMine(Conformance):
+    class TestMine(StoreConformance):
         @pytest.fixture
         def harness(self, tmp_path): ...
 
 Each test takes a `harness` with a new project; nothing here imports pytest.
 """
 
-from engrambus.testing.conformance.boundaries import Boundaries
-from engrambus.testing.conformance.briefing import Briefing
-from engrambus.testing.conformance.cortex import Cortex
-from engrambus.testing.conformance.feeding import Feeding
-from engrambus.testing.conformance.figuring import Figuring
-from engrambus.testing.conformance.granting import Granting
-from engrambus.testing.conformance.law import Law
-from engrambus.testing.conformance.life import Life
-from engrambus.testing.conformance.people import People
-from engrambus.testing.conformance.recall import Recall
-from engrambus.testing.conformance.repetition import Repetition
-from engrambus.testing.conformance.secrecy import Secrecy
-from engrambus.testing.conformance.truth import Truth
+from engrambus.testing.conformance.agents import AgentConformance
+from engrambus.testing.conformance.briefs import BriefConformance
+from engrambus.testing.conformance.cortex import CortexConformance
+from engrambus.testing.conformance.duplicates import DuplicateConformance
+from engrambus.testing.conformance.feed import FeedConformance
+from engrambus.testing.conformance.figures import FigureConformance
+from engrambus.testing.conformance.grants import GrantConformance
+from engrambus.testing.conformance.journal import JournalConformance
+from engrambus.testing.conformance.lifecycle import LifecycleConformance
+from engrambus.testing.conformance.messages import MessageConformance
+from engrambus.testing.conformance.recall import RecallConformance
+from engrambus.testing.conformance.secrets import SecretConformance
+from engrambus.testing.conformance.sessions import SessionConformance
 
 __all__ = [
-    "Boundaries",
-    "Briefing",
-    "Conformance",
-    "Cortex",
-    "Feeding",
-    "Figuring",
-    "Granting",
-    "Law",
-    "Life",
-    "People",
-    "Recall",
-    "Repetition",
-    "Secrecy",
-    "Truth",
+    "AgentConformance",
+    "BriefConformance",
+    "CortexConformance",
+    "DuplicateConformance",
+    "FeedConformance",
+    "FigureConformance",
+    "GrantConformance",
+    "JournalConformance",
+    "LifecycleConformance",
+    "MessageConformance",
+    "RecallConformance",
+    "SecretConformance",
+    "SessionConformance",
+    "StoreConformance",
 ]
 
 
-class Conformance(
-    Recall, Life, Repetition, Law, Granting, Boundaries, Secrecy, Briefing, Feeding, Figuring, People, Cortex, Truth
+class StoreConformance(
+    RecallConformance,
+    LifecycleConformance,
+    DuplicateConformance,
+    MessageConformance,
+    GrantConformance,
+    SessionConformance,
+    SecretConformance,
+    BriefConformance,
+    FeedConformance,
+    FigureConformance,
+    AgentConformance,
+    CortexConformance,
+    JournalConformance,
 ):
-    """Recall, the life of an engram, saying it twice, messages and turns, grants, what hooks report, secrets, the
-    brief, the feed, the figures, who may do what, what is remembered, and the journal as the only truth."""
+    """Everything a knowledge store must do, from recall to the journal as the only truth."""

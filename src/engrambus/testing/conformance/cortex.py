@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from engrambus.gateway import LOCAL_ADMIN, Credential
-from engrambus.testing.hand import Hand, refused
+from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.harness import Harness
 
 DAY = 86_400
@@ -28,11 +28,11 @@ NOT_TEXT: tuple[dict[str, Any], ...] = (
 )
 
 
-def team(harness: Harness) -> tuple[Hand, Credential, Credential, Credential]:
+def team(harness: Harness) -> tuple[GatewayClient, Credential, Credential, Credential]:
     """A manager with a programmer below it, and a programmer of nobody's."""
-    hand = Hand(harness)
-    lead = hand.add("lead", "manager")
-    return hand, lead, hand.add("coder", "programmer", parent="lead"), hand.add("stranger", "programmer")
+    hand = GatewayClient(harness)
+    lead = hand.add_agent("lead", "manager")
+    return hand, lead, hand.add_agent("coder", "programmer", parent="lead"), hand.add_agent("stranger", "programmer")
 
 
 def contents(snapshot: Any) -> list[str]:
@@ -40,14 +40,14 @@ def contents(snapshot: Any) -> list[str]:
     return [item.content for item in snapshot.items]
 
 
-class Cortex:
+class CortexConformance:
     """Episodes, snapshots and contributions."""
 
     def test_a_snapshot_has_pins_first_then_what_matters_then_what_is_recent(self, harness: Harness) -> None:
-        hand = Hand(harness)  # SC-01
+        hand = GatewayClient(harness)  # SC-01
         hand.call("keep_episode", text="An old detail", importance=0.1)
         hand.call("keep_episode", text="An old rule", importance=0.8)
-        harness.clock.turn(seconds=30 * DAY)
+        harness.clock.advance(seconds=30 * DAY)
         hand.call("keep_episode", text="A recent detail", importance=0.2)
         hand.call("keep_episode", text="A small pin", importance=0.1, pinned=True)
         hand.call("keep_episode", text="A great pin", importance=0.9, pinned=True)
@@ -60,10 +60,10 @@ class Cortex:
         assert contents(without) == ["An old rule", "A recent detail", "An old detail"]
 
     def test_the_same_memories_and_scope_give_the_same_snapshot_at_any_time(self, harness: Harness) -> None:
-        hand = Hand(harness)  # SC-01
+        hand = GatewayClient(harness)  # SC-01
         hand.call("keep_episode", text="Refunds need two approvals", importance=0.9)
         first = hand.call("inherit")
-        harness.clock.turn(seconds=3600)
+        harness.clock.advance(seconds=3600)
         harness.reopen()
         harness.delete_index()
         second = hand.call("inherit")
@@ -73,7 +73,7 @@ class Cortex:
         assert hand.call("inherit").snapshot_id != first.snapshot_id
 
     def test_categories_choose_and_atoms_come_when_asked_for(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.call("keep_episode", text="About billing", categories=["Billing"], importance=0.9)
         hand.call("keep_episode", text="About search", categories=["search"], importance=0.9)
         hand.put("The ledger may lose a lease", kind="risk")
@@ -81,11 +81,11 @@ class Cortex:
         assert contents(hand.call("inherit", scope={"categories": ["risk"], "include_atoms": True})) == [
             "The ledger may lose a lease"
         ]
-        with refused("SCOPE_FORBIDDEN"):
+        with expect_refusal("SCOPE_FORBIDDEN"):
             hand.call("inherit", scope={"include_atoms": True, "visibility": ["org"]})
 
     def test_what_is_asked_for_is_found_behind_any_number_of_other_memories(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.call("keep_episode", text="About billing", categories=["Billing"], importance=0.7)
         for number in range(9):
             hand.call("keep_episode", text=f"About search {number}", categories=["search"], importance=0.9)
@@ -98,7 +98,7 @@ class Cortex:
         hand.put("The ledger may lose a lease", kind="risk", tags=["Ledger"])
         for number in range(105):
             hand.put(f"Queue {number} is drained by worker {number}")
-            harness.clock.turn(seconds=1)
+            harness.clock.advance(seconds=1)
         for category in ("risk", "ledger"):
             asked = {"categories": [category], "include_atoms": True, "include_working_memory": False}
             assert contents(hand.call("inherit", scope=asked)) == ["The ledger may lose a lease"]
@@ -115,7 +115,7 @@ class Cortex:
         assert hand.call("inherit", lead).source_session.endswith("/admin")
 
     def test_a_snapshot_is_never_larger_than_asked(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         for number in range(60):
             hand.call("keep_episode", text=f"Detail {number}: " + "words and more words " * 12, importance=0.9)
         for most in (1_000, 5_000, 20_000):
@@ -123,7 +123,7 @@ class Cortex:
             assert len(msgspec.json.encode(snapshot)) <= most
             assert snapshot.items
             assert snapshot.left_out == 60 - len(snapshot.items)
-        with refused("BUDGET_TOO_SMALL"):
+        with expect_refusal("BUDGET_TOO_SMALL"):
             hand.call("inherit", max_bytes=100)
 
     def test_an_agent_pays_for_what_it_inherits_and_gets_no_more_than_it_can_pay(self, harness: Harness) -> None:
@@ -133,14 +133,14 @@ class Cortex:
         snapshot = hand.call("inherit", coder)
         size = len(msgspec.json.encode(snapshot))
         assert 4000 < size <= 4800
-        with refused("DEREF_DENIED"):
+        with expect_refusal("DEREF_DENIED"):
             for _ in range(9):
                 hand.call("inherit", coder, max_bytes=1000)
 
     def test_versions_stay_and_the_last_one_holds(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         first = hand.call("keep_episode", text="Use tabs", kind="preference", slug="indent")
-        harness.clock.turn(seconds=DAY)
+        harness.clock.advance(seconds=DAY)
         second = hand.call("keep_episode", text="Use spaces", kind="preference", slug="indent")
         assert (first.version, second.version) == (1, 2)
         assert contents(hand.call("inherit")) == ["Use spaces"]
@@ -153,16 +153,16 @@ class Cortex:
         assert (pinned.version, pinned.pinned) == (3, True)
         assert hand.call("pin_episode", id="preference:indent@2") == pinned
         assert hand.call("pin_episode", id="sam:preference:indent@3", unpin=True).version == 4
-        with refused("EPISODE_NOT_FOUND"):
+        with expect_refusal("EPISODE_NOT_FOUND"):
             hand.call("pin_episode", id="preference:none")
 
     def test_what_has_expired_is_not_inherited(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.call("keep_episode", text="For a day", ttl="P1D", pinned=True)
         assert contents(hand.call("inherit")) == ["For a day"]
-        harness.clock.turn(seconds=DAY + 1)
+        harness.clock.advance(seconds=DAY + 1)
         assert contents(hand.call("inherit")) == []
-        with refused("EPISODE_NOT_FOUND"):
+        with expect_refusal("EPISODE_NOT_FOUND"):
             hand.call("pin_episode", id="fact:for-a-day")
         assert hand.call("keep_episode", text="For a day", pinned=True).version == 2
         assert contents(hand.call("inherit")) == ["For a day"]
@@ -182,7 +182,7 @@ class Cortex:
         assert (sent.status, sent.conflict_check.status, sent.security.redacted) == ("submitted", "clean", False)
         assert sent.from_session.endswith("/coder")
         for who in (stranger, coder):
-            with refused("ROLE_FORBIDDEN"):
+            with expect_refusal("ROLE_FORBIDDEN"):
                 hand.call("accept_contribution", who, id=sent.contribution_id)
         assert hand.call("list_contributions", stranger).contributions == []
         assert [each.contribution_id for each in hand.call("list_contributions", lead).contributions] == [
@@ -194,7 +194,7 @@ class Cortex:
         assert accepted.decided_by.endswith("/lead")
         for again in ("accept_contribution", "reject_contribution"):
             more = {"reason": "Late"} if again == "reject_contribution" else {}
-            with refused("CONTRIBUTION_DECIDED"):
+            with expect_refusal("CONTRIBUTION_DECIDED"):
                 hand.call(again, lead, id=sent.contribution_id, **more)
         with harness.gateway.store.read() as view:
             kept = view.episode("decision", "the-parser-trusts-its-input")
@@ -211,12 +211,12 @@ class Cortex:
     def test_a_parent_may_not_decide_on_its_own_nor_anyone_on_a_strangers(self, harness: Harness) -> None:
         hand, lead, _, stranger = team(harness)
         own = hand.call("contribute", lead, content="Managers know best.")
-        with refused("ROLE_FORBIDDEN"):
+        with expect_refusal("ROLE_FORBIDDEN"):
             hand.call("accept_contribution", lead, id=own.contribution_id)
         theirs = hand.call("contribute", stranger, content="Strangers know more.")
-        with refused("CONTRIBUTION_NOT_FOUND"):
+        with expect_refusal("CONTRIBUTION_NOT_FOUND"):
             hand.call("accept_contribution", lead, id=theirs.contribution_id)
-        with refused("CONTRIBUTION_NOT_FOUND"):
+        with expect_refusal("CONTRIBUTION_NOT_FOUND"):
             hand.call("show_contribution", lead, id="0" * 26)
         assert hand.call("accept_contribution", LOCAL_ADMIN, id=own.contribution_id).status == "accepted"
 
@@ -226,10 +226,10 @@ class Cortex:
         rejected = hand.call("reject_contribution", lead, id=bad.contribution_id, reason="Measured once.")
         assert (rejected.status, rejected.reason) == ("rejected", "Measured once.")
         mine = hand.call("contribute", coder, content="Tests are fast.")
-        with refused("CONTRIBUTION_NOT_FOUND"):
+        with expect_refusal("CONTRIBUTION_NOT_FOUND"):
             hand.call("withdraw_contribution", lead, id=mine.contribution_id)
         assert hand.call("withdraw_contribution", coder, id=mine.contribution_id).status == "withdrawn"
-        with refused("CONTRIBUTION_DECIDED"):
+        with expect_refusal("CONTRIBUTION_DECIDED"):
             hand.call("accept_contribution", lead, id=mine.contribution_id)
 
     def test_the_same_words_within_a_day_are_a_duplicate_and_not_lost(self, harness: Harness) -> None:
@@ -243,7 +243,7 @@ class Cortex:
         assert set(shown.dedupe.similar_to) == {first.contribution_id, again.contribution_id}
         assert len(hand.call("list_contributions", lead).contributions) == 1
         assert len(hand.call("list_contributions", lead, status="duplicate").contributions) == 1
-        harness.clock.turn(seconds=DAY + 1)
+        harness.clock.advance(seconds=DAY + 1)
         later = hand.call("contribute", coder, content="Retries are idempotent.")
         assert later.status == "submitted"
         assert first.contribution_id in later.dedupe.similar_to
@@ -259,11 +259,11 @@ class Cortex:
         hand, _, coder, _ = team(harness)  # SC-04
         hand.call("apply_policy", policy={"cortex": {"dedupe_window": "PT1H"}})
         hand.call("contribute", coder, content="Retries are idempotent.")
-        harness.clock.turn(seconds=3599)
+        harness.clock.advance(seconds=3599)
         assert hand.call("contribute", coder, content="Retries are idempotent.").status == "duplicate"
-        harness.clock.turn(seconds=3602)
+        harness.clock.advance(seconds=3602)
         assert hand.call("contribute", coder, content="Retries are idempotent.").status == "submitted"
-        with refused("POLICY_INVALID"):
+        with expect_refusal("POLICY_INVALID"):
             hand.call("apply_policy", policy={"cortex": {"dedupe_window": "a while"}})
 
     def test_a_thread_can_be_read_whole(self, harness: Harness) -> None:
@@ -271,7 +271,7 @@ class Cortex:
         sent = []
         for content in ("Tests are slow.", "tests are SLOW.", "Tests are many.", "Tests are few."):
             sent.append(hand.call("contribute", coder, content=content, thread_id="tests").contribution_id)
-            harness.clock.turn(seconds=1)
+            harness.clock.advance(seconds=1)
         hand.call("contribute", stranger, content="Tests are nice.", thread_id="tests")
         hand.call("reject_contribution", lead, id=sent[0], reason="Measured once.")
         hand.call("withdraw_contribution", coder, id=sent[2])
@@ -282,7 +282,7 @@ class Cortex:
     def test_an_answer_that_would_show_nothing_of_the_queue_is_refused(self, harness: Harness) -> None:
         hand, lead, coder, _ = team(harness)
         hand.call("contribute", coder, content="Retries are idempotent.")
-        with refused("BUDGET_TOO_SMALL"):
+        with expect_refusal("BUDGET_TOO_SMALL"):
             hand.call("list_contributions", lead, max_tokens=40)
         assert hand.call("list_contributions", lead, max_tokens=40, thread_id="none").contributions == []
 
@@ -324,16 +324,16 @@ class Cortex:
         assert sent.security.redacted
         assert sent.security.redaction_notes[0].startswith("content: ")
         assert secret.encode() not in harness.journal_bytes()
-        with refused("SECRET_FOUND"):
+        with expect_refusal("SECRET_FOUND"):
             hand.call("keep_episode", text=f"The key {secret} works.")
 
     def test_each_part_can_be_switched_off(self, harness: Harness) -> None:
         hand, lead, coder, _ = team(harness)  # SC-08
         hand.call("apply_policy", policy={"cortex": {"inherit": False, "ingest": False}})
-        with refused("CORTEX_OFF"):
+        with expect_refusal("CORTEX_OFF"):
             hand.call("inherit", coder)
         sent = hand.call("contribute", coder, content="Kept all the same.")
-        with refused("CORTEX_OFF"):
+        with expect_refusal("CORTEX_OFF"):
             hand.call("accept_contribution", lead, id=sent.contribution_id)
         hand.call("apply_policy", policy={})
         assert hand.call("accept_contribution", lead, id=sent.contribution_id).status == "accepted"
@@ -364,6 +364,6 @@ class Cortex:
             ("AGENT_NOT_FOUND", "inherit", LOCAL_ADMIN, {"for_agent": "nobody"}),
             ("NOT_YOUR_DESCENDANT", "inherit", coder, {"for_agent": "lead"}),
         ):
-            with refused(code):
+            with expect_refusal(code):
                 hand.call(operation, who, **fields)
         assert harness.journal_bytes() == before

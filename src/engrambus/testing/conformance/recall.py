@@ -7,104 +7,104 @@ from typing import Any
 import msgspec
 
 from engrambus.knowledge.engrams import DEPTH, MAX_K
-from engrambus.testing.hand import Hand, leads_to, refused, shown
+from engrambus.testing.client import GatewayClient, expect_refusal, ref_to_test, without_keys
 from engrambus.testing.harness import Harness
 
 LOW_ID = "00000000000000000000000001"
 HIGH_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
 
-class Recall:
+class RecallConformance:
     """EB-13."""
 
     def test_what_was_put_is_found_by_each_of_its_words(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         engram = hand.put("The gateway retries three times", tags=["service:gateway"])
         for question in ("gateway", "RETRIES", "how often are retries made", "gateway retries"):
-            assert hand.query(question).engrams == [shown(engram)], question
-        assert hand.query(keys=["service:gateway"]).engrams == [shown(engram)]
+            assert hand.query(question).engrams == [without_keys(engram)], question
+        assert hand.query(keys=["service:gateway"]).engrams == [without_keys(engram)]
         assert hand.query("bananas").engrams == []
 
     def test_an_engram_is_found_by_its_id(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         engram = hand.put("The gateway retries three times")
         assert hand.call("get_engram", id=engram.id) == engram
         for absent in (LOW_ID, "", "not an id", "\x00", "é" * 36, "%"):
-            with refused("ENGRAM_NOT_FOUND"):
+            with expect_refusal("ENGRAM_NOT_FOUND"):
                 hand.call("get_engram", id=absent)
 
     def test_more_shared_keys_rank_higher(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("The cache is warm")
         hand.put("The cache of the gateway is warm")
         hand.put("The gateway is new")
-        assert hand.found("warm gateway cache")[0] == "The cache of the gateway is warm"
+        assert hand.query_claims("warm gateway cache")[0] == "The cache of the gateway is warm"
 
     def test_rarer_keys_weigh_more(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Only here stands zanzibar")
         hand.put_many([f"The common matter number {number}" for number in range(40)])
-        assert hand.found("zanzibar common")[0] == "Only here stands zanzibar"
-        assert len(hand.found("zanzibar common", k=100)) == 41
+        assert hand.query_claims("zanzibar common")[0] == "Only here stands zanzibar"
+        assert len(hand.query_claims("zanzibar common", k=100)) == 41
 
     def test_ties_go_to_the_nearer_scope_whatever_else(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha in the run", scope="run", confidence=0.1)
-        harness.clock.turn(seconds=5)
-        hand.put("Alpha in the project", scope="project", confidence=0.9, refs=[leads_to("alpha.py")])
-        assert hand.found(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
+        harness.clock.advance(seconds=5)
+        hand.put("Alpha in the project", scope="project", confidence=0.9, refs=[ref_to_test("alpha.py")])
+        assert hand.query_claims(keys=["alpha"]) == ["Alpha in the run", "Alpha in the project"]
 
     def test_then_to_the_more_recent_second(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha one", confidence=0.9)
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         hand.put("Alpha two", confidence=0.1)
-        assert hand.found(keys=["alpha"]) == ["Alpha two", "Alpha one"]
+        assert hand.query_claims(keys=["alpha"]) == ["Alpha two", "Alpha one"]
 
     def test_within_one_second_to_the_more_confident(self, harness: Harness) -> None:
-        hand = Hand(harness)
-        hand.put("Alpha one", confidence=0.9, refs=[leads_to("other.py")])
-        harness.clock.turn(microseconds=999_999)
-        hand.put("Alpha two", confidence=0.5, refs=[leads_to("other.py")])
-        assert hand.found(keys=["alpha"]) == ["Alpha one", "Alpha two"]
+        hand = GatewayClient(harness)
+        hand.put("Alpha one", confidence=0.9, refs=[ref_to_test("other.py")])
+        harness.clock.advance(microseconds=999_999)
+        hand.put("Alpha two", confidence=0.5, refs=[ref_to_test("other.py")])
+        assert hand.query_claims(keys=["alpha"]) == ["Alpha one", "Alpha two"]
 
     def test_then_to_the_pointers_the_question_names(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         # Both hold every key that is asked for; only one is pointed at a file of that name.
         hand.put("Alpha is in x9.py", id=LOW_ID)
-        hand.put("Alpha is in there", id=HIGH_ID, refs=[leads_to("x9.py")])
-        assert hand.found(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
+        hand.put("Alpha is in there", id=HIGH_ID, refs=[ref_to_test("x9.py")])
+        assert hand.query_claims(keys=["alpha", "x9.py"]) == ["Alpha is in there", "Alpha is in x9.py"]
 
     def test_and_last_to_the_lower_id(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha high", id=HIGH_ID)
         hand.put("Alpha low", id=LOW_ID)
-        assert hand.found(keys=["alpha"]) == ["Alpha low", "Alpha high"]
+        assert hand.query_claims(keys=["alpha"]) == ["Alpha low", "Alpha high"]
 
     def test_only_the_newest_of_a_key_are_looked_at(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("The oldest common matter", confidence=1.0)  # first among equals, if it is looked at
         hand.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
-        assert hand.found(keys=["common"], k=1) == ["The oldest common matter"]
+        assert hand.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
         hand.put("The common matter that is one too many")
-        assert hand.found(keys=["common"], k=1) != ["The oldest common matter"]
-        assert hand.found("oldest") == ["The oldest common matter"]
+        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
+        assert hand.query_claims("oldest") == ["The oldest common matter"]
 
     def test_forgetting_and_expiry_make_room_for_older_ones(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("The oldest common matter", confidence=1.0)
         ids = hand.put_many([f"The common matter number {number}" for number in range(DEPTH - 1)])
         hand.put("The common matter that passes", ttl="PT1S")
         hand.put("The common matter that is one too many")
-        assert hand.found(keys=["common"], k=1) != ["The oldest common matter"]
+        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
         hand.call("forget_engram", id=ids[40])
-        assert hand.found(keys=["common"], k=1) != ["The oldest common matter"]
-        harness.clock.turn(seconds=1)
-        assert hand.found(keys=["common"], k=1) == ["The oldest common matter"]
+        assert hand.query_claims(keys=["common"], k=1) != ["The oldest common matter"]
+        harness.clock.advance(seconds=1)
+        assert hand.query_claims(keys=["common"], k=1) == ["The oldest common matter"]
 
     def test_what_is_invisible_moves_no_rank(self, harness: Harness) -> None:
-        hand = Hand(harness)
-        reader = hand.add("reader")
+        hand = GatewayClient(harness)
+        reader = hand.add_agent("reader")
         hand.put("The rare matter of the gateway", scope="run")
         hand.put_many([f"The common gateway number {number}" for number in range(20)])
         questions: list[dict[str, Any]] = [
@@ -114,25 +114,25 @@ class Recall:
             {"k": 5},
             {"scope": "run"},
         ]
-        before = [hand.ask("query_engrams", reader, **question) for question in questions]
+        before = [hand.try_call("query_engrams", reader, **question) for question in questions]
         hand.open_run("Nobody else's business")
         hand.put_many([f"The rare common gateway secret {number}" for number in range(200)], scope="run")
-        after = [hand.ask("query_engrams", reader, **question) for question in questions]
+        after = [hand.try_call("query_engrams", reader, **question) for question in questions]
         assert after == before
 
     def test_kind_and_scope_narrow_what_is_found(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha risk", kind="risk")
         hand.put("Alpha fact", kind="fact")
         hand.put("Alpha test", kind="test", scope="run")
-        assert hand.found("alpha", kind="risk") == ["Alpha risk"]
-        assert hand.found("alpha", scope="run") == ["Alpha test"]
-        assert hand.found("alpha", scope="project", kind="test") == []
-        assert hand.found(kind="fact") == ["Alpha fact"]
-        assert hand.found("alpha", scope="org") == []
+        assert hand.query_claims("alpha", kind="risk") == ["Alpha risk"]
+        assert hand.query_claims("alpha", scope="run") == ["Alpha test"]
+        assert hand.query_claims("alpha", scope="project", kind="test") == []
+        assert hand.query_claims(kind="fact") == ["Alpha fact"]
+        assert hand.query_claims("alpha", scope="org") == []
 
     def test_the_newest_are_paged_without_gap_or_repeat(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         claims = [f"Matter number {number}" for number in range(150)]
         for start in range(0, 150, 50):
             hand.put_many(claims[start : start + 50], scope="run" if start == 50 else "project")
@@ -148,7 +148,7 @@ class Recall:
             assert seen == claims[::-1], size
 
     def test_paging_survives_what_happens_in_between(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         ids = hand.put_many([f"Matter number {number}" for number in range(10)])
         first = hand.query(k=4)
         hand.put("Something newer")
@@ -157,24 +157,24 @@ class Recall:
         assert [engram.claim[-1] for engram in (*first.engrams, *second.engrams)] == list("98764321")
 
     def test_a_cursor_of_somebody_else_is_refused_or_empty(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha")
         for bad in ("x", "-1", "1.5", "٣", " 1", "1" * 20):
-            with refused("FIELD_VALUE"):
+            with expect_refusal("FIELD_VALUE"):
                 hand.query(cursor=bad)
-        assert hand.found(cursor="1") == []
-        assert hand.found(cursor="0") == []
-        assert hand.found(cursor="9" * 18) == ["Alpha"]
+        assert hand.query_claims(cursor="1") == []
+        assert hand.query_claims(cursor="0") == []
+        assert hand.query_claims(cursor="9" * 18) == ["Alpha"]
 
     def test_k_is_kept_and_never_exceeded(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put_many([f"The common matter {number}" for number in range(MAX_K + 20)])
         for k in (1, 12, MAX_K):
-            assert len(hand.found("common", k=k)) == min(k, DEPTH)
-            assert len(hand.found(k=k)) == k
+            assert len(hand.query_claims("common", k=k)) == min(k, DEPTH)
+            assert len(hand.query_claims(k=k)) == k
 
     def test_a_budget_cuts_from_the_end_and_says_so(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put_many([f"The common matter {number}" for number in range(10)])
         whole = hand.query("common", k=10)
         size = len(msgspec.json.encode(whole))
@@ -184,11 +184,11 @@ class Recall:
             assert cut.truncated
             assert cut.engrams == whole.engrams[: len(cut.engrams)]
             assert len(msgspec.json.encode(cut)) <= tokens * 4
-        with refused("BUDGET_TOO_SMALL"):
+        with expect_refusal("BUDGET_TOO_SMALL"):
             hand.query("common", max_tokens=1)
 
     def test_hostile_keys_find_what_they_name_and_nothing_else(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         keys = [
             "service:gateway", "р:ключ", "日本語", "ünï-cödé", "c++", "a+b+c", "*", "p:*", "r1:alpha", "kind=risk",
             "x" * 80, "NEAR", "AND", "naïve:é", "a.b.c", "path/to/file.py", "f(x)", "50%", "[a-z]", "~!@#$%^&",
@@ -198,19 +198,19 @@ class Recall:
             hand.put(f"Matter number {number}", hash_keys=[key], kind="risk" if number % 2 else "fact")
         for number, key in enumerate(keys):
             # A key that is nothing but signs is no key at all: the question is then for the newest.
-            assert f"Matter number {number}" in hand.found(keys=[key], k=100), key
+            assert f"Matter number {number}" in hand.query_claims(keys=[key], k=100), key
         for signs in ('"', "' OR 1=1 --", '" OR "', "tokens:*", "^", "NOT alpha", "(", "\\"):
             hand.query(keys=[signs])
             hand.query(signs)
 
     def test_any_language_is_found_again(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         for claim in ("Шлюз повторяет трижды", "网关重试三次", "La passerelle réessaie", "Η πύλη", "🙂 works"):
             hand.put(claim)
-            assert claim in hand.found(claim), claim
+            assert claim in hand.query_claims(claim), claim
 
     def test_the_same_question_gets_the_same_bytes(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put_many([f"The common matter {number % 7} of {number % 3}" for number in range(90)])
-        first = hand.ask("query_engrams", q="common matter 3", k=50)
-        assert hand.ask("query_engrams", q="common matter 3", k=50) == first
+        first = hand.try_call("query_engrams", q="common matter 3", k=50)
+        assert hand.try_call("query_engrams", q="common matter 3", k=50) == first

@@ -1,32 +1,47 @@
-"""For whoever writes a back end for work: the suite every one passes, and two harnesses.
+"""The conformance suite of the work plane. A subclass runs it on one back end:
 
-The state machine that drives two back ends side by side is in `engrambus.testing.work.machine`; it needs hypothesis.
+    class TestMine(WorkConformance):
+        @pytest.fixture
+        def harness(self, tmp_path): ...
+
+Each test takes a `harness` with a new, empty space; nothing here imports pytest.
 """
 
-from engrambus.testing.work.conformance import WorkConformance
-from engrambus.testing.work.harness import (
-    PERSON,
-    RUN,
-    MemoryWorkHarness,
-    SqliteWorkHarness,
-    WorkHarness,
-    draft,
-    failed,
-    finished,
-    put,
-    receipt,
-)
+from engrambus.testing.work.budgets import WorkBudgetConformance
+from engrambus.testing.work.claims import ClaimConformance
+from engrambus.testing.work.figures import WorkFigureConformance
+from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, put, receipt
+from engrambus.testing.work.linda import TupleConformance
+from engrambus.testing.work.spending import RestartConformance, SpendingConformance
+from engrambus.testing.work.wakeups import WakeupConformance
 
 __all__ = [
     "PERSON",
     "RUN",
-    "MemoryWorkHarness",
-    "SqliteWorkHarness",
+    "ClaimConformance",
+    "RestartConformance",
+    "SpendingConformance",
+    "TupleConformance",
+    "WakeupConformance",
+    "WorkBudgetConformance",
     "WorkConformance",
+    "WorkFigureConformance",
     "WorkHarness",
+    "completion",
     "draft",
-    "failed",
-    "finished",
+    "failure",
     "put",
     "receipt",
 ]
+
+
+class WorkConformance(
+    TupleConformance,
+    WakeupConformance,
+    ClaimConformance,
+    SpendingConformance,
+    WorkBudgetConformance,
+    WorkFigureConformance,
+    RestartConformance,
+):
+    """Everything a work store must do."""

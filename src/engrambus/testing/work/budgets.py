@@ -10,11 +10,10 @@ from engrambus.core import SECOND, print_time
 from engrambus.errors import DeadlinePast
 from engrambus.evidence.receipts import Cost
 from engrambus.space.tuples import Price, Settled
-from engrambus.testing.work.acts import refused, take
-from engrambus.testing.work.harness import WorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work.harness import WorkHarness, completion, draft, expect_error, failure, put, receipt, take
 
 
-class Budgets:
+class WorkBudgetConformance:
     """Alarms, money set aside, totals, waits. # YT-06 # YT-11"""
 
     def test_an_alarm_tells_of_every_tuple_that_has_nearly_spent_its_money(self, harness: WorkHarness) -> None:
@@ -44,7 +43,7 @@ class Budgets:
         """A step may say nothing of its spending before it has ended."""
         ids = put(harness, *(draft("build", 1, agent_terms={"budget_usd": 0.01}) for _ in range(3)))
         for claim, usd in zip(take(harness, limit=3), (0.007_999, 0.008, 0.009), strict=True):
-            harness.space.settle([finished(harness, claim, usd=usd)])
+            harness.space.settle([completion(harness, claim, usd=usd)])
         assert _told(harness, "spent_micros") == [(ids[1], 8_000), (ids[2], 9_000)]
 
     def test_the_threshold_of_an_alarm_may_be_another_or_none(self, harness: WorkHarness) -> None:
@@ -72,7 +71,7 @@ class Budgets:
         done = receipt(harness, claim, 0, usd=0.007, tokens_in=70)
         harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(done,))])
         assert [_held(harness, each) for each in (one, top)] == [(4_000, 40)] * 2
-        harness.space.settle([failed(harness, claim, 1)])
+        harness.space.settle([failure(harness, claim, 1)])
         assert [_held(harness, each) for each in (one, top)] == [(0, 0)] * 2
         assert harness.space.store.verify() == []
 
@@ -83,15 +82,15 @@ class Budgets:
         dear = Cost(usd=3, tokens_in=300, tokens_out=30, wall_ms=30_000, disk_mb=33.0)
         original = receipt(harness, before, key="k", cost=dear)
         harness.space.settle([Settled(id=before.id, fence=before.fence, receipts=(original,))])
-        harness.clock.turn(seconds=5)
+        harness.clock.advance(seconds=5)
         begun = print_time(harness.clock.now())
         (one,) = put(harness, draft("build", 1, 2, 3, agent_terms={"max_retries": 0}))
         (claim,) = take(harness)
         first = receipt(harness, claim, 1, cost=Cost(usd=0.25, tokens_in=5, tokens_out=7, wall_ms=11, disk_mb=0.5))
         harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,), hits=((0, original.id),))])
-        harness.clock.turn(seconds=5)
+        harness.clock.advance(seconds=5)
         second = Cost(usd=0.5, tokens_in=1, tokens_out=2, wall_ms=4, disk_mb=0.25)
-        harness.space.settle([failed(harness, claim, 2, cost=second)])
+        harness.space.settle([failure(harness, claim, 2, cost=second)])
         known = [harness.space.receipt(each) for each in harness.space.shown(one)["receipts"]]
         last = known[-1]
         assert last.cost == Cost(usd=0.75, tokens_in=6, tokens_out=9, wall_ms=15, disk_mb=0.75)
@@ -104,9 +103,9 @@ class Budgets:
         waits = []
         for _ in range(12):
             (claim,) = take(harness)
-            harness.space.settle([failed(harness, claim)])
+            harness.space.settle([failure(harness, claim)])
             waits.append((harness.space.get(one).ready_at - harness.clock.now()) // SECOND)
-            harness.clock.turn(seconds=waits[-1])
+            harness.clock.advance(seconds=waits[-1])
         assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
     def test_what_would_only_be_refused_again_is_not_tried_again(self, harness: WorkHarness) -> None:
@@ -117,7 +116,7 @@ class Budgets:
         drafts = [draft("build", at, agent_terms={"max_retries": 3}) for at in range(len(never) + len(again))]
         ids = put(harness, *drafts)
         for claim, why in zip(take(harness, limit=len(ids)), (*never, *again), strict=True):
-            harness.space.settle([failed(harness, claim, why=why)])
+            harness.space.settle([failure(harness, claim, why=why)])
         states = [harness.space.get(each).state for each in ids]
         assert states == ["dead"] * len(never) + ["waiting"] * len(again)
 
@@ -128,10 +127,10 @@ class Budgets:
         (middle,) = put(harness, draft("middle", parent_id=top))
         put(harness, draft("build", 1, 2, parent_id=middle))
         (claim,) = take(harness)
-        harness.clock.turn(seconds=9, microseconds=999_999)
+        harness.clock.advance(seconds=9, microseconds=999_999)
         harness.space.start_step(claim, 0, Price())
-        harness.clock.turn(microseconds=1)
-        assert refused(DeadlinePast, harness.space.start_step, claim, 1, Price()).used == top
+        harness.clock.advance(microseconds=1)
+        assert expect_error(DeadlinePast, harness.space.start_step, claim, 1, Price()).used == top
 
 
 def _told(harness: WorkHarness, field: str) -> list[tuple[str, Any]]:

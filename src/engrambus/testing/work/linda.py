@@ -18,8 +18,7 @@ from engrambus.errors import (
     TupleNotFound,
 )
 from engrambus.space.tuples import MAX_GENERATIONS, TupleSpace, tuple_id
-from engrambus.testing.work.acts import refused, take
-from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, draft, finished, put
+from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, expect_error, put, take
 
 
 def _nested(depth: int) -> Any:
@@ -30,7 +29,7 @@ def _nested(depth: int) -> Any:
     return value
 
 
-class Linda:
+class TupleConformance:
     """Putting, reading and taking. # YT-04 # YT-05"""
 
     def test_a_tuple_is_named_by_the_published_formula(self, harness: WorkHarness) -> None:
@@ -44,7 +43,7 @@ class Linda:
         """Appending a receipt changes no id."""
         (one,) = put(harness)
         (claim,) = take(harness)
-        harness.space.settle([finished(harness, claim)])
+        harness.space.settle([completion(harness, claim)])
         shown = harness.space.shown(one)
         assert len(shown["receipts"]) == 2
         assert tuple_id({**shown, "receipts": []}) == one
@@ -59,7 +58,7 @@ class Linda:
     def test_ids_are_found_by_how_they_begin(self, harness: WorkHarness) -> None:
         """Of tuples and of receipts, by any number of digits, and no more than asked for."""
         ids = put(harness, *[draft() for _ in range(40)])
-        harness.space.settle([finished(harness, claim) for claim in take(harness, limit=40)])
+        harness.space.settle([completion(harness, claim) for claim in take(harness, limit=40)])
         with harness.space.store.read() as view:
             receipts = [each for one in ids for each in view.receipts_of(one)]
             for known, like in ((ids, view.tuples_like), (receipts, view.receipts_like)):
@@ -84,7 +83,7 @@ class Linda:
                 {"map_pos": _nested(depth)},
                 {"payload": [{"yool": "agent.lint.ruff", "args": _nested(depth)}]},
             ):
-                refusal = refused(TooDeep, put, harness, draft(**said))
+                refusal = expect_error(TooDeep, put, harness, draft(**said))
                 assert refusal.limit == 32
                 assert str(refusal.field).startswith(next(iter(said)))
         assert harness.journal_bytes() == before
@@ -99,16 +98,16 @@ class Linda:
         said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)})
         first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         whole = harness.space.shown(first.id) | {"receipts": []}
-        harness.clock.turn(seconds=2)
+        harness.clock.advance(seconds=2)
         before = harness.journal_bytes()
         again = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
         (by_id,) = harness.space.out(whole, authority=PERSON, run=RUN)
         assert (by_id.id, by_id.new) == (first.id, False)
-        refused(DeadlinePast, put, harness, said)
-        refused(DeadlinePast, put, harness, whole, said)
+        expect_error(DeadlinePast, put, harness, said)
+        expect_error(DeadlinePast, put, harness, whole, said)
         later = {name: value for name, value in whole.items() if name != "id"} | {"src_ptr": ["wiki://other"]}
-        refused(DeadlinePast, put, harness, {**later, "id": tuple_id(later)})
+        expect_error(DeadlinePast, put, harness, {**later, "id": tuple_id(later)})
         assert harness.journal_bytes() == before
 
     def test_a_tuple_as_it_is_shown_is_skipped_too(self, harness: WorkHarness) -> None:
@@ -116,8 +115,8 @@ class Linda:
         terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND)}
         sent = harness.space.out(draft(agent_terms=terms), authority=PERSON, run=RUN, accept=True)[0]
         (claim,) = take(harness)
-        harness.space.settle([finished(harness, claim)])
-        harness.clock.turn(seconds=120)
+        harness.space.settle([completion(harness, claim)])
+        harness.clock.advance(seconds=120)
         whole = harness.space.shown(sent.id)
         assert len(whole["receipts"]) == 3
         before = harness.journal_bytes()
@@ -131,7 +130,7 @@ class Linda:
         other = {**harness.space.shown(one), "lane": "elsewhere", "receipts": []}
         other["id"] = tuple_id(other)
         before = harness.journal_bytes()
-        refused(FieldValue, put, harness, {**other, "receipts": [one]})
+        expect_error(FieldValue, put, harness, {**other, "receipts": [one]})
         assert harness.journal_bytes() == before
         assert put(harness, other) == [other["id"]]
 
@@ -147,7 +146,7 @@ class Linda:
         assert taken.id == one
         assert harness.space.in_({"lane": "notes"}, by="me") is None
         assert harness.space.rd({"lane": "notes"}) is None
-        refused(TupleNotFound, harness.space.get, one)
+        expect_error(TupleNotFound, harness.space.get, one)
 
     def test_what_was_taken_stays_taken_after_a_restart(self, harness: WorkHarness) -> None:
         """Removal is durable."""
@@ -160,7 +159,7 @@ class Linda:
         """And not taken."""
         (one,) = put(harness)
         (claim,) = take(harness)
-        harness.space.settle([finished(harness, claim)])
+        harness.space.settle([completion(harness, claim)])
         found = harness.space.rd({"lane": "build", "state": "done"})
         assert found is not None
         assert found.id == one
@@ -249,19 +248,19 @@ class Linda:
 
     def test_a_parent_must_be_there(self, harness: WorkHarness) -> None:
         """What is spent has to be counted somewhere."""
-        refused(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
+        expect_error(TupleNotFound, put, harness, draft(parent_id="sha256:" + "0" * 64))
 
     def test_a_parent_may_come_with_its_parts(self, harness: WorkHarness) -> None:
         """Before them, in the same call; it pays for them as any other. # YT-11"""
         parent = {**harness.space.shown(put(harness)[0]), "lane": "top"}
         parent["id"] = tuple_id(parent)
         child, before = draft("low", parent_id=parent["id"]), harness.journal_bytes()
-        refusal = refused(TupleNotFound, put, harness, child, parent)
+        refusal = expect_error(TupleNotFound, put, harness, child, parent)
         assert refusal.field == "parent_id"
         assert harness.journal_bytes() == before
         assert put(harness, parent, child)[0] == parent["id"]
         (claim,) = take(harness, "low")
-        harness.space.settle([finished(harness, claim, usd=0.25)])
+        harness.space.settle([completion(harness, claim, usd=0.25)])
         assert harness.space.get(parent["id"]).micros == 250_000
 
     def test_a_lineage_is_no_longer_than_is_counted(self, harness: WorkHarness) -> None:
@@ -270,7 +269,7 @@ class Linda:
         while len(chain) < MAX_GENERATIONS:
             chain += put(harness, draft("chain", parent_id=chain[-1]))
         before = harness.journal_bytes()
-        refusal = refused(LineageTooLong, put, harness, draft("chain", parent_id=chain[-1]))
+        refusal = expect_error(LineageTooLong, put, harness, draft("chain", parent_id=chain[-1]))
         assert (refusal.field, refusal.limit) == ("parent_id", MAX_GENERATIONS)
         assert harness.journal_bytes() == before
         (sibling,) = put(harness, draft("low", parent_id=chain[-2]))
@@ -279,11 +278,11 @@ class Linda:
         other["id"] = tuple_id(other)
         more = {**draft("chain"), "parent_id": other["id"]}
         before = harness.journal_bytes()
-        refused(LineageTooLong, put, harness, other, more)
+        expect_error(LineageTooLong, put, harness, other, more)
         assert harness.journal_bytes() == before
         (claim,) = take(harness, "low")
         assert claim.id == sibling
-        harness.space.settle([finished(harness, claim, usd=0.009)])
+        harness.space.settle([completion(harness, claim, usd=0.009)])
         assert harness.space.get(chain[0]).micros == 9_000
         assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
@@ -291,7 +290,7 @@ class Linda:
         """Another run's looks absent, unless whoever puts it sees every run. # YT-04"""
         (parent,) = put(harness)
         child, before = draft(parent_id=parent), harness.journal_bytes()
-        refused(TupleNotFound, harness.space.out, child, authority=PERSON, run="other")
+        expect_error(TupleNotFound, harness.space.out, child, authority=PERSON, run="other")
         assert harness.journal_bytes() == before
         (of_all,) = harness.space.out(child, authority=PERSON, run="other", every_run=True)
         (of_own,) = put(harness, child)
@@ -302,7 +301,7 @@ class Linda:
         first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
         assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
-        refused(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
+        expect_error(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
 
     def test_an_idempotency_key_is_kept_where_the_tuple_was_there_already(self, harness: WorkHarness) -> None:
         """The key is used up by its first request, whatever came of that; after a restart too. # YT-04"""
@@ -318,11 +317,11 @@ class Linda:
             before = harness.journal_bytes()
             assert ask(whole, "r1", run) == (first.id, receipt, False)
             for said in (whole, draft("build", 1)):
-                refused(IdempotencyConflict, ask, said, "r2", run)
+                expect_error(IdempotencyConflict, ask, said, "r2", run)
             harness.delete_index()
             harness.reopen()
             assert ask(whole, "r1", run) == (first.id, receipt, False)
-            refused(IdempotencyConflict, ask, draft(), "r2", run)
+            expect_error(IdempotencyConflict, ask, draft(), "r2", run)
             assert harness.journal_bytes() == before
         assert harness.space.shown(first.id) == whole
         assert len(harness.space.rd_all({})) == 1
@@ -336,18 +335,18 @@ class Linda:
         space = TupleSpace(harness.space.store, breaker=short, boot="first")
 
         def asked() -> int:
-            refused(DiskPressure, space.out, draft(), authority=PERSON, run=RUN)
+            expect_error(DiskPressure, space.out, draft(), authority=PERSON, run=RUN)
             return len(space.rd_all({"lane": "gc.urgent"}))
 
         assert [asked(), asked()] == [1, 1]
         (claim,) = take(harness, "gc.urgent")
         assert asked() == 1
-        harness.space.settle([finished(harness, claim)])
+        harness.space.settle([completion(harness, claim)])
         before = harness.journal_bytes()
-        harness.clock.turn(seconds=299)
+        harness.clock.advance(seconds=299)
         assert asked() == 1
         assert harness.journal_bytes() == before
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         assert [asked(), asked()] == [2, 2]
         put(harness, draft("other"))
         with harness.space.store.read() as view:
@@ -360,7 +359,7 @@ class Linda:
         """Those that come with a tuple count; of too many none is taken. # YT-06"""
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)
         before = harness.journal_bytes()
-        refusal = refused(LaneFull, put, harness, draft(), draft("other"), draft(), draft())
+        refusal = expect_error(LaneFull, put, harness, draft(), draft("other"), draft(), draft())
         assert (refusal.field, refusal.limit) == ("lane", 2)
         assert harness.journal_bytes() == before
         put(harness, draft(), draft("other"), draft(), draft("other"))
@@ -370,7 +369,7 @@ class Linda:
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=2)
         put(harness, draft(), draft())
         before = harness.journal_bytes()
-        refused(LaneFull, put, harness)
-        refused(LaneFull, put, harness, block=0.05)
+        expect_error(LaneFull, put, harness)
+        expect_error(LaneFull, put, harness, block=0.05)
         assert harness.journal_bytes() == before
         put(harness, draft("other"))

@@ -8,19 +8,29 @@ from engrambus.errors import (
     BudgetExceeded,
 )
 from engrambus.space.tuples import Fence, Price, Settled
-from engrambus.testing.work.acts import refused, take
-from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work.harness import (
+    PERSON,
+    RUN,
+    WorkHarness,
+    completion,
+    draft,
+    expect_error,
+    failure,
+    put,
+    receipt,
+    take,
+)
 
 
-class Paying:
+class SpendingConformance:
     """Budgets, the cache, receipts. # YT-08 # YT-09 # YT-11"""
 
     def test_a_step_that_is_too_dear_is_not_begun(self, harness: WorkHarness) -> None:
         """What it will probably cost is more than is left."""
         put(harness, draft(agent_terms={"budget_usd": 0.01, "budget_tokens": 100}))
         (claim,) = take(harness)
-        refused(BudgetExceeded, harness.space.start_step, claim, 0, Price(micros=10_001))
-        refused(BudgetExceeded, harness.space.start_step, claim, 0, Price(tokens=101))
+        expect_error(BudgetExceeded, harness.space.start_step, claim, 0, Price(micros=10_001))
+        expect_error(BudgetExceeded, harness.space.start_step, claim, 0, Price(tokens=101))
         harness.space.start_step(claim, 0, Price(micros=10_000, tokens=100))
 
     def test_what_is_set_aside_is_not_there_for_others(self, harness: WorkHarness) -> None:
@@ -28,7 +38,7 @@ class Paying:
         put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=8_000))
-        least = refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
+        least = expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
         assert "has 2000 micro-dollars left; the step will probably take 3000" in least.detail
         done = receipt(harness, claim, 0, usd=0.005)
         harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(done,))])
@@ -40,7 +50,7 @@ class Paying:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(tokens=20))
         harness.space.spend(claim.id, claim.fence, 0, Price(tokens=110))
-        over = refused(BudgetExceeded, harness.space.start_step, claim, 1, Price(tokens=7))
+        over = expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(tokens=7))
         assert over.detail == "The tuple has spent 110 tokens of 100."
         assert (over.field, over.limit, over.used) == ("agent_terms.budget_tokens", 100, 117)
 
@@ -52,7 +62,7 @@ class Paying:
         harness.space.start_step(first, 0, Price(tokens=10))
         harness.space.start_step(second, 0, Price(tokens=90))
         harness.space.spend(first.id, first.fence, 0, Price(tokens=30))
-        short = refused(BudgetExceeded, harness.space.start_step, third, 0, Price())
+        short = expect_error(BudgetExceeded, harness.space.start_step, third, 0, Price())
         assert short.detail == "A tuple it is a part of has spent 30 tokens of 100, and 90 are set aside."
 
     def test_children_spend_what_their_parent_has(self, harness: WorkHarness) -> None:
@@ -66,12 +76,12 @@ class Paying:
         harness.space.spend(claim.id, claim.fence, 0, Price(micros=2_000, tokens=5))
         assert [harness.space.get(one).micros for one in (top, middle, low)] == [2_000] * 3
         assert harness.space.get(top).held_micros == 4_000
-        harness.space.settle([finished(harness, claim, usd=0.007, tokens_in=9)])
+        harness.space.settle([completion(harness, claim, usd=0.007, tokens_in=9)])
         for one in (top, middle, low):
             kept = harness.space.get(one)
             assert (kept.micros, kept.tokens, kept.held_micros, kept.held_tokens) == (7_000, 9, 0, 0)
         (own,) = take(harness, "top")
-        refused(BudgetExceeded, harness.space.start_step, own, 0, Price(micros=3_001))
+        expect_error(BudgetExceeded, harness.space.start_step, own, 0, Price(micros=3_001))
 
     def test_what_a_lost_worker_had_spent_stays_spent(self, harness: WorkHarness) -> None:
         """What was set aside beyond that is free again."""
@@ -79,7 +89,7 @@ class Paying:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=9_000))
         harness.space.spend(claim.id, claim.fence, 0, Price(micros=4_000))
-        harness.clock.turn(seconds=31)
+        harness.clock.advance(seconds=31)
         (again,) = take(harness)
         kept = harness.space.get(one)
         assert (kept.micros, kept.held_micros) == (4_000, 0)
@@ -90,12 +100,12 @@ class Paying:
         one, other = put(harness, draft("build", 1, 2), draft("build", 1, 2))
         (child,) = put(harness, draft("low", parent_id=one))
         first, second = take(harness, limit=2)
-        harness.space.settle([finished(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
+        harness.space.settle([completion(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
         for claim in (first, second):
             harness.space.start_step(claim, 0, Price())
             harness.space.spend(claim.id, claim.fence, 0, Price(micros=1_500, tokens=7))
         harness.space.cancel(other)
-        harness.clock.turn(seconds=31)
+        harness.clock.advance(seconds=31)
         (again,) = take(harness)
         assert harness.space.get(one).spent == Price(micros=1_500, tokens=7)
         harness.space.start_step(again, 0, Price())
@@ -104,7 +114,7 @@ class Paying:
         harness.space.settle([Settled(id=one, fence=again.fence, receipts=(done,))])
         assert harness.space.release([(one, again.fence)]) == [one]
         (last,) = take(harness)
-        harness.space.settle([finished(harness, last, usd=0.000_05, tokens_in=3)])
+        harness.space.settle([completion(harness, last, usd=0.000_05, tokens_in=3)])
         said = {}
         for each in (one, other, child):
             whole = harness.space.receipt(harness.space.shown(each)["receipts"][-1])
@@ -120,13 +130,13 @@ class Paying:
         harness.space.start_step(claim, 0, Price())
         harness.space.spend(claim.id, claim.fence, 0, Price(micros=10, tokens=1))
         harness.space.settle([Settled(id=one, fence=claim.fence, failed="OSError")])
-        harness.clock.turn(seconds=60)
+        harness.clock.advance(seconds=60)
         (again,) = take(harness)
         done = receipt(harness, again, 0, usd=0.000_1, tokens_in=4)
         harness.space.settle(
             [
                 Settled(id=one, fence=again.fence, receipts=(done,)),
-                failed(harness, again, 1, usd=0.001, tokens_in=5),
+                failure(harness, again, 1, usd=0.001, tokens_in=5),
             ]
         )
         kept = harness.space.get(one)
@@ -140,7 +150,7 @@ class Paying:
             (top,) = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
             put(harness, draft("low", parent_id=top), draft("low", parent_id=top))
             claims = take(harness, "low", limit=2)
-            answers, _ = harness.space.settle([finished(harness, claim, usd=usd) for claim in claims])
+            answers, _ = harness.space.settle([completion(harness, claim, usd=usd) for claim in claims])
             assert answers == [None, None]
             (alarm,) = harness.space.rd_all({"lane": "alarm"})
             args = alarm.tuple.payload[0].args
@@ -202,14 +212,14 @@ class Paying:
         assert (accepted.tuple_id, accepted.exit) == (answer.id, 0)
 
 
-class Keeping:
+class RestartConformance:
     """The journal is the truth. # YT-10"""
 
     def test_everything_is_the_same_after_a_restart_and_without_the_index(self, harness: WorkHarness) -> None:
         """Whatever happened."""
         ids = put(harness, draft(), draft(priority=3), draft("b"), draft("c", agent_terms={"budget_usd": 1}))
         first, second = take(harness, limit=2)
-        harness.space.settle([finished(harness, first, usd=0.25), failed(harness, second)])
+        harness.space.settle([completion(harness, first, usd=0.25), failure(harness, second)])
         (held,) = take(harness, "c")
         harness.space.start_step(held, 0, Price(micros=5))
         harness.space.spend(held.id, held.fence, 0, Price(micros=2))

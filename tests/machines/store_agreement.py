@@ -14,15 +14,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.policy import SHARED_SCOPES
-from engrambus.testing.clock import TurningClock
-from engrambus.testing.hand import NOTE, Hand, leads_to, written
-from engrambus.testing.harness import Harness, MemoryHarness
-from engrambus.testing.shelf import on_shelf
+from engrambus.testing.client import NOTE, GatewayClient, format_message, ref_to_test
+from engrambus.testing.clock import ManualClock
+from engrambus.testing.fakes import repo_ref
+from engrambus.testing.harness import Harness
+from tests.harness.stores import MemoryHarness
 
 WORDS = ("alpha", "beta", "gamma", "delta", "retryPolicy", "config.yaml", "service:gateway", "ключ", "日本", "x9.py")
 OWN_IDS = tuple(f"01KDVP9R0000000000000000{number:02}" for number in range(4))
 TTLS = ("PT1S", "PT10S", "PT1M", "P1D", "P30D")
-SHELF = (on_shelf("src/a.py"), on_shelf("src/b.py", 3, 30))
+REPO_REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30))
 TURNS = (-3600, -1, 0, 1, 9, 10, 59, 3600, 86_400)
 
 claims = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -34,7 +35,7 @@ kinds = st.sampled_from(("fact", "risk", "test"))
 def drafts() -> st.SearchStrategy[dict[str, Any]]:
     """Engrams as authors send them; some with an id of their own, some not acceptable."""
     return st.fixed_dictionaries(
-        {"claim": claims, "pointers": st.sampled_from(((NOTE,), (leads_to("x9.py"),), (leads_to("y.py"), NOTE)))},
+        {"claim": claims, "pointers": st.sampled_from(((NOTE,), (ref_to_test("x9.py"),), (ref_to_test("y.py"), NOTE)))},
         optional={
             "scope": st.sampled_from(("run", "project", "project", "org")),
             "kind": kinds,
@@ -51,20 +52,20 @@ def _with_pointers(draft: dict[str, Any]) -> dict[str, Any]:
     return {**draft, "pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs]}
 
 
-class BackEndsAgree(RuleBasedStateMachine):
+class StoreAgreement(RuleBasedStateMachine):
     """The reference and another back end. A subclass says which by `make_other`."""
 
-    make_other: Callable[[TurningClock], Harness]
+    make_other: Callable[[ManualClock], Harness]
 
     people = Bundle("people")
     ids = Bundle("ids")
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.reference: Harness = MemoryHarness(self.clock)
         self.other = type(self).make_other(self.clock)
-        self.runs = [Hand(self.reference).call("list_agents").run_id]
+        self.runs = [GatewayClient(self.reference).call("list_agents").run_id]
 
     def teardown(self) -> None:
         """Whatever happened, the index is what the journal says."""
@@ -87,8 +88,8 @@ class BackEndsAgree(RuleBasedStateMachine):
 
     def both(self, operation: str, who: Credential = LOCAL_ADMIN, /, **fields: Any) -> Any:
         """Ask both; what they say, if they agree and do not refuse."""
-        expected = Hand(self.reference).ask(operation, who, **fields)
-        given = Hand(self.other).ask(operation, who, **fields)
+        expected = GatewayClient(self.reference).try_call(operation, who, **fields)
+        given = GatewayClient(self.other).try_call(operation, who, **fields)
         assert given == expected, (operation, fields)
         return msgspec.json.decode(given[1]) if given[0] == "ok" else None
 
@@ -169,7 +170,7 @@ class BackEndsAgree(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from(TURNS), microseconds=st.sampled_from((0, 0, 1, 999_999)))
     def turn_the_clock(self, seconds: int, microseconds: int) -> None:
         """Let time pass, or the wall clock go back."""
-        self.clock.turn(seconds=seconds, microseconds=microseconds)
+        self.clock.advance(seconds=seconds, microseconds=microseconds)
 
     @rule(
         target=people,
@@ -199,7 +200,7 @@ class BackEndsAgree(RuleBasedStateMachine):
         """A run is over, once or twice, or was never there."""
         self.both("end_run", run_id=[*self.runs, "nothing"][which % (len(self.runs) + 1)])
 
-    @rule(who=people, ref=st.sampled_from(SHELF), max_tokens=st.sampled_from((90, 400)))
+    @rule(who=people, ref=st.sampled_from(REPO_REFS), max_tokens=st.sampled_from((90, 400)))
     def deref(self, who: Credential, ref: str, max_tokens: int) -> None:
         """Read something, out of one's turn."""
         self.both("deref_pointer", who, pointer=ref, max_tokens=max_tokens)
@@ -207,7 +208,7 @@ class BackEndsAgree(RuleBasedStateMachine):
     @rule(target=ids, who=people, role=st.sampled_from(("manager", "programmer")), said=st.lists(drafts(), max_size=3))
     def report(self, who: Credential, role: str, said: list[dict[str, Any]]) -> Any:
         """Send a message, which closes the turn; or one that is refused."""
-        text = written(role=role, task_status="done", engrams=said, output={"summary": "So far."})
+        text = format_message(role=role, task_status="done", engrams=said, output={"summary": "So far."})
         answer = self.both("send_message", who, text=text)
         return multiple(*answer["engrams"]) if answer else multiple()
 

@@ -8,19 +8,19 @@ from typing import Any
 from engrambus.core import estimate_tokens
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.operations.stats import AgentFigures, Figures, StatsAnswer
-from engrambus.testing.auditor import Auditor, audit
-from engrambus.testing.conformance.law import LONG, Team, draft, sent_back
-from engrambus.testing.hand import Hand, refused
+from engrambus.testing.client import GatewayClient, expect_refusal
+from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures
+from engrambus.testing.conformance.messages import LONG, Team, draft, sent_back
+from engrambus.testing.fakes import BODIES, body_refs, repo_ref
 from engrambus.testing.harness import Harness
-from engrambus.testing.shelf import BODIES, in_drawer, on_shelf
 
-READ = on_shelf("src/a.py")
-A, B = in_drawer()
+READ = repo_ref("src/a.py")
+A, B = body_refs()
 WEIGHT_A, WEIGHT_B = (estimate_tokens(body) for body in BODIES.values())
 """What each costs when it is pasted."""
 
 
-def stats(hand: Hand, who: Credential = LOCAL_ADMIN, /, **more: Any) -> StatsAnswer:
+def stats(hand: GatewayClient, who: Credential = LOCAL_ADMIN, /, **more: Any) -> StatsAnswer:
     """The figures somebody is given."""
     answer: StatsAnswer = hand.call("stats", who, **more)
     return answer
@@ -31,11 +31,11 @@ def row(answer: StatsAnswer, name: str) -> AgentFigures:
     return next(each for each in answer.agents if each.agent_id == name)
 
 
-class Figuring:
+class FigureConformance:
     """What the team comes to."""
 
     def test_nothing_done_is_nothing_counted(self, harness: Harness) -> None:
-        answer = stats(Hand(harness))
+        answer = stats(GatewayClient(harness))
         assert (answer.team.turns, answer.team.engrams, answer.team.kinds) == (0, 0, {})
         assert answer.team.inline_tokens_per_turn == answer.team.resend_rate == answer.team.contradiction_rate == 0
         assert (answer.agents, answer.roles) == ([], [])
@@ -64,7 +64,7 @@ class Figuring:
     def test_a_broadcast_hands_its_pack_to_each_child(self, harness: Harness) -> None:
         team = Team(harness)
         pack = [{"type": "artifact", "ref": A}, {"type": "artifact", "ref": A}, {"type": "sam", "ref": "sam:a:b@v1"}]
-        team.hand.tell(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
+        team.hand.broadcast(team.mia, "Look here.", TARGET_POINTER_PACK=pack)
         mia = row(stats(team.hand), "mia").figures
         assert (mia.broadcasts, mia.turns, mia.messages) == (1, 1, 0)
         assert mia.pointed_tokens == 2 * WEIGHT_A  # two children; what nobody can read weighs nothing
@@ -76,7 +76,7 @@ class Figuring:
         assert row(stats(team.hand), "paul").figures.pointed_tokens == WEIGHT_A + WEIGHT_B
 
     def test_a_contradiction_is_a_risk_that_points_at_two_sources(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("They disagree.", refs=[A, B], kind="risk")
         hand.put("One source.", refs=[A], kind="risk")
         hand.put("The same source twice over.", refs=[A, A], kind="risk")
@@ -95,10 +95,10 @@ class Figuring:
         team = Team(harness)
         for _ in range(3):
             team.hand.deref(team.paul, READ)
-            harness.clock.turn(seconds=601)
+            harness.clock.advance(seconds=601)
         team.hand.put("Nothing was read or said.", team.pia)
-        team.hand.tell(team.mia, "One.")
-        team.hand.tell(team.mia, "Two.")
+        team.hand.broadcast(team.mia, "One.")
+        team.hand.broadcast(team.mia, "Two.")
         answer = stats(team.hand)
         assert row(answer, "paul").figures.turns == row(answer, "paul").turn.number - 1 == 3
         assert row(answer, "pia").figures.turns == 0
@@ -113,7 +113,7 @@ class Figuring:
         assert (figures.grants_left, figures.grant_tokens_left, figures.grants) == (4, 650, 0)
         assert row(stats(team.hand), "mia").figures.grants == 5
         assert stats(team.hand).team.grants_left == 5
-        harness.clock.turn(seconds=60)
+        harness.clock.advance(seconds=60)
         assert row(stats(team.hand), "pia").figures.grants_left == 0
         for _ in range(4):
             team.hand.deref(team.paul, READ)
@@ -126,7 +126,7 @@ class Figuring:
 
     def test_meters_show_the_turn_and_what_it_allows(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.tell(team.mia, "Read little.", BUDGETS={"max_repo_spans": 1, "max_inline_tokens": 300})
+        team.hand.broadcast(team.mia, "Read little.", BUDGETS={"max_repo_spans": 1, "max_inline_tokens": 300})
         answer = team.hand.deref(team.paul, READ)
         paul = row(stats(team.hand), "paul")
         assert (paul.turn.number, paul.turn.repo, paul.turn.artifact) == (1, 1, 0)
@@ -141,7 +141,7 @@ class Figuring:
     def test_history_has_a_point_for_each_bucket(self, harness: Harness) -> None:
         team = Team(harness)
         team.hand.put("At first.", team.paul)
-        harness.clock.turn(seconds=3600)
+        harness.clock.advance(seconds=3600)
         team.hand.put("Later.", team.paul)
         team.hand.report(team.mia, role="manager")
         hours = stats(team.hand, team.pia, bucket="PT1H", last=3).history.points
@@ -159,21 +159,21 @@ class Figuring:
         team.hand.put("Of the run.", team.paul, scope="run")
         team.hand.put("Of the project.", team.paul, scope="project", kind="risk")
         team.hand.open_run()
-        ada = team.hand.add("ada", "architect")
+        ada = team.hand.add_agent("ada", "architect")
         answer = stats(team.hand, ada)
         assert (answer.team.engrams, answer.held.engrams, answer.held.kinds) == (0, 1, {"risk": 1})
         assert [each.agent_id for each in answer.agents] == ["ada"]
         assert answer.counts is None
         assert sum(point.team.engrams for point in answer.history.points) == 0
         assert stats(team.hand, team.pia).held.kinds == {"fact": 1, "risk": 1}
-        with refused("ROLE_FORBIDDEN", "over"):
+        with expect_refusal("ROLE_FORBIDDEN", "over"):
             stats(team.hand, ada, over="project")
 
     def test_the_projects_figures_are_the_admins_and_have_no_names(self, harness: Harness) -> None:
         team = Team(harness)
         team.hand.report(team.paul, engrams=[draft("One.", A)])
         team.hand.open_run()
-        bob = team.hand.add("bob")
+        bob = team.hand.add_agent("bob")
         team.hand.report(bob, engrams=[draft("Two.", A)])
         answer = stats(team.hand, over="project")
         assert answer.agents == []
@@ -182,14 +182,14 @@ class Figuring:
         assert answer.history.points[-1].team.messages == 2
 
     def test_what_is_held_follows_engrams_that_pass_move_and_go(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         kept = hand.put("Stays.", scope="run", confidence=0.9)
         gone = hand.put("Goes.", kind="risk")
         hand.put_many([f"Passes {number}." for number in range(300)], ttl="PT10S", kind="todo")
         assert stats(hand).held.kinds == {"todo": 300, "fact": 1, "risk": 1}
         hand.call("promote_engram", id=kept.id)
         hand.call("forget_engram", id=gone.id)
-        harness.clock.turn(seconds=10)
+        harness.clock.advance(seconds=10)
         for _ in range(2):
             assert stats(hand).held.kinds == {"fact": 1}
         hand.put("And one more.")
@@ -206,23 +206,23 @@ class Figuring:
         hand.deref(team.paul, READ)
         sent_back(hand, team.paul, LONG)
         hand.report(team.paul, engrams=[draft("They disagree.", A), draft("One.", B)])
-        harness.clock.turn(seconds=4000)
-        hand.tell(team.mia, "Go on.", TARGET_POINTER_PACK=[{"type": "artifact", "ref": B}])
+        harness.clock.advance(seconds=4000)
+        hand.broadcast(team.mia, "Go on.", TARGET_POINTER_PACK=[{"type": "artifact", "ref": B}])
         hand.put("By the admin.")
         hand.deref(team.pia, READ)
-        before = [hand.ask("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")]
+        before = [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")]
         for bucket in ("PT1M", "PT1H", "P1D"):
-            audit(stats(hand, bucket=bucket, last=100), Auditor(harness.journal_bytes()))
+            check_figures(stats(hand, bucket=bucket, last=100), JournalFigures(harness.journal_bytes()))
         harness.reopen()
-        assert [hand.ask("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
+        assert [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
         harness.delete_index()
-        assert [hand.ask("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
+        assert [hand.try_call("stats", bucket=bucket, last=100) for bucket in ("PT1M", "PT1H", "P1D")] == before
         assert harness.gateway.store.verify() == []
 
     def test_figures_tell_counts_and_names_and_nothing_else(self, harness: Harness) -> None:
         team = Team(harness)
         team.hand.report(team.paul, "Something quite particular.", engrams=[draft("A singular claim.", A)])
-        told = json.loads(team.hand.ask("stats", team.pia)[1])
+        told = json.loads(team.hand.try_call("stats", team.pia)[1])
         words = json.dumps(told)
         assert "particular" not in words
         assert "singular" not in words

@@ -19,17 +19,17 @@ from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import Pointer
 from engrambus.operations.pointers import DerefAnswer
 from engrambus.policy.grants import attenuate, read
-from engrambus.testing.auditor import Auditor, audit
-from engrambus.testing.clock import TurningClock
-from engrambus.testing.hand import Hand, refused
+from engrambus.testing.client import GatewayClient, expect_refusal
+from engrambus.testing.clock import ManualClock
+from engrambus.testing.conformance.journal_figures import JournalFigures, check_figures
+from engrambus.testing.fakes import SHA, repo_ref
 from engrambus.testing.harness import Harness
-from engrambus.testing.ledger import BlockLimits, Ledger
-from engrambus.testing.shelf import SHA, on_shelf
+from tests.harness.ledger import BlockLimits, Ledger
 
 PARENTS = {"lead": None, "mia": "lead", "paul": "mia", "pia": "mia"}
 ROLES = {"lead": "architect", "mia": "manager", "paul": "programmer", "pia": "programmer"}
 POLICY = {"deref": {"repo": 2, "tokens": 220, "run_turns": 5}}
-REFS = (on_shelf("src/a.py"), on_shelf("src/b.py", 3, 30), on_shelf("docs/c.md"))
+REFS = (repo_ref("src/a.py"), repo_ref("src/b.py", 3, 30), repo_ref("docs/c.md"))
 TARGETS = {
     f"repo:src/a.py@{SHA}": REFS[:1],
     f"repo:src/*@{SHA}": REFS[:2],
@@ -99,18 +99,18 @@ def least_cost(ref: str) -> int:
     return estimate_tokens(msgspec.json.encode(bare))
 
 
-class LawHolds(RuleBasedStateMachine):
+class BudgetRules(RuleBasedStateMachine):
     """One back end under the law. A subclass says which by `make_harness`."""
 
-    make_harness: Callable[[TurningClock], Harness]
+    make_harness: Callable[[ManualClock], Harness]
 
     tokens = Bundle("tokens")
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.harness = type(self).make_harness(self.clock)
-        self.hand = Hand(self.harness)
+        self.hand = GatewayClient(self.harness)
         self.turns = {name: Turn() for name in PARENTS}
         self.budgets: dict[str, dict[str, int]] = {}
         self.grants: list[Token] = []
@@ -122,12 +122,12 @@ class LawHolds(RuleBasedStateMachine):
         self.hand.call("apply_policy", policy=POLICY)
         self.who = {}
         for name, parent in PARENTS.items():
-            self.who[name] = self.hand.add(name, ROLES[name], **({"parent": parent} if parent else {}))
+            self.who[name] = self.hand.add_agent(name, ROLES[name], **({"parent": parent} if parent else {}))
 
     def teardown(self) -> None:
         """Whatever happened, no prefix of the journal overspends, and index and figures are what the journal says."""
         Ledger(self.narrowed).read(self.harness.journal_bytes())
-        audit(self.hand.call("stats", bucket="PT1M", last=168), Auditor(self.harness.journal_bytes()))
+        check_figures(self.hand.call("stats", bucket="PT1M", last=168), JournalFigures(self.harness.journal_bytes()))
         assert self.harness.gateway.store.verify() == []
         self.harness.close()
 
@@ -150,7 +150,7 @@ class LawHolds(RuleBasedStateMachine):
         by_turn = turn.repo < self.limit(who, "repo", "max_repo_spans") and min(per_turn - turn.tokens, in_run) >= least
         paying = [grant for grant in self.grants if grant.blocks[0].pays(who, ref, self.now, least) and in_run >= least]
         if not by_turn and not paying:
-            with refused("DEREF_DENIED"):
+            with expect_refusal("DEREF_DENIED"):
                 self.hand.deref(self.who[who], ref, max_tokens=max_tokens)
             return
         cost = self._read(who, turn, ref, max_tokens)
@@ -209,7 +209,7 @@ class LawHolds(RuleBasedStateMachine):
     @rule(who=agents)
     def say_too_much(self, who: str) -> None:
         """A message sent back closes nothing."""
-        with refused("BUDGET_EXCEEDED"):
+        with expect_refusal("BUDGET_EXCEEDED"):
             self.hand.report(self.who[who], TOO_LONG, role=ROLES[who])
 
     @rule(
@@ -218,7 +218,7 @@ class LawHolds(RuleBasedStateMachine):
     )
     def broadcast(self, who: str, budgets: dict[str, int]) -> None:
         """A broadcast refills nothing and may lower what children get."""
-        self.hand.tell(self.who[who], "Go on.", role=ROLES[who], budgets=budgets)
+        self.hand.broadcast(self.who[who], "Go on.", role=ROLES[who], budgets=budgets)
         if budgets:
             self.budgets.update({child: budgets for child, parent in PARENTS.items() if parent == who})
 
@@ -257,7 +257,7 @@ class LawHolds(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((-3600, -700, 1, 299, 301, 601, 3600)))
     def time_passes(self, seconds: int) -> None:
         """Also backwards."""
-        self.clock.turn(seconds=seconds)
+        self.clock.advance(seconds=seconds)
 
     @rule()
     def restart(self) -> None:

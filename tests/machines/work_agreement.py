@@ -24,17 +24,9 @@ from hypothesis.stateful import (
 
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import ENDED, Claim, Fence, Pattern, Price, Settled, SpaceSettings, TupleSpace
-from engrambus.testing.clock import TurningClock
-from engrambus.testing.work.harness import (
-    PERSON,
-    RUN,
-    MemoryWorkHarness,
-    WorkHarness,
-    draft,
-    failed,
-    finished,
-    receipt,
-)
+from engrambus.testing.clock import ManualClock
+from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, completion, draft, failure, receipt
+from tests.harness.stores import MemoryWorkHarness
 
 LANES = ("build", "test", "überprüfung 検査 🧪")
 PATTERNS: tuple[dict[str, Any], ...] = (
@@ -83,10 +75,10 @@ def drafts() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-class WorkAgrees(RuleBasedStateMachine):
+class WorkAgreement(RuleBasedStateMachine):
     """The reference and another back end. A subclass says which by `make_other`."""
 
-    make_other: Callable[[TurningClock, SpaceSettings], WorkHarness]
+    make_other: Callable[[ManualClock, SpaceSettings], WorkHarness]
     happened: ClassVar[Counter[str]]
     """How often what happened, by the names of facts, over all examples; a subclass begins one."""
 
@@ -95,7 +87,7 @@ class WorkAgrees(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = TurningClock()
+        self.clock = ManualClock()
         self.reference: WorkHarness = MemoryWorkHarness(self.clock, SETTINGS)
         self.other = type(self).make_other(self.clock, SETTINGS)
         self.boots = 1
@@ -212,14 +204,14 @@ class WorkAgrees(RuleBasedStateMachine):
     @rule(target=claims, claim=consumes(claims), usd=st.sampled_from((0.0, 0.002)), more=st.integers(0, 2))
     def complete(self, claim: Claim, usd: float, more: int) -> Any:
         """All is done; more is claimed in the same commit."""
-        one = finished(self.reference, claim, usd=usd)
+        one = completion(self.reference, claim, usd=usd)
         answer = self.both(lambda space: space.settle([one], more=({"lane": "build"}, "w", more)))
         return multiple(*answer[1])
 
     @rule(claim=consumes(claims), why=st.sampled_from(("exit 1", "BUDGET_EXCEEDED")))
     def fail(self, claim: Claim, why: str) -> None:
         """It did not work."""
-        one = failed(self.reference, claim, why=why, usd=0.001)
+        one = failure(self.reference, claim, why=why, usd=0.001)
         self.both(lambda space: space.settle([one]))
 
     @rule(claim=consumes(claims), counts=st.booleans())
@@ -246,7 +238,7 @@ class WorkAgrees(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from(TURNS))
     def turn_the_clock(self, seconds: int) -> None:
         """Let time pass, leases end, or the wall clock go back."""
-        self.clock.turn(seconds=seconds)
+        self.clock.advance(seconds=seconds)
 
     @rule()
     def restart(self) -> None:
@@ -258,8 +250,8 @@ class WorkAgrees(RuleBasedStateMachine):
     def start_the_machine(self) -> None:
         """Everybody is dead."""
         self.boots += 1
-        self.reference.start_machine(f"boot {self.boots}")
-        self.other.start_machine(f"boot {self.boots}")
+        self.reference.reboot(f"boot {self.boots}")
+        self.other.reboot(f"boot {self.boots}")
 
     @rule()
     def delete_the_index(self) -> None:

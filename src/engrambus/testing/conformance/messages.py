@@ -10,9 +10,9 @@ import msgspec
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetExceeded, EngramBusError
 from engrambus.gateway import LOCAL_ADMIN, Credential
-from engrambus.testing.hand import NOTE, Hand, refusal_of, refused, written
+from engrambus.testing.client import NOTE, GatewayClient, catch_refusal, expect_refusal, format_message
+from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
-from engrambus.testing.shelf import on_shelf
 
 LONG = "This sentence says very little and says it slowly. " * 80
 CODE = "def reserve(lease):\n    if lease is None:\n        raise ValueError(lease)\n    return lease.token\n"
@@ -22,11 +22,11 @@ class Team:
     """A manager, two programmers below it, and their hands."""
 
     def __init__(self, harness: Harness) -> None:
-        self.hand = Hand(harness)
-        self.lead = self.hand.add("lead", "architect")
-        self.mia = self.hand.add("mia", "manager", self.lead)
-        self.paul = self.hand.add("paul", "programmer", self.mia)
-        self.pia = self.hand.add("pia", "programmer", self.mia)
+        self.hand = GatewayClient(harness)
+        self.lead = self.hand.add_agent("lead", "architect")
+        self.mia = self.hand.add_agent("mia", "manager", self.lead)
+        self.paul = self.hand.add_agent("paul", "programmer", self.mia)
+        self.pia = self.hand.add_agent("pia", "programmer", self.mia)
 
 
 def draft(claim: str, ref: str = NOTE, **more: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def draft(claim: str, ref: str = NOTE, **more: Any) -> dict[str, Any]:
     return {"kind": "risk", "claim": claim, "pointers": [{"type": ref.partition(":")[0], "ref": ref}], **more}
 
 
-def sent_back(hand: Hand, who: Credential, summary: str = LONG, **sections: Any) -> BudgetExceeded:
+def sent_back(hand: GatewayClient, who: Credential, summary: str = LONG, **sections: Any) -> BudgetExceeded:
     """The refusal of a message that is too large."""
     try:
         hand.report(who, summary, **sections)
@@ -43,7 +43,7 @@ def sent_back(hand: Hand, who: Credential, summary: str = LONG, **sections: Any)
     raise AssertionError("the message was taken")
 
 
-class Law:
+class MessageConformance:
     """What may be said, and what saying it does."""
 
     def test_a_report_lies_in_the_parents_inbox_with_its_engrams_on_the_bus(self, harness: Harness) -> None:
@@ -64,7 +64,7 @@ class Law:
         team = Team(harness)
         before = harness.journal_bytes()
         forged = {"created_at": "2026-01-01T00:00:00Z", "created_by": "mia", "source": "tool"}
-        with refused("PROVENANCE_STAMPED", "ENGRAMS[0].provenance"):
+        with expect_refusal("PROVENANCE_STAMPED", "ENGRAMS[0].provenance"):
             team.hand.report(team.paul, engrams=[draft("Alpha holds.", provenance=forged)])
         assert harness.journal_bytes() == before
 
@@ -82,12 +82,12 @@ class Law:
             (draft("Alpha.", scope="org"), "SCOPE_FORBIDDEN", "ENGRAMS[1].scope"),
             (draft("Alpha.", scope="run", id=taken.id), "ID_TAKEN", "ENGRAMS[1].id"),
         ):
-            with refused(code, field):
+            with expect_refusal(code, field):
                 team.hand.report(team.paul, engrams=[good, bad])
         read = {"type": "sam", "ref": NOTE, "digest": "sha256:" + "1" * 64}
-        with refused("PHANTOM_READ", "ENGRAMS[1].pointers[0].digest"):
+        with expect_refusal("PHANTOM_READ", "ENGRAMS[1].pointers[0].digest"):
             team.hand.report(team.paul, engrams=[good, draft("Alpha.", pointers=[read])])
-        with refused("ID_TAKEN", "ENGRAMS[1].id"):
+        with expect_refusal("ID_TAKEN", "ENGRAMS[1].id"):
             team.hand.report(team.paul, engrams=[draft("Alpha.", id=own), draft("Beta is another matter.", id=own)])
         assert harness.journal_bytes() == before
         assert team.hand.mail(team.mia) == []
@@ -99,15 +99,15 @@ class Law:
             ("", "MESSAGE_EMPTY"),
             ("- a list", "MESSAGE_SHAPE"),
             ("ROLE: programmer", "MESSAGE_SECTION_MISSING"),
-            (written(role="manager", task_status="done", output="x"), "MESSAGE_ROLE"),
-            (written(role="programmer", task_status="perhaps", output="x"), "MESSAGE_STATUS"),
-            (written(role="programmer", task_status="done", output="x", budgets={"max_engrams": 1}), None),
+            (format_message(role="manager", task_status="done", output="x"), "MESSAGE_ROLE"),
+            (format_message(role="programmer", task_status="perhaps", output="x"), "MESSAGE_STATUS"),
+            (format_message(role="programmer", task_status="done", output="x", budgets={"max_engrams": 1}), None),
             ("a: &a [1]\nb: *a", "BAD_YAML"),
         ):
-            said, _ = team.hand.ask("send_message", team.paul, text=text)
+            said, _ = team.hand.try_call("send_message", team.paul, text=text)
             assert said == (code or "MESSAGE_SECTION_UNKNOWN"), text
-        with refused("MESSAGE_SECTION_UNKNOWN"):
-            team.hand.tell(team.mia, "Alpha", output="x")
+        with expect_refusal("MESSAGE_SECTION_UNKNOWN"):
+            team.hand.broadcast(team.mia, "Alpha", output="x")
         assert harness.journal_bytes() == before
 
     def test_a_message_over_its_budget_is_sent_back_and_its_resend_linked(self, harness: Harness) -> None:
@@ -146,98 +146,98 @@ class Law:
         ):
             found = sent_back(team.hand, team.paul, summary, engrams=engrams).exceeded
             assert [(each["what"], each["limit"]) for each in found] == [(what, limit)]
-        refusal = refusal_of(lambda: team.hand.tell(team.mia, *["Keep the lease alive."] * 31)).problem()
+        refusal = catch_refusal(lambda: team.hand.broadcast(team.mia, *["Keep the lease alive."] * 31)).problem()
         assert [(each["what"], each["used"]) for each in refusal["exceeded"]] == [("brief_lines", 31)]
-        team.hand.tell(team.mia, *("Keep the lease alive." for _ in range(30)))
+        team.hand.broadcast(team.mia, *("Keep the lease alive." for _ in range(30)))
 
     def test_a_refused_broadcast_is_not_what_a_later_report_resends(self, harness: Harness) -> None:
         team = Team(harness)
-        with refused("BUDGET_EXCEEDED"):
-            team.hand.tell(team.mia, *("Keep the lease alive." for _ in range(31)))
+        with expect_refusal("BUDGET_EXCEEDED"):
+            team.hand.broadcast(team.mia, *("Keep the lease alive." for _ in range(31)))
         assert team.hand.report(team.mia, role="manager").resends is None
-        assert team.hand.tell(team.mia, "Goal: keep the lease.").resends is not None
-        assert team.hand.tell(team.mia, "Goal: keep on.").resends is None
+        assert team.hand.broadcast(team.mia, "Goal: keep the lease.").resends is not None
+        assert team.hand.broadcast(team.mia, "Goal: keep on.").resends is None
 
     def test_a_turn_closes_on_an_accepted_message_and_no_other(self, harness: Harness) -> None:
         team = Team(harness)
         for line in (1, 2, 3):
-            team.hand.deref(team.paul, on_shelf("a.py", line, line))
+            team.hand.deref(team.paul, repo_ref("a.py", line, line))
         for act in (
             lambda: sent_back(team.hand, team.paul),
-            lambda: team.hand.tell(team.mia, "Goal: go on."),
-            lambda: team.hand.call("validate_message", team.paul, text=written(role="programmer")),
-            lambda: team.hand.ask("send_message", team.paul, text="ROLE: programmer"),
+            lambda: team.hand.broadcast(team.mia, "Goal: go on."),
+            lambda: team.hand.call("validate_message", team.paul, text=format_message(role="programmer")),
+            lambda: team.hand.try_call("send_message", team.paul, text="ROLE: programmer"),
             harness.reopen,
             harness.delete_index,
         ):
             act()
-            with refused("DEREF_DENIED", "turn.repo"):
-                team.hand.deref(team.paul, on_shelf("a.py"))
+            with expect_refusal("DEREF_DENIED", "turn.repo"):
+                team.hand.deref(team.paul, repo_ref("a.py"))
         assert team.hand.report(team.paul).turn == 2
         harness.reopen()
         harness.delete_index()
         for line in (1, 2, 3):
-            team.hand.deref(team.paul, on_shelf("a.py", line, line))
-        with refused("DEREF_DENIED", "turn.repo"):
-            team.hand.deref(team.paul, on_shelf("a.py"))
+            team.hand.deref(team.paul, repo_ref("a.py", line, line))
+        with expect_refusal("DEREF_DENIED", "turn.repo"):
+            team.hand.deref(team.paul, repo_ref("a.py"))
 
     def test_a_turn_that_idled_away_is_the_one_a_message_closes(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.deref(team.paul, on_shelf("a.py"))
-        harness.clock.turn(seconds=601)
+        team.hand.deref(team.paul, repo_ref("a.py"))
+        harness.clock.advance(seconds=601)
         assert team.hand.report(team.paul).turn == 3
-        team.hand.deref(team.paul, on_shelf("a.py"))
+        team.hand.deref(team.paul, repo_ref("a.py"))
         assert b'"turn":3,' in harness.journal_bytes().splitlines()[-1]
-        harness.clock.turn(seconds=601)
+        harness.clock.advance(seconds=601)
         harness.delete_index()
         assert team.hand.report(team.paul).turn == 5
 
     def test_a_parent_lowers_what_its_children_may_say(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.tell(team.mia, budgets={"max_engrams": 1, "max_inline_tokens": 5000}, to=["paul"])
+        team.hand.broadcast(team.mia, budgets={"max_engrams": 1, "max_inline_tokens": 5000}, to=["paul"])
         two = [draft("Alpha holds."), draft("Beta is at risk.", "sam:note:b@v1")]
         harness.reopen()
         harness.delete_index()
         assert sent_back(team.hand, team.paul, "x", engrams=two).limit == 1
         assert sent_back(team.hand, team.paul).limit == 800  # nothing is raised
         team.hand.report(team.pia, engrams=two)
-        shown = team.hand.call("validate_message", team.paul, text=written(role="programmer")).budget
+        shown = team.hand.call("validate_message", team.paul, text=format_message(role="programmer")).budget
         assert (shown.max_engrams, shown.max_inline_tokens) == (1, 800)
-        team.hand.tell(team.mia, "Nothing about budgets.")
+        team.hand.broadcast(team.mia, "Nothing about budgets.")
         assert sent_back(team.hand, team.paul, "x", engrams=two).limit == 1
 
     def test_limits_hold_down_a_chain_of_parents(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.tell(team.lead, role="architect", budgets={"max_engrams": 2, "max_repo_spans": 1})
-        team.hand.tell(team.mia, budgets={"max_engrams": 5, "max_repo_spans": 2})
-        shown = team.hand.call("validate_message", team.paul, text=written(role="programmer")).budget
+        team.hand.broadcast(team.lead, role="architect", budgets={"max_engrams": 2, "max_repo_spans": 1})
+        team.hand.broadcast(team.mia, budgets={"max_engrams": 5, "max_repo_spans": 2})
+        shown = team.hand.call("validate_message", team.paul, text=format_message(role="programmer")).budget
         assert shown.max_engrams == 2
-        team.hand.deref(team.paul, on_shelf("a.py"))
-        with refused("DEREF_DENIED", "turn.repo"):
-            team.hand.deref(team.paul, on_shelf("a.py"))
+        team.hand.deref(team.paul, repo_ref("a.py"))
+        with expect_refusal("DEREF_DENIED", "turn.repo"):
+            team.hand.deref(team.paul, repo_ref("a.py"))
 
     def test_a_parent_lowers_what_its_children_may_read(self, harness: Harness) -> None:
         team = Team(harness)
-        team.hand.tell(team.mia, budgets={"max_repo_spans": 1, "max_deref_tokens": 5000}, to=["paul"])
-        team.hand.tell(team.mia, budgets={"max_deref_tokens": 150}, to=["pia"])
-        team.hand.deref(team.paul, on_shelf("a.py"))
-        with refused("DEREF_DENIED", "turn.repo"):
-            team.hand.deref(team.paul, on_shelf("a.py"))
-        answer = team.hand.deref(team.pia, on_shelf("a.py", 1, 40), max_tokens=1000)
+        team.hand.broadcast(team.mia, budgets={"max_repo_spans": 1, "max_deref_tokens": 5000}, to=["paul"])
+        team.hand.broadcast(team.mia, budgets={"max_deref_tokens": 150}, to=["pia"])
+        team.hand.deref(team.paul, repo_ref("a.py"))
+        with expect_refusal("DEREF_DENIED", "turn.repo"):
+            team.hand.deref(team.paul, repo_ref("a.py"))
+        answer = team.hand.deref(team.pia, repo_ref("a.py", 1, 40), max_tokens=1000)
         assert estimate_tokens(msgspec.json.encode(answer)) <= 150
-        with refused("DEREF_DENIED", "turn.tokens"):
-            team.hand.deref(team.pia, on_shelf("a.py", 1, 40))
+        with expect_refusal("DEREF_DENIED", "turn.tokens"):
+            team.hand.deref(team.pia, repo_ref("a.py", 1, 40))
         assert team.hand.call("brief", team.paul).lines[-1].startswith("Left this turn: 0 repo")
 
     def test_a_broadcast_reaches_children_and_nobody_else(self, harness: Harness) -> None:
         team = Team(harness)
-        answer = team.hand.tell(team.mia, "Goal: keep the lease.")
+        answer = team.hand.broadcast(team.mia, "Goal: keep the lease.")
         assert answer.to == ["paul", "pia"]
-        assert team.hand.tell(team.mia, "For one.", to=["pia"]).to == ["pia"]
-        with refused("FIELD_VALUE", "to"):
-            team.hand.tell(team.mia, "For a stranger.", to=["lead"])
-        with refused("ROLE_FORBIDDEN"):
-            team.hand.tell(team.paul, "Programmers have no children.", role="programmer")
+        assert team.hand.broadcast(team.mia, "For one.", to=["pia"]).to == ["pia"]
+        with expect_refusal("FIELD_VALUE", "to"):
+            team.hand.broadcast(team.mia, "For a stranger.", to=["lead"])
+        with expect_refusal("ROLE_FORBIDDEN"):
+            team.hand.broadcast(team.paul, "Programmers have no children.", role="programmer")
         assert [mail.kind for mail in team.hand.mail(team.paul)] == ["broadcast"]
         assert team.hand.mail(team.pia)[0].item == answer.broadcast_id
         assert len(team.hand.mail(team.pia)) == 2
@@ -246,21 +246,21 @@ class Law:
     def test_judging_a_message_changes_nothing(self, harness: Harness) -> None:
         team = Team(harness)
         before = harness.journal_bytes()
-        good = written(role="programmer", task_status="done", output="x", engrams=[draft("Alpha holds.")])
+        good = format_message(role="programmer", task_status="done", output="x", engrams=[draft("Alpha holds.")])
         assert team.hand.call("validate_message", team.paul, text=good).ok
         assert team.hand.call("validate_message", team.paul, text=good) == team.hand.call(
             "validate_message", team.paul, text=good
         )
-        for text, code in ((written(role="programmer", output=LONG), "BUDGET_EXCEEDED"), ("no: message", None)):
+        for text, code in ((format_message(role="programmer", output=LONG), "BUDGET_EXCEEDED"), ("no: message", None)):
             verdict = team.hand.call("validate_message", team.paul, text=text)
             assert not verdict.ok
             first = verdict.problems[0]["code"]
-            said, _ = team.hand.ask("send_message", team.paul, text=text)
+            said, _ = team.hand.try_call("send_message", team.paul, text=text)
             assert first == said == (code or first)
             if code is None:
                 assert harness.journal_bytes() == before
             before = harness.journal_bytes()
-        parent = written(role="manager", instructions=["Go on."])
+        parent = format_message(role="manager", instructions=["Go on."])
         assert team.hand.call("validate_message", team.mia, text=parent, kind="parent").ok
         assert harness.journal_bytes() == before
 
@@ -279,7 +279,7 @@ class Law:
         team.hand.call("apply_policy", policy={"engrams_per_minute": 2})
         three = [draft(f"Matter {name} stands.", f"sam:note:{name}@v1") for name in "abc"]
         before = harness.journal_bytes()
-        with refused("RATE_LIMITED", "engrams_per_minute"):
+        with expect_refusal("RATE_LIMITED", "engrams_per_minute"):
             team.hand.report(team.paul, engrams=three)
         assert harness.journal_bytes() == before
         team.hand.report(team.paul, engrams=three[:2])
@@ -305,7 +305,7 @@ class Law:
         harness.delete_index()
         assert team.hand.mail(team.mia, k=100) == whole
         for tokens in (3, 30):  # too few for any answer, and for the first letter
-            with refused("BUDGET_TOO_SMALL", "max_tokens"):
+            with expect_refusal("BUDGET_TOO_SMALL", "max_tokens"):
                 team.hand.call("inbox", team.mia, max_tokens=tokens)
 
     def test_a_parent_speaks_for_its_descendants_and_nobody_elses(self, harness: Harness) -> None:
@@ -315,33 +315,33 @@ class Law:
         (engram,) = team.hand.query("said another").engrams
         assert engram.provenance.created_by.endswith("/paul")
         assert [mail.sender for mail in team.hand.mail(Credential(token=team.lead.token, speak_as="mia"))] == ["paul"]
-        stranger = team.hand.add("rex", "manager")
+        stranger = team.hand.add_agent("rex", "manager")
         for operation, fields in (
-            ("send_message", {"text": written(role="programmer", task_status="done", output="x")}),
+            ("send_message", {"text": format_message(role="programmer", task_status="done", output="x")}),
             ("inbox", {}),
-            ("deref_pointer", {"pointer": on_shelf("a.py")}),
-            ("issue_grant", {"child_id": "paul", "pointer": on_shelf("a.py")}),
+            ("deref_pointer", {"pointer": repo_ref("a.py")}),
+            ("issue_grant", {"child_id": "paul", "pointer": repo_ref("a.py")}),
         ):
-            with refused("NOT_YOUR_DESCENDANT"):
+            with expect_refusal("NOT_YOUR_DESCENDANT"):
                 team.hand.call(operation, Credential(token=stranger.token, speak_as="mia"), **fields)
 
     def test_a_run_that_has_ended_takes_no_messages_and_no_grants(self, harness: Harness) -> None:
         team = Team(harness)
         run = team.hand.call("list_agents", team.mia).run_id
-        asked = team.hand.call("request_deref", team.paul, pointer=on_shelf("a.py"), reason="To see.")
+        asked = team.hand.call("request_deref", team.paul, pointer=repo_ref("a.py"), reason="To see.")
         team.hand.call("end_run", run_id=run)
         before = harness.journal_bytes()
-        text = written(role="manager", instructions=["Go on."])
+        text = format_message(role="manager", instructions=["Go on."])
         for who, operation, fields in (
-            (team.paul, "send_message", {"text": written(role="programmer", task_status="done", output="x")}),
-            (team.paul, "send_message", {"text": written(role="programmer", task_status="done", output=LONG)}),
+            (team.paul, "send_message", {"text": format_message(role="programmer", task_status="done", output="x")}),
+            (team.paul, "send_message", {"text": format_message(role="programmer", task_status="done", output=LONG)}),
             (team.mia, "broadcast", {"text": text}),
-            (team.paul, "request_deref", {"pointer": on_shelf("a.py"), "reason": "To see."}),
-            (team.mia, "issue_grant", {"child_id": "paul", "pointer": on_shelf("a.py")}),
+            (team.paul, "request_deref", {"pointer": repo_ref("a.py"), "reason": "To see."}),
+            (team.mia, "issue_grant", {"child_id": "paul", "pointer": repo_ref("a.py")}),
             (team.mia, "approve_request", {"id": asked.request_id}),
             (team.mia, "deny_request", {"id": asked.request_id}),
         ):
-            with refused("RUN_ENDED"):
+            with expect_refusal("RUN_ENDED"):
                 team.hand.call(operation, who, **fields)
         assert harness.journal_bytes() == before
         assert [mail.kind for mail in team.hand.mail(team.mia)] == ["request"]
@@ -350,7 +350,7 @@ class Law:
         team = Team(harness)
         team.hand.report(team.paul)
         other = Credential(local_admin=True, run=team.hand.open_run())
-        namesake = team.hand.add("mia", "manager", other)
+        namesake = team.hand.add_agent("mia", "manager", other)
         assert team.hand.mail(namesake) == []
         assert len(team.hand.mail(team.mia)) == 1
 

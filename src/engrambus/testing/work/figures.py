@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from engrambus.errors import StaleFence, TupleNotFound
 from engrambus.space.tuples import Claim, Fence, Price, Settled
-from engrambus.testing.work.acts import refused, take
-from engrambus.testing.work.harness import RUN, WorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work.harness import (
+    RUN,
+    WorkHarness,
+    completion,
+    draft,
+    expect_error,
+    failure,
+    put,
+    receipt,
+    take,
+)
 
 
-class Counting:
+class WorkFigureConformance:
     """Money that is spent is counted, and none of it twice. # YT-06 # YT-11"""
 
     def test_what_is_told_again_counts_once(self, harness: WorkHarness) -> None:
@@ -49,8 +58,8 @@ class Counting:
         (claim,) = take(harness)
         for step in (0, 1):
             _spend(harness, claim, 100, 1, step=step)
-        harness.space.settle([failed(harness, claim, 0, usd=0.000_1, tokens_in=1)])
-        harness.clock.turn(seconds=60)
+        harness.space.settle([failure(harness, claim, 0, usd=0.000_1, tokens_in=1)])
+        harness.clock.advance(seconds=60)
         (again,) = take(harness)
         _spend(harness, again, 100, 1)
         assert harness.space.get(one).spent == Price(micros=300, tokens=3)
@@ -62,7 +71,7 @@ class Counting:
         (slept,) = take(harness)
         harness.space.start_step(slept, 0, Price(micros=900))
         _spend(harness, slept, 100, 1)
-        harness.clock.turn(seconds=31)
+        harness.clock.advance(seconds=31)
         assert not _spend(harness, slept, 150, 1), "nobody has it, but the lease has ended"
         assert harness.space.get(one).held_micros == 750
         (again,) = take(harness, worker="w2")
@@ -74,7 +83,7 @@ class Counting:
             kept = harness.space.get(each)
             assert (kept.micros, kept.tokens, kept.held_micros) == (340, 7, 460)
         _check_run(harness, 340, 7)
-        harness.space.settle([finished(harness, again, usd=0.000_05, tokens_in=5)])
+        harness.space.settle([completion(harness, again, usd=0.000_05, tokens_in=5)])
         kept = harness.space.get(one)
         last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
         assert (kept.state, kept.spent) == ("done", Price(micros=350, tokens=8))
@@ -88,9 +97,9 @@ class Counting:
         claims = take(harness, limit=4)
         for claim in claims:
             _spend(harness, claim, 10, 1)
-        harness.space.settle([finished(harness, claims[0]), failed(harness, claims[1])])
+        harness.space.settle([completion(harness, claims[0]), failure(harness, claims[1])])
         harness.space.cancel(ids[2])
-        harness.clock.turn(seconds=31)
+        harness.clock.advance(seconds=31)
         assert harness.space.in_({"lane": "build"}, by="me") is not None
         with harness.space.store.read() as view:
             before = [view.receipts_of(each) for each in ids]
@@ -112,7 +121,7 @@ class Counting:
         """Its worker is gone; what its step said is still there."""
         (one,) = put(harness)
         (claim,) = take(harness)
-        harness.start_machine("second")
+        harness.reboot("second")
         assert not _spend(harness, claim, 10, 1)
         (again,) = take(harness)
         assert again.fence.epoch == claim.fence.epoch + 1
@@ -126,8 +135,8 @@ class Counting:
         before = harness.journal_bytes()
         later = Fence(claim.fence.epoch, claim.fence.counter + 1)
         for fence in (later, Fence(claim.fence.epoch + 1, 1)):
-            refused(StaleFence, harness.space.spend, claim.id, fence, 0, Price(micros=1))
-        refused(TupleNotFound, harness.space.spend, "sha256:" + "0" * 64, claim.fence, 0, Price(micros=1))
+            expect_error(StaleFence, harness.space.spend, claim.id, fence, 0, Price(micros=1))
+        expect_error(TupleNotFound, harness.space.spend, "sha256:" + "0" * 64, claim.fence, 0, Price(micros=1))
         assert harness.journal_bytes() == before
 
     def test_an_alarm_is_put_for_what_comes_late(self, harness: WorkHarness) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from unittest.mock import patch
 
 from engrambus.gateway import LOCAL_ADMIN
-from engrambus.testing.conformance.law import Team, draft
-from engrambus.testing.hand import NOTE, refusal_of, refused, written
+from engrambus.testing.client import NOTE, catch_refusal, expect_refusal, format_message
+from engrambus.testing.conformance.messages import Team, draft
+from engrambus.testing.fakes import repo_ref
 from engrambus.testing.harness import Harness
-from engrambus.testing.shelf import on_shelf
 
 SECRET = "ghp_" + "a8Kd93mXq0Zr5TvB1nYw7LcE2sJfH6uPiG4o"
 
@@ -21,7 +21,7 @@ def _places(team: Team, secret: str) -> list[tuple[str, Any, dict[str, Any], str
     pointers = [{"type": "sam", "ref": NOTE}]
     said = f"It is {secret} here"
     child = {"role": "programmer", "task_status": "done"}
-    wish = {"pointer": on_shelf("a.py"), "reason": said}
+    wish = {"pointer": repo_ref("a.py"), "reason": said}
     return [
         ("put_engram", team.paul, {"claim": said, "pointers": pointers}, "claim"),
         ("put_engram", team.paul, {"claim": "Alpha.", "pointers": pointers, "tags": [secret]}, "tags[0]"),
@@ -32,35 +32,40 @@ def _places(team: Team, secret: str) -> list[tuple[str, Any, dict[str, Any], str
             "pointers[0].ref",
         ),
         ("put_engrams", team.paul, {"engrams": [{"claim": said, "pointers": pointers}]}, "engrams[0].claim"),
-        ("send_message", team.paul, {"text": written(**child, output=said)}, "OUTPUT.summary"),
-        ("send_message", team.paul, {"text": written(**child, output="x", engrams=[draft(said)])}, "ENGRAMS[0].claim"),
+        ("send_message", team.paul, {"text": format_message(**child, output=said)}, "OUTPUT.summary"),
         (
             "send_message",
             team.paul,
-            {"text": written(**child, output="x", deref_requests=[wish])},
+            {"text": format_message(**child, output="x", engrams=[draft(said)])},
+            "ENGRAMS[0].claim",
+        ),
+        (
+            "send_message",
+            team.paul,
+            {"text": format_message(**child, output="x", deref_requests=[wish])},
             "DEREF_REQUESTS[0].reason",
         ),
-        ("send_message", team.paul, {"text": written(**child, output=said + " and on" * 999)}, "OUTPUT.summary"),
+        ("send_message", team.paul, {"text": format_message(**child, output=said + " and on" * 999)}, "OUTPUT.summary"),
         ("send_message", team.paul, {"text": f"ROLE: programmer\nOUTPUT: {said}\nNEWS: {secret}"}, "text"),
-        ("broadcast", team.mia, {"text": written(role="manager", instructions=[said])}, "INSTRUCTIONS[0]"),
-        ("request_deref", team.paul, {"pointer": on_shelf("a.py"), "reason": said}, "reason"),
+        ("broadcast", team.mia, {"text": format_message(role="manager", instructions=[said])}, "INSTRUCTIONS[0]"),
+        ("request_deref", team.paul, {"pointer": repo_ref("a.py"), "reason": said}, "reason"),
         (
             "request_deref",
             team.paul,
-            {"pointer": on_shelf("a.py"), "reason": "x", "intended_use": said},
+            {"pointer": repo_ref("a.py"), "reason": "x", "intended_use": said},
             "intended_use",
         ),
         (
             "issue_grant",
             team.mia,
-            {"child_id": "paul", "pointer": on_shelf("a.py"), "intended_use": said},
+            {"child_id": "paul", "pointer": repo_ref("a.py"), "intended_use": said},
             "intended_use",
         ),
         ("open_run", LOCAL_ADMIN, {"goal": said}, "goal"),
     ]
 
 
-class Secrecy:
+class SecretConformance:
     """Refused by name, and never repeated."""
 
     def test_a_secret_is_refused_in_every_field_and_never_repeated(self, harness: Harness) -> None:
@@ -68,7 +73,7 @@ class Secrecy:
         before = harness.journal_bytes()
         for secret in (SECRET, base64.b64encode(SECRET.encode()).decode()):
             for operation, who, fields, field in _places(team, secret):
-                refusal = refusal_of(partial(team.hand.call, operation, who, **fields))
+                refusal = catch_refusal(partial(team.hand.call, operation, who, **fields))
                 assert (refusal.code, refusal.field) == ("SECRET_FOUND", field), operation
                 shown = str(refusal.problem())
                 assert secret not in shown
@@ -80,13 +85,13 @@ class Secrecy:
         before = harness.journal_bytes()
         hidden = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
         text = '{"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "' + hidden + '"}}'
-        with refused("SECRET_FOUND", "OUTPUT.summary"):
+        with expect_refusal("SECRET_FOUND", "OUTPUT.summary"):
             team.hand.call("send_message", team.paul, text=text)
         assert harness.journal_bytes() == before
 
     def test_judging_a_message_tells_of_the_secret_in_it(self, harness: Harness) -> None:
         team = Team(harness)
-        text = written(role="programmer", task_status="done", output=f"It is {SECRET} here")
+        text = format_message(role="programmer", task_status="done", output=f"It is {SECRET} here")
         verdict = team.hand.call("validate_message", team.paul, text=text)
         assert (verdict.ok, verdict.problems[0]["code"]) == (False, "SECRET_FOUND")
         assert SECRET not in str(verdict.problems)
@@ -96,7 +101,7 @@ class Secrecy:
         before = harness.journal_bytes()
         with patch("engrambus.policy.secrets.check.find_secrets", side_effect=RuntimeError("out of order")):
             for operation, who, fields, _ in _places(team, "nothing of worth"):
-                said, shown = team.hand.ask(operation, who, **fields)
+                said, shown = team.hand.try_call(operation, who, **fields)
                 assert said == "SECRET_CHECK_FAILED", operation
                 assert b"out of order" not in shown
         assert harness.journal_bytes() == before

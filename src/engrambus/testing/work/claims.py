@@ -12,11 +12,22 @@ from engrambus.errors import (
 )
 from engrambus.space.catalog import CatalogEntry, Terms
 from engrambus.space.tuples import Price, Settled, TupleSpace, read_pattern
-from engrambus.testing.work.acts import LEASE, refused, take
-from engrambus.testing.work.harness import PERSON, RUN, WorkHarness, draft, failed, finished, put, receipt
+from engrambus.testing.work.harness import (
+    LEASE_US,
+    PERSON,
+    RUN,
+    WorkHarness,
+    completion,
+    draft,
+    expect_error,
+    failure,
+    put,
+    receipt,
+    take,
+)
 
 
-class Holding:
+class ClaimConformance:
     """Claims, leases and fences. # YT-06"""
 
     def test_each_tuple_is_somebodys_once(self, harness: WorkHarness) -> None:
@@ -41,20 +52,20 @@ class Holding:
         assert take(harness, worker="w2") == []
         kept = harness.space.get(one.id)
         assert (kept.state, kept.fence, kept.until, kept.body) == ("claimed", claim.fence, claim.until, claim.body)
-        assert harness.space.settle([finished(harness, claim, usd=0.25)])[0] == [None]
+        assert harness.space.settle([completion(harness, claim, usd=0.25)])[0] == [None]
         assert harness.space.get(one.id).state == "done"
         assert harness.space.store.verify() == []
 
     def test_a_tuple_in_somebodys_hands_is_anybodys_when_they_die(self, harness: WorkHarness) -> None:
         """When the lease has ended, or the machine was started anew; the first claim of a start begins an epoch."""
-        harness.start_machine("second")
+        harness.reboot("second")
         one, claim = harness.space.out_held(draft(), authority=PERSON, run=RUN, worker="w1")
         assert claim is not None
-        harness.clock.turn(seconds=31)
-        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        harness.clock.advance(seconds=31)
+        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
         (again,) = take(harness, worker="w2")
         assert (again.id, again.attempt) == (one.id, 2)
-        harness.start_machine("third")
+        harness.reboot("third")
         other, held = harness.space.out_held(draft("own"), authority=PERSON, run=RUN, worker="w3")
         assert held is not None
         assert held.fence.epoch == again.fence.epoch + 1
@@ -69,7 +80,7 @@ class Holding:
         again, claim = harness.space.out_held(harness.space.shown(one), authority=PERSON, run=RUN, worker="w1")
         assert (again.id, again.new, claim) == (one, False, None)
         late = draft(agent_terms={"deadline_iso": print_time(harness.clock.now())})
-        refused(DeadlinePast, harness.space.out_held, late, authority=PERSON, run=RUN, worker="w1")
+        expect_error(DeadlinePast, harness.space.out_held, late, authority=PERSON, run=RUN, worker="w1")
         assert harness.journal_bytes() == before
 
     def test_higher_priority_goes_first_then_older(self, harness: WorkHarness) -> None:
@@ -82,12 +93,12 @@ class Holding:
         """Whether it failed before, or its worker was lost, and however many did: priority, then age."""
         ids = put(harness, *(draft(priority=n % 3, map_pos={"n": n}) for n in range(210)))
         first = take(harness, limit=140)
-        harness.space.settle([failed(harness, each) for each in first[:70]])
-        harness.clock.turn(seconds=29)
+        harness.space.settle([failure(harness, each) for each in first[:70]])
+        harness.clock.advance(seconds=29)
         later = take(harness, limit=35)
         assert {each.id for each in later} <= {each.id for each in first[:70]}
-        harness.space.settle([failed(harness, each) for each in later[:5]])
-        harness.clock.turn(seconds=1)
+        harness.space.settle([failure(harness, each) for each in later[:5]])
+        harness.clock.advance(seconds=1)
         ready = set(ids) - {each.id for each in later}
         order = sorted(ready, key=lambda one: (-(ids.index(one) % 3), ids.index(one)))
         assert [each.id for _ in range(3) for each in take(harness, limit=1)] == order[:3]
@@ -102,33 +113,33 @@ class Holding:
         """To anyone, at once, and the old holder may write nothing."""
         put(harness)
         (claim,) = take(harness)
-        harness.clock.turn(seconds=29)
+        harness.clock.advance(seconds=29)
         assert take(harness) == []
-        harness.clock.turn(seconds=1)
-        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        harness.clock.advance(seconds=1)
+        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
         (again,) = take(harness, worker="w2")
         assert again.id == claim.id
         assert again.attempt == 2
-        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
-        assert harness.space.settle([finished(harness, again)])[0] == [None]
+        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.settle([completion(harness, again)])[0] == [None]
 
     def test_leases_and_waits_end_though_the_wall_clock_was_set_back(self, harness: WorkHarness) -> None:
         """It had been a year ahead when something was committed: time goes on from there, at half its pace."""
         put(harness, draft(), draft())
-        harness.clock.turn(seconds=365 * 86_400)
+        harness.clock.advance(seconds=365 * 86_400)
         put(harness)
-        harness.clock.turn(seconds=-365 * 86_400)
+        harness.clock.advance(seconds=-365 * 86_400)
         dead, again = take(harness, limit=2)
-        harness.space.settle([failed(harness, again)])
+        harness.space.settle([failure(harness, again)])
         (third,) = take(harness)
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         assert take(harness) == []
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         assert [each.id for each in take(harness)] == [again.id]
-        harness.clock.turn(seconds=57)
+        harness.clock.advance(seconds=57)
         assert harness.space.renew([(third.id, third.fence)]) == []
         assert take(harness) == []
-        harness.clock.turn(seconds=1)
+        harness.clock.advance(seconds=1)
         assert [each.id for each in take(harness, worker="w2")] == [dead.id]
 
     def test_a_heartbeat_keeps_it(self, harness: WorkHarness) -> None:
@@ -136,11 +147,11 @@ class Holding:
         put(harness)
         (claim,) = take(harness)
         for _ in range(5):
-            harness.clock.turn(seconds=20)
+            harness.clock.advance(seconds=20)
             assert harness.space.renew([(claim.id, claim.fence)]) == []
-        harness.clock.turn(seconds=30)
+        harness.clock.advance(seconds=30)
         assert harness.space.renew([(claim.id, claim.fence)]) == [claim.id]
-        refused(StaleFence, harness.space.start_step, claim, 0, Price())
+        expect_error(StaleFence, harness.space.start_step, claim, 0, Price())
 
     def test_attempts_count_at_the_claim(self, harness: WorkHarness) -> None:
         """So a worker that is killed counts, and what kills its workers ends as a dead letter."""
@@ -148,7 +159,7 @@ class Holding:
         for attempt in (1, 2):
             (claim,) = take(harness)
             assert claim.attempt == attempt
-            harness.clock.turn(seconds=31)
+            harness.clock.advance(seconds=31)
         assert take(harness) == []
         kept = harness.space.get(one)
         assert kept.state == "dead"
@@ -160,11 +171,11 @@ class Holding:
         """Nobody who held anything is alive; fences of the new epoch are greater."""
         put(harness)
         (claim,) = take(harness)
-        harness.start_machine("second")
+        harness.reboot("second")
         (again,) = take(harness)
         assert again.fence > claim.fence
         assert again.fence.epoch == claim.fence.epoch + 1
-        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
 
     def test_what_a_new_start_freed_is_found_by_any_field(self, harness: WorkHarness) -> None:
         """Though its lease has not run out: nobody is left who could hold it."""
@@ -172,10 +183,10 @@ class Holding:
             (one,) = put(harness, draft("build", 2, map_pos={"n": 1}))
             assert [claim.id for claim in harness.space.claim(pattern, worker="w1")] == [one]
             assert harness.space.claim(pattern, worker="w2") == []
-            harness.start_machine(f"after {pattern}")
+            harness.reboot(f"after {pattern}")
             (claim,) = harness.space.claim(pattern, worker="w2")
             assert (claim.id, claim.attempt) == (one, 2)
-            harness.space.settle([finished(harness, claim)])
+            harness.space.settle([completion(harness, claim)])
 
     def test_what_is_given_back_does_not_count(self, harness: WorkHarness) -> None:
         """A worker that was told to stop costs no attempt."""
@@ -190,26 +201,26 @@ class Holding:
         """Between looking who is dead and taking what they hold, somebody else may have claimed it."""
         put(harness)
         (lost,) = take(harness)
-        harness.clock.turn(seconds=30)
+        harness.clock.advance(seconds=30)
         (held,) = take(harness, worker="w2")
         assert harness.space.let_go([(lost.id, lost.fence)], reason="its worker is gone") == []
         assert harness.space.get(held.id).worker == "w2"
         assert harness.space.let_go([(held.id, held.fence)], reason="its worker is gone") == [held.id]
         assert harness.space.get(held.id).state == "waiting"
-        assert harness.space.settle([finished(harness, held)])[0] == ["STALE_FENCE"]
+        assert harness.space.settle([completion(harness, held)])[0] == ["STALE_FENCE"]
 
     def test_a_failure_waits_longer_each_time_then_is_a_dead_letter(self, harness: WorkHarness) -> None:
         """Back-off, the configured number of retries, one last receipt."""
         (one,) = put(harness)
         for waits in (1, 2):
             (claim,) = take(harness)
-            harness.space.settle([failed(harness, claim)])
+            harness.space.settle([failure(harness, claim)])
             assert take(harness) == []
-            harness.clock.turn(seconds=waits - 1, microseconds=999_999)
+            harness.clock.advance(seconds=waits - 1, microseconds=999_999)
             assert take(harness) == []
-            harness.clock.turn(microseconds=1)
+            harness.clock.advance(microseconds=1)
         (claim,) = take(harness)
-        harness.space.settle([failed(harness, claim)])
+        harness.space.settle([failure(harness, claim)])
         assert harness.space.get(one).state == "dead"
         receipts = [harness.space.receipt(each) for each in harness.space.shown(one)["receipts"]]
         assert [each.yool for each in receipts].count("tuple.run") == 1
@@ -222,8 +233,8 @@ class Holding:
         ids = put(harness, *[draft(lane, agent_terms=once) for lane in ("build", "b", "build", "build", "build")])
         claims = {each.id: each for lane in ("build", "b") for each in take(harness, lane, limit=4)}
         for at in (3, 0, 1, 2):
-            harness.space.settle([failed(harness, claims[ids[at]])])
-        harness.space.settle([finished(harness, claims[ids[4]])])
+            harness.space.settle([failure(harness, claims[ids[at]])])
+        harness.space.settle([completion(harness, claims[ids[4]])])
         again = harness.space.put_again(ids[0], authority=PERSON).id
         harness.space.cancel(again)
         for _ in range(2):
@@ -251,7 +262,7 @@ class Holding:
         claims = [each for each in take(harness, "build", limit=9) if of[each.id] != "none"]
         ended: list[str] = []
         for claim in (claims[3], claims[0], claims[2]):
-            harness.space.settle([finished(harness, claim)])
+            harness.space.settle([completion(harness, claim)])
             ended.insert(0, claim.id)
         held = [each for each in of if each not in ended]
         for _ in range(2):
@@ -283,14 +294,14 @@ class Holding:
         harness.delete_index()
         harness.reopen()
         assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
-        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=3)])
+        harness.space.settle([failure(harness, claim) for claim in take(harness, limit=3)])
         assert [harness.space.get(each).state for each in ids] == ["dead", "waiting", "waiting"]
 
     def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
         """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
         held, delayed = put(harness, draft(map_pos={"who": "held"}), draft(map_pos={"who": "delayed"}))
         _, second = take(harness, limit=2)
-        harness.space.settle([failed(harness, second)])
+        harness.space.settle([failure(harness, second)])
         with harness.space.store.read() as view:
             now = view.as_of
 
@@ -299,9 +310,9 @@ class Holding:
                 return None if found is None else found - now
 
             assert (due(), due(lane="build")) == (SECOND, SECOND)
-            assert (due(id=held), due(id=delayed)) == (LEASE, SECOND)
-            assert due(lane="build", **{"map_pos.who": "held"}) == LEASE
-            assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE
+            assert (due(id=held), due(id=delayed)) == (LEASE_US, SECOND)
+            assert due(lane="build", **{"map_pos.who": "held"}) == LEASE_US
+            assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE_US
             assert due(**{"map_pos.who": "nobody"}) is None
             assert due(lane="other") is None
 
@@ -309,19 +320,19 @@ class Holding:
         """As a new tuple; the old one says which."""
         (one,) = put(harness, draft(agent_terms={"max_retries": 0}))
         (claim,) = take(harness)
-        harness.space.settle([failed(harness, claim)])
+        harness.space.settle([failure(harness, claim)])
         again = harness.space.put_again(one, authority=PERSON)
         assert again.id != one
         assert harness.space.get(one).again == again.id
-        refused(TupleEnded, harness.space.put_again, one, authority=PERSON)
+        expect_error(TupleEnded, harness.space.put_again, one, authority=PERSON)
         assert take(harness)[0].id == again.id
 
     def test_a_dead_letter_put_again_keeps_a_deadline_that_is_ahead(self, harness: WorkHarness) -> None:
         """One that is past is dropped: nothing could be begun."""
         soon, later = (print_time(harness.clock.now() + seconds * SECOND) for seconds in (10, 100))
         ids = put(harness, *(draft(agent_terms={"max_retries": 0, "deadline_iso": each}) for each in (soon, later)))
-        harness.space.settle([failed(harness, claim) for claim in take(harness, limit=2)])
-        harness.clock.turn(seconds=50)
+        harness.space.settle([failure(harness, claim) for claim in take(harness, limit=2)])
+        harness.clock.advance(seconds=50)
         again = [harness.space.put_again(each, authority=PERSON).id for each in ids]
         terms = [harness.space.get(each).tuple.agent_terms for each in again]
         assert terms == [{"max_retries": 0}, {"max_retries": 0, "deadline_iso": later}]
@@ -334,18 +345,18 @@ class Holding:
             ended = harness.space.cancel(one)
             assert ended.exit == 130
             assert harness.space.get(one).state == "cancelled"
-            refused(TupleEnded, harness.space.cancel, one)
-        assert harness.space.settle([finished(harness, claim)])[0] == ["STALE_FENCE"]
+            expect_error(TupleEnded, harness.space.cancel, one)
+        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
         assert take(harness, "a") == []
 
     def test_a_tuple_past_its_deadline_is_not_given_out(self, harness: WorkHarness) -> None:
         """And one that comes too late is refused."""
         soon = print_time(harness.clock.now() + 10 * SECOND)
         (one,) = put(harness, draft(agent_terms={"deadline_iso": soon}))
-        harness.clock.turn(seconds=10)
+        harness.clock.advance(seconds=10)
         assert take(harness) == []
         assert harness.space.get(one).state == "dead"
-        refused(DeadlinePast, put, harness, draft(agent_terms={"deadline_iso": soon}))
+        expect_error(DeadlinePast, put, harness, draft(agent_terms={"deadline_iso": soon}))
 
     def test_what_is_too_late_keeps_nobody_from_what_is_not(self, harness: WorkHarness) -> None:
         """However many stand before it, whoever asks for the next gets it, and all of them are ended."""
@@ -353,14 +364,14 @@ class Holding:
         late = put(harness, *[draft(agent_terms={"deadline_iso": soon})] * 600)
         first, second = put(harness, draft(), draft())
         (held,) = put(harness, draft("other"))
-        harness.clock.turn(seconds=10)
+        harness.clock.advance(seconds=10)
         assert [claim.id for claim in take(harness)] == [first]
         (claim,) = take(harness, "other")
         assert claim.id == held
         put(harness, *[draft("other", agent_terms={"deadline_iso": print_time(harness.clock.now() + 1)})] * 3)
         (last,) = put(harness, draft("other"))
-        harness.clock.turn(seconds=1)
-        _, more = harness.space.settle([finished(harness, claim)], more=({"lane": "other"}, "w1", 1))
+        harness.clock.advance(seconds=1)
+        _, more = harness.space.settle([completion(harness, claim)], more=({"lane": "other"}, "w1", 1))
         assert [each.id for each in more] == [last]
         assert [claim.id for claim in take(harness, limit=2)] == [second]
         assert {harness.space.get(each).state for each in late} == {"dead"}
@@ -370,7 +381,7 @@ class Holding:
         """As one of its steps or as its last; so is one of no step. Nothing of that result is written."""
         put(harness, draft(), draft())
         first, second = take(harness, limit=2)
-        own, other = finished(harness, first), finished(harness, second)
+        own, other = completion(harness, first), completion(harness, second)
         assert own.last is not None
         before = harness.journal_bytes()
         for receipts, last in ((other.receipts, None), (own.receipts, other.last), ((own.last,), None)):
@@ -383,8 +394,8 @@ class Holding:
         """Also in the call that tells its end, which counts once."""
         put(harness, draft(), draft())
         first, second = take(harness, limit=2)
-        done, not_done = finished(harness, first), failed(harness, second)
-        late = [failed(harness, first, usd=0.5), finished(harness, second, usd=0.5)]
+        done, not_done = completion(harness, first), failure(harness, second)
+        late = [failure(harness, first, usd=0.5), completion(harness, second, usd=0.5)]
         answers, _ = harness.space.settle([done, not_done, *late])
         assert answers == [None, None, "STALE_FENCE", "STALE_FENCE"]
         for result, state in ((done, "done"), (not_done, "waiting")):
@@ -410,7 +421,7 @@ class Holding:
         put(harness, draft(), draft())
         (claim,) = take(harness)
         before = harness.space.store.last_line()
-        answers, more = harness.space.settle([finished(harness, claim)], more=({"lane": "build"}, "w1", 1))
+        answers, more = harness.space.settle([completion(harness, claim)], more=({"lane": "build"}, "w1", 1))
         assert answers == [None]
         assert len(more) == 1
         assert harness.space.store.last_line() == before + 1
@@ -435,6 +446,6 @@ class Holding:
         first = receipt(harness, claim, 0)
         harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(first,))])
         harness.reopen()
-        harness.clock.turn(seconds=31)
+        harness.clock.advance(seconds=31)
         (again,) = take(harness)
         assert again.done == {0: first.id}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from engrambus.core import estimate_tokens
-from engrambus.testing.hand import Hand, refused
+from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.harness import Harness
 
 
-class Briefing:
+class BriefConformance:
     """What a role is told."""
 
     def test_a_brief_tells_each_role_what_is_for_it(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Budgets are enforced by the gateway", kind="constraint")
         hand.put("The ledger may lose a lease", kind="risk")
         hand.put("Split the parser", kind="todo")
@@ -26,7 +26,7 @@ class Briefing:
         assert leads[-1].startswith("Left this turn: 3 repo")
 
     def test_a_brief_never_has_more_than_thirty_lines_nor_more_tokens_than_asked(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         for kind in ("constraint", "risk", "decision", "fact", "policy"):
             hand.put_many([f"{kind} number {number} of many" for number in range(20)], kind=kind)
         assert len(hand.call("brief", role="architect").lines) <= 30
@@ -34,11 +34,11 @@ class Briefing:
             answer = hand.call("brief", role="architect", max_tokens=tokens)
             assert estimate_tokens(msgspec.json.encode(answer)) <= tokens
             assert answer.truncated
-        with refused("BUDGET_TOO_SMALL"):
+        with expect_refusal("BUDGET_TOO_SMALL"):
             hand.call("brief", max_tokens=3)
 
     def test_versions_move_only_when_the_brief_does_and_can_be_compared(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha holds", kind="constraint")
         first = hand.call("brief")
         assert hand.call("brief") == first
@@ -55,11 +55,11 @@ class Briefing:
             "- Risks:",
             "- - [risk] Beta is at risk (sam:note:anything@v2)",
         ]
-        with refused("FIELD_VALUE"):
+        with expect_refusal("FIELD_VALUE"):
             hand.call("brief", since=99)
 
     def test_a_brief_shows_only_what_its_reader_may_see(self, harness: Harness) -> None:
-        hand = Hand(harness)
+        hand = GatewayClient(harness)
         hand.put("Alpha is for this run", kind="risk", scope="run")
         assert any("Alpha" in line for line in hand.call("brief").lines)
         hand.open_run("another run")

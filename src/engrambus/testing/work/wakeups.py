@@ -12,8 +12,7 @@ import msgspec
 
 from engrambus.errors import LaneFull
 from engrambus.space.tuples import Bell, Kind, space
-from engrambus.testing.work.acts import LEASE, refused, take
-from engrambus.testing.work.harness import WorkHarness, draft, finished, put
+from engrambus.testing.work.harness import LEASE_US, WorkHarness, completion, draft, expect_error, put, take
 
 PATIENCE = 60.0
 """Seconds somebody waits: longer than any test takes, so that whoever is not woken is noticed."""
@@ -64,7 +63,7 @@ def asleep(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[Sleeper]:
     assert len(sleeper.waits) <= 2, "it looked again and again"
 
 
-class Waiting:
+class WakeupConformance:
     """Blocked calls end when what they wait for happens. # YT-05 # YT-06"""
 
     def test_whoever_waits_to_take_is_woken_by_what_is_put(self, harness: WorkHarness) -> None:
@@ -81,7 +80,7 @@ class Waiting:
         assert sleeper.got[0].id == one
         (claim,) = take(harness, "late")
         with asleep(harness, lambda: harness.space.rd({"state": "done"}, timeout=PATIENCE)) as sleeper:
-            harness.space.settle([finished(harness, claim)])
+            harness.space.settle([completion(harness, claim)])
         assert sleeper.got[0].id == one
 
     def test_a_worker_that_waits_is_woken_by_what_is_given_back(self, harness: WorkHarness) -> None:
@@ -92,13 +91,13 @@ class Waiting:
         with asleep(harness, lambda: harness.space.claim(wanted, worker="w2", timeout=PATIENCE)) as sleeper:
             harness.space.release([(claim.id, claim.fence)])
         assert [each.id for each in sleeper.got[0]] == [one]
-        assert LEASE / 2_000_000 < sleeper.waits[0] <= LEASE / 1_000_000
+        assert LEASE_US / 2_000_000 < sleeper.waits[0] <= LEASE_US / 1_000_000
 
     def test_whoever_waits_for_room_is_woken_by_whatever_makes_some(self, harness: WorkHarness) -> None:
         """Backpressure by the depth of the queue: something is claimed, taken out or cancelled. # YT-06"""
         harness.space.settings = msgspec.structs.replace(harness.space.settings, queue_maxsize=1)
         (first,) = put(harness)
-        refused(LaneFull, put, harness)
+        expect_error(LaneFull, put, harness)
         for make_room in (
             lambda: take(harness),
             lambda: harness.space.in_({"lane": "build"}, by="me"),

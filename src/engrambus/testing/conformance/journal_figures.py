@@ -15,7 +15,7 @@ def _sums() -> defaultdict[Any, defaultdict[str, int]]:
     return defaultdict(lambda: defaultdict(int))
 
 
-class Auditor:
+class JournalFigures:
     """What every agent, role and stretch of time comes to in a journal."""
 
     def __init__(self, journal: bytes) -> None:
@@ -77,7 +77,7 @@ class Auditor:
                 self.history[key][name] += count
 
 
-def audit(stats: Any, auditor: Auditor) -> None:
+def check_figures(stats: Any, auditor: JournalFigures) -> None:
     """Hold the figures of a run, as `stats` gives them, against a journal."""
     run = stats.run_id
     for row in stats.agents:

@@ -1,0 +1,38 @@
+"""Evidence for tests without a repository: every file exists, at every commit, and two stored bodies."""
+
+from __future__ import annotations
+
+from engrambus.core import digest
+from engrambus.evidence.pointers import BodyAddress, Content, RepoAddress
+
+SHA = "5" * 40
+FILE_LINES = 40
+BODIES = {digest(text.encode()): text for text in ("A short body.\n", "A longer body, line by line.\n" * 30)}
+
+
+class FakeRepository:
+    """A repository in which every path is a file of forty lines, each naming itself."""
+
+    def resolve(self, address: RepoAddress) -> Content:
+        """Return the lines an address names."""
+        first, last = address.lines or (1, FILE_LINES)
+        return Content.of("".join(f"line {number} of {address.path}\n" for number in range(first, last + 1)).encode())
+
+
+class FakeBodyStore:
+    """A body store that holds `BODIES`."""
+
+    def resolve(self, address: BodyAddress) -> Content:
+        """Return the body with the address's digest."""
+        return Content.of(BODIES[address.digest].encode())
+
+
+def repo_ref(path: str, first: int = 1, last: int = 2) -> str:
+    """Return the ref of some lines of a file."""
+    return f"repo:{path}#L{first}-L{last}@{SHA}"
+
+
+def body_refs() -> tuple[str, str]:
+    """Return the refs of the two stored bodies, the short one first."""
+    short, long = BODIES
+    return f"artifact:{short}", f"artifact:{long}"

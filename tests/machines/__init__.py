@@ -1,0 +1,1 @@
+"""State machines that Hypothesis drives: two back ends side by side, or one back end beside a model."""
