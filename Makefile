@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test check bench smoke crash clients lock clean
+.PHONY: help browser up test quick check generate bench smoke crash clients lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ browser: ## a Chromium for the tests of the page, where there is none and one ma
 
 test: $(VENV)/.dev browser ## all tests
 	@$(BIN)/python -m pytest -n 2
+
+generate: $(VENV)/.dev ## rewrite the generated files (lazy imports, command table, client methods, skill, plugin)
+	@$(BIN)/python tools/generate.py
 
 check: $(VENV)/.dev ## format, lint, types, layers, documentation examples
 	@$(BIN)/ruff format --check .
