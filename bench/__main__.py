@@ -117,8 +117,8 @@ SQLite's full-text index, set up as ours is, taking the same tokens in the same 
 file read through one `git cat-file --batch`; *Biscuit's own* is the same token opened by Biscuit and its checks run by
 its engine, *shown first* to a gateway that never saw it, *shown again* to one that has; *git grep -F* is git's own
 search of the same commit for one of the pasted lines. A put takes turns with its raw peer, and the median turn counts.
-What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-what-a-put-costs.md).
-The same about a tuple stands in [decision 35](decisions/0035-what-a-tuple-costs.md).
+What a put costs, and which of its bars no Python reaches, stands in [decision 13](decisions/0013-put-cost-by-stage.md).
+The same about a tuple stands in [decision 35](decisions/0035-tuple-cost-by-stage.md).
 The catalog's *resolved names* are found in the dict that remembers them, *the walk* goes down the trie every time; both
 are asked for the same names as `immutables.Map`, a dict and pyrsistent, each in its best of five turns. *DuckDB* reads
 the same JSONL file with all cores, scores each record as the controller does and sorts them all; it makes no hashes and
