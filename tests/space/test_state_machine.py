@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections import Counter
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 from hypothesis import HealthCheck, settings
 
-from engrambus.space.tuples import BodyPurged, Fact, SpaceSettings
+from engrambus.space.tuples import SpaceSettings
 from engrambus.testing import ManualClock
 from engrambus.testing.work import WorkHarness
 from tests.harness.stores import SqliteWorkHarness
@@ -25,8 +23,6 @@ SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not wh
 
 class SqliteAgrees(WorkAgreement):
     """SQLite beside the reference, with some fields tuples are posted by."""
-
-    happened: ClassVar[Counter[str]] = Counter()
 
     @staticmethod
     def make_other(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
@@ -43,21 +39,11 @@ class SqliteAgrees(WorkAgreement):
             shutil.rmtree(self.other.folder.parent)
 
 
-class TestSqliteAgrees(SqliteAgrees.TestCase):  # type: ignore[misc, valid-type]
-    """All that can happen, and enough of each."""
-
-    settings = settings(
-        max_examples=EXAMPLES,
-        stateful_step_count=STEPS,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
-    )
-
-    def runTest(self) -> None:
-        """An agreement about what never happened would be none."""
-        SqliteAgrees.happened.clear()
-        super().runTest()
-        kinds = {each.__struct_config__.tag for each in Fact.__args__} - {BodyPurged.__struct_config__.tag}
-        seldom = {each: SqliteAgrees.happened[each] for each in kinds if SqliteAgrees.happened[each] < EXAMPLES // 8}
-        assert seldom == {}
+TestSqliteAgrees = SqliteAgrees.TestCase
+TestSqliteAgrees.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
+)
