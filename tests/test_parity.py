@@ -92,7 +92,7 @@ def test_an_operation_says_what_it_does_who_may_and_why_not_everywhere(operation
     assert all(len(reason) > 10 for reason in operation.kept_off.values())
     assert (operation.route is None) == ("http" in operation.kept_off)
     assert (operation.command is None) == ("cli" in operation.kept_off)
-    assert operation.tool == ("mcp" not in operation.kept_off)
+    assert (operation.tool is None) == ("mcp" in operation.kept_off)
     assert all(operation.explained.values()), "every field is explained"
 
 

@@ -1,28 +1,31 @@
-"""Help comes from a table; the table says what the operations say."""
+"""Help is printed from a generated table, and explains every command."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from engrambus import __version__
-from engrambus.edges.cli.build import SPELT
-from engrambus.edges.cli.hooks import HOOKS, PLAIN
-from engrambus.edges.cli.root import engrambus
-from engrambus.edges.cli.show import SHOW
-from engrambus.edges.cli.table import COMMANDS, GROUPS
+from engrambus.edges.cli.build import find_override
+from engrambus.edges.cli.root import GROUPS, engrambus
+from engrambus.edges.cli.show import renderer
+from engrambus.edges.cli.table import COMMANDS
+from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
 
 DECLARED = {operation.command.words: operation for operation in OPERATIONS.values() if operation.command}
 
 
-def test_the_table_repeats_what_the_operations_say() -> None:
-    listed = {words: entry.summary for words, entry in COMMANDS.items() if words in DECLARED}
-    assert listed == {words: operation.summary for words, operation in DECLARED.items()}
-    assert {operation.name for operation in DECLARED.values()} == set(SHOW)
-    plain = {words: entry.made_of for words, entry in COMMANDS.items() if ":" not in entry.made_of}
-    assert plain.items() <= {words: operation.name for words, operation in DECLARED.items()}.items()
+def test_every_group_of_commands_has_a_help_text() -> None:
     assert {words.split()[0] for words in COMMANDS if " " in words} == set(GROUPS)
+
+
+@pytest.mark.parametrize("operation", DECLARED.values(), ids=DECLARED)
+def test_the_renderer_and_the_override_an_operation_names_exist(operation: Operation[Any, Any]) -> None:
+    assert callable(renderer(operation))
+    assert callable(find_override(operation).run)
 
 
 def test_the_top_shows_every_command_and_group() -> None:
@@ -44,7 +47,7 @@ def test_every_command_explains_itself_with_an_example(words: str) -> None:
         assert option in done.output
 
 
-@pytest.mark.parametrize("words", [words for words in DECLARED if ":" not in COMMANDS[words].made_of])
+@pytest.mark.parametrize("words", [words for words in DECLARED if find_override(DECLARED[words]).with_fields])
 def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
     said = CliRunner().invoke(engrambus, [*words.split(), "--help"], prog_name="engrambus").output
     operation = DECLARED[words]
@@ -53,10 +56,10 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
         # Objects: one is stamped by the gateway, one is read from its file, one has options of its own for its parts.
         if name in ("provenance", "policy") or (words, name) == ("inherit", "scope"):
             continue
-        single = SPELT.get(name) or "--" + name.replace("_", "-")
-        called = HOOKS.get(words, PLAIN).called or (name.upper(), "")
-        offered = called[0] if name in operation.command.arguments else single
-        assert offered in said or single.removesuffix("s") in said
+        option = operation.command.option_names.get(name) or "--" + name.replace("_", "-")
+        argument, _ = find_override(operation).argument_help or (name.upper(), "")
+        offered = argument if name in operation.command.arguments else option
+        assert offered in said or option.removesuffix("s") in said
 
 
 @pytest.mark.parametrize("words", ["install", "uninstall"])

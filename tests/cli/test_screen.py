@@ -12,8 +12,9 @@ import pytest
 from engrambus import Engram, Pointer, Provenance
 from engrambus.core import age
 from engrambus.edges.cli.screen import cells, json_line, safe, safe_line, table, wrap
-from engrambus.edges.cli.show import SHOW
+from engrambus.edges.cli.show import renderer
 from engrambus.gateway.ports import Finding
+from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryAnswer
 from engrambus.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
 from engrambus.operations.pointers import DerefAnswer, LinkAnswer
@@ -81,7 +82,7 @@ def test_hostile_answers_reach_no_terminal() -> None:
         ("put_engram", engram),
         ("get_engram", engram),
     ]:
-        _check_plain(_unstyled(SHOW[name](answer)))
+        _check_plain(_unstyled(renderer(OPERATIONS[name])(answer)))
 
 
 def _unstyled(lines: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engrambus import Bus, Settings
-from engrambus.edges.cli import demo as command
+from engrambus.edges.cli.commands import demo as command
 from engrambus.edges.demo import AGENTS, GOAL, Stage
 from tests.cli.runner import COMMAND, Desk
 from tests.cli.test_served import up

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.edges.cli.demo import survey_of
+from engrambus.edges.cli.commands.demo import survey_of
 from engrambus.edges.demo import survey
 from engrambus.edges.demo.fresh import FILES
 

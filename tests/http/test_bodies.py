@@ -11,12 +11,16 @@ from http.client import HTTPConnection
 import pytest
 
 from engrambus.edges.http import requests
-from engrambus.edges.http.calls import BODY_LIMIT, BODY_LIMITS
+from engrambus.edges.http.calls import route_of
+from engrambus.operations import OPERATIONS
 from tests.http.served import Answer, Served
 
 MEGABYTE = 1024 * 1024
 HUGE = 100 * MEGABYTE
 BLOCK = b"x" * 65536
+
+BODY_LIMIT = route_of(OPERATIONS["put_engram"]).body_limit
+MANY_LIMIT = route_of(OPERATIONS["put_engrams"]).body_limit
 
 CLAIM = b'"claim":"The parser trusts its input.","at":["src/parser.py:1"]'
 
@@ -87,7 +91,7 @@ def test_the_limit_is_the_operations_own(bus: Served) -> None:
 
     assert bus.call("POST", "/engram", padded(BODY_LIMIT)).status == 200
     with bus.nothing_stored():
-        for target, limit in (("/engram", BODY_LIMIT), ("/engrams", BODY_LIMITS["put_engrams"])):
+        for target, limit in (("/engram", BODY_LIMIT), ("/engrams", MANY_LIMIT)):
             answer = bus.call("POST", target, padded(limit + 1))
             assert (answer.status, answer.code) == (413, "BODY_TOO_LARGE")
             assert (answer.json["limit"], answer.json["used"]) == (limit, limit + 1)
@@ -143,7 +147,7 @@ def test_a_hundred_megabytes_in_chunks_are_refused_where_the_limit_is_passed(bus
     before = _peak()
     with bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engrams", "Transfer-Encoding: chunked"), chunks())
-    limit = BODY_LIMITS["put_engrams"]
+    limit = MANY_LIMIT
     assert (answer.status, answer.code, answer.json["limit"]) == (413, "BODY_TOO_LARGE", limit)
     assert limit < answer.json["used"] < 2 * limit
     assert _peak() - before < 48 * MEGABYTE

@@ -15,6 +15,8 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 Method = Literal["GET", "POST", "DELETE"]
 Edge = Literal["http", "mcp", "cli", "client"]
+Section = Literal["start", "knowledge", "work", "team", "maintenance"]
+Span = Literal["create_memory", "search_memory", "update_memory", "delete_memory", "execute_tool"]
 
 ANYONE = frozenset({"architect", "director", "manager", "programmer", "tool", "admin"})
 PARENTS = frozenset({"architect", "director", "manager", "admin"})
@@ -23,19 +25,60 @@ ADMINS = frozenset({"admin"})
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Where an operation stands on HTTP; `{name}` in the path is a field of the request."""
+    """An operation's HTTP method and path; `{name}` in the path is a field of the request."""
 
     method: Method
     path: str
+    body_limit: int = 64 * 1024
+    """Bytes a request body may have."""
+    conditional: bool = False
+    """True if answers carry an ETag, so that a caller can ask whether anything changed."""
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What an operation is called on the command line."""
+    """An operation's command at the command line, with everything its help says beyond the request's fields."""
 
     words: str
     """`agent add`"""
+    section: Section
+    """The part of `engrambus --help` that lists it."""
+    example: str
+    """One complete command line, shown below its help."""
+    renderer: str
+    """The function that prints the answer for people: `module:function` in `engrambus.edges.cli.show`."""
     arguments: tuple[str, ...] = ()
     """The fields given by position; all others are options."""
+    option_names: dict[str, str] = {}
+    """Fields whose option is not called like the field: `{"for_agent": "--for"}`."""
+    override: str | None = None
+    """A function that runs instead of the plain call: `module:function` in `engrambus.edges.cli.commands`."""
+    rank: int = 50
+    """Position in its help section, lowest first; equal ranks keep the order of declaration."""
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """How an operation is offered to agents as an MCP tool. An agent pays for every word of a tool's schema."""
+
+    hidden: tuple[str, ...] = ()
+    """Fields that are accepted but not shown."""
+    explained: tuple[str, ...] = ()
+    """Fields that keep their description, because the name alone does not say enough."""
+    listed: tuple[str, ...] = ()
+    """Fields that keep the list of their allowed values."""
+    defaults: dict[str, Any] = {}
+    """Values used where the agent sends none, when they differ from the request's own defaults."""
+    writes_files: bool = False
+    """True if it can write files although it leaves the store as it is."""
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """An MCP resource that returns an operation's answer; `{name}` in its address is a field of the request."""
+
+    uri: str
+    title: str
+    media_type: str
+    ttl_ms: int
+    """How long a client may keep the answer without asking again."""
 
 
 class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only=True):
@@ -56,14 +99,16 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Whether it can change anything."""
     route: Route | None
     command: Command | None
-    tool: bool
-    """Whether agents get it as an MCP tool."""
+    tool: Tool | None
+    """Set if agents get it as an MCP tool."""
     kept_off: dict[str, str]
     """Edges it does not appear on, each with the reason."""
     redacts: bool = False
     """Whether secrets in the request are taken out by the operation instead of being refused."""
-    tool_defaults: dict[str, Any] = {}
-    """What the tool asks for where an agent says nothing, when that differs from the other edges."""
+    resource: Resource | None = None
+    """Set if MCP clients can read its answer at an address."""
+    span: Span = "execute_tool"
+    """Its name in OpenTelemetry's conventions for generative AI."""
     text_field: str | None = None
     """The field that takes a whole body as text, for operations that read YAML or JSON of a form of their own."""
 
@@ -108,6 +153,12 @@ class Operations(Mapping[str, Operation[Any, Any]]):
         return len(self._homes)
 
 
+def declared_in(module: str) -> list[Operation[Any, Any]]:
+    """Import a module and return the operations it declares, in the order of declaration."""
+    import_module(module)
+    return [declared for declared in _DECLARED.values() if declared.run.__module__ == module]
+
+
 _DECLARED: dict[str, Operation[Any, Any]] = {}
 """The operations of the modules that are loaded."""
 
@@ -119,10 +170,11 @@ def operation(
     writes: bool = False,
     route: Route | None = None,
     command: Command | None = None,
-    tool: bool = False,
+    tool: Tool | None = None,
+    resource: Resource | None = None,
+    span: Span = "execute_tool",
     kept_off: dict[str, str] | None = None,
     redacts: bool = False,
-    tool_defaults: dict[str, Any] | None = None,
     text_field: str | None = None,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
     """Declare a function as an operation. Its types are the request and the response, its docstring the summary."""
@@ -145,9 +197,10 @@ def operation(
             route=route,
             command=command,
             tool=tool,
+            resource=resource,
+            span=span,
             kept_off=kept_off or {},
             redacts=redacts,
-            tool_defaults=tool_defaults or {},
             text_field=text_field,
         )
         return run

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Pointer, check
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 
 MAX_TEXT = 16 * 1024
@@ -34,7 +34,19 @@ class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The lines that hold the text, with their digest."""
 
 
-@operation("less.anchor", route=Route("POST", "/pointer/anchor"), command=Command("anchor", ("text",)), tool=True)
+@operation(
+    "less.anchor",
+    route=Route("POST", "/pointer/anchor"),
+    command=Command(
+        "anchor",
+        section="knowledge",
+        example='engrambus anchor "def refund(order):" --path src/refunds.py',
+        renderer="evidence:anchor",
+        arguments=("text",),
+        override="knowledge:anchor",
+    ),
+    tool=Tool(hidden=("revision",), explained=("snapshot",), writes_files=True),
+)
 def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
     """Find the lines that hold a text, and point at them."""
     size = len(request.text.encode())

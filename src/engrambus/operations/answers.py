@@ -42,7 +42,14 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     "less.answer",
     writes=True,
     route=Route("POST", "/answer"),
-    command=Command("answer", ("text",)),
+    command=Command(
+        "answer",
+        section="team",
+        example="engrambus answer said.txt --as coder-1",
+        renderer="team:final_answer",
+        arguments=("text",),
+        override="team:message_file",
+    ),
     kept_off={"mcp": "hooks hand answers in; agents report with less.message"},
     text_field="text",
 )

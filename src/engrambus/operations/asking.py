@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import EngramNotFound, FieldValue
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.token_limit import fits, take_within
 from engrambus.knowledge.engrams import (
@@ -53,7 +53,19 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask again with it for the next page."""
 
 
-@operation("less.query_engrams", route=Route("GET", "/engram/query"), command=Command("query", ("q",)), tool=True)
+@operation(
+    "less.query_engrams",
+    route=Route("GET", "/engram/query"),
+    command=Command(
+        "query",
+        section="knowledge",
+        example="engrambus query refund approval --kind risk",
+        renderer="knowledge:engram_list",
+        arguments=("q",),
+    ),
+    tool=Tool(hidden=("cursor", "keys", "max_tokens", "scope")),
+    span="search_memory",
+)
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
     """Find what the team knows: by words, or the newest."""
     keys = _asked_keys(request)
@@ -111,8 +123,16 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @operation(
     "engram.get",
     route=Route("GET", "/engram/{id}"),
-    command=Command("show", ("id",)),
+    command=Command(
+        "show",
+        section="knowledge",
+        example="engrambus show 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:engram",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "less_query_engrams shows all an agent needs"},
+    resource=Resource("engrambus://engram/{id}", "One engram", "application/json", ttl_ms=60_000),
+    span="search_memory",
 )
 def get_engram(context: Context, request: EngramId) -> Engram:
     """Show one engram."""

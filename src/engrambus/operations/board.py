@@ -76,7 +76,12 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     "work.board",
     roles=ADMINS,
     route=Route("GET", "/work"),
-    command=Command("board"),
+    command=Command(
+        "board",
+        section="work",
+        example="engrambus board",
+        renderer="work:board",
+    ),
     kept_off={"mcp": "a board is for people; agents observe the tuples they dispatched"},
 )
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.errors import FieldValue
 from engrambus.gateway.budgets import deref_budget
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.token_limit import fits, take_within
@@ -40,7 +40,20 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether lines were left out to stay within max_tokens."""
 
 
-@operation("less.brief", writes=True, route=Route("GET", "/brief"), command=Command("brief"), tool=True)
+@operation(
+    "less.brief",
+    writes=True,
+    route=Route("GET", "/brief"),
+    command=Command(
+        "brief",
+        section="knowledge",
+        example="engrambus brief --role programmer",
+        renderer="knowledge:brief",
+    ),
+    tool=Tool(hidden=("max_tokens", "role")),
+    resource=Resource("engrambus://brief", "What matters now", "text/plain", ttl_ms=5_000),
+    span="search_memory",
+)
 def brief(context: Context, request: ReadBrief) -> BriefAnswer:
     """What matters now for a role, in at most thirty lines."""
     caller = context.caller
@@ -103,7 +116,12 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation(
     "brief.versions",
     route=Route("GET", "/brief/versions"),
-    command=Command("briefs"),
+    command=Command(
+        "briefs",
+        section="knowledge",
+        example="engrambus briefs --role programmer --version 4 --since 3",
+        renderer="knowledge:brief_versions",
+    ),
     kept_off={"mcp": "agents read the last one with less_brief"},
 )
 def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:

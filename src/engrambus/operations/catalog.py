@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 
 if TYPE_CHECKING:
@@ -37,8 +37,14 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation(
     "catalog.lookup",
     route=Route("GET", "/catalog/{name}"),
-    command=Command("catalog lookup", ("name",)),
-    tool=True,
+    command=Command(
+        "catalog lookup",
+        section="work",
+        example="engrambus catalog lookup agent.lint.ruff",
+        renderer="work:yool",
+        arguments=("name",),
+    ),
+    tool=Tool(),
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """A yool: what for, for whom, on which terms."""
@@ -70,8 +76,13 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation(
     "catalog.list_by_lane",
     route=Route("GET", "/catalog"),
-    command=Command("catalog list"),
-    tool=True,
+    command=Command(
+        "catalog list",
+        section="work",
+        example="engrambus catalog list --lane build",
+        renderer="work:yool_list",
+    ),
+    tool=Tool(hidden=("cursor",)),
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """The yools of a lane, or all."""

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import EngramBusError, NotYourDescendant
 from engrambus.evidence.pointers import Pointer, check
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import ProjectFiles
@@ -75,8 +75,16 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     writes=True,
     redacts=True,
     route=Route("POST", "/contribution"),
-    command=Command("contribute", ("content",)),
-    tool=True,
+    command=Command(
+        "contribute",
+        section="team",
+        example='engrambus contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
+        renderer="cortex:contribution",
+        arguments=("content",),
+        override="team:contribute",
+        option_names={"proposed_categories": "--category"},
+    ),
+    tool=Tool(hidden=("inputs_used", "thread_id"), explained=("evidence",)),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:
     """Hand a learning to your parent, who decides whether the team remembers it."""

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, FieldValue, FileNotFound, NoPointer, RoleForbidden, SpanNotFound
 from engrambus.evidence.pointers import Pointer
-from engrambus.gateway.declare import KEEPERS, PARENTS, Command, Route, operation
+from engrambus.gateway.declare import KEEPERS, PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
@@ -56,8 +56,20 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     "less.put_engram",
     writes=True,
     route=Route("POST", "/engram"),
-    command=Command("put", ("claim",)),
-    tool=True,
+    command=Command(
+        "put",
+        section="knowledge",
+        example='engrambus put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
+        renderer="knowledge:engram_put",
+        arguments=("claim",),
+        override="knowledge:put",
+    ),
+    tool=Tool(
+        hidden=("embedding_ref", "hash_keys", "id", "pointers", "provenance", "scope", "tags", "ttl"),
+        explained=("at", "claim"),
+        listed=("kind",),
+    ),
+    span="create_memory",
 )
 def put_engram(context: Context, request: PutEngram) -> Engram:
     """Put one claim on the bus, anchored to pointers."""
@@ -75,6 +87,7 @@ class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True)
     writes=True,
     route=Route("POST", "/engram/found"),
     kept_off={"mcp": "an orchestrator's hooks look things up", "cli": "an orchestrator's hooks look things up"},
+    span="create_memory",
 )
 def put_found(context: Context, request: PutFound) -> Engram:
     """Put what was looked up for an agent, and keep where it was found."""
@@ -120,8 +133,9 @@ class PutAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "engram.put_many",
     writes=True,
-    route=Route("POST", "/engrams"),
+    route=Route("POST", "/engrams", body_limit=4 * 1024 * 1024),
     kept_off={"mcp": "agents say one thing at a time", "cli": "engrambus put --file sends it in batches"},
+    span="create_memory",
 )
 def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     """Put many engrams in one commit: all of them, or none."""

@@ -66,7 +66,13 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation(
     "engram.feed",
     route=Route("GET", "/feed"),
-    command=Command("feed", ("q",)),
+    command=Command(
+        "feed",
+        section="knowledge",
+        example="engrambus feed ledger --role programmer --stale",
+        renderer="knowledge:feed",
+        arguments=("q",),
+    ),
     kept_off={"mcp": "agents ask with less_query_engrams"},
 )
 def feed(context: Context, request: ReadFeed) -> FeedAnswer:

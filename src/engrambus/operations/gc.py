@@ -51,7 +51,19 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
     """Whether the catalog is within its cap and the disk above its floor then."""
 
 
-@operation("gc", roles=ADMINS, writes=True, command=Command("gc"), kept_off=_AT_THE_MACHINE)
+@operation(
+    "gc",
+    roles=ADMINS,
+    writes=True,
+    command=Command(
+        "gc",
+        section="maintenance",
+        example="engrambus gc --dry-run",
+        renderer="maintenance:garbage_report",
+        override="maintenance:gc",
+    ),
+    kept_off=_AT_THE_MACHINE,
+)
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Make room: take away what receipts no longer have to keep."""
     done = context.tuple_space.collector.collect(dry_run=request.dry_run, told=context.tuple_space.told)

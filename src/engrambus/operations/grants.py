@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time, ulid_time
 from engrambus.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
 from engrambus.evidence.pointers import Pointer, check
-from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.operations.pointers import PointerOrRef, as_pointer
@@ -52,8 +52,15 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/grant"),
-    command=Command("grant issue", ("child_id", "pointer")),
-    tool=True,
+    command=Command(
+        "grant issue",
+        section="team",
+        example="engrambus grant issue coder src/refunds.py:1-200 --cap-tokens 500",
+        renderer="team:grant",
+        arguments=("child_id", "pointer"),
+        override="team:grant_issue",
+    ),
+    tool=Tool(hidden=("expires_in", "inline_code_chars", "intended_use", "uses")),
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
     """Let a child read more than its turn allows."""
@@ -83,7 +90,13 @@ class Revoked(Struct, frozen=True, kw_only=True):
     roles=PARENTS,
     writes=True,
     route=Route("DELETE", "/grant/{id}"),
-    command=Command("grant revoke", ("id",)),
+    command=Command(
+        "grant revoke",
+        section="team",
+        example="engrambus grant revoke 01K7Z3V5QX0000000000000000",
+        renderer="team:revocation",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "a parent revokes at the gateway"},
 )
 def revoke_grant(context: Context, request: GrantId) -> Revoked:
@@ -120,8 +133,15 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
     "less.request_deref",
     writes=True,
     route=Route("POST", "/pointer/request"),
-    command=Command("grant ask", ("pointer",)),
-    tool=True,
+    command=Command(
+        "grant ask",
+        section="team",
+        example='engrambus grant ask src/refunds.py --reason "To check the limit"',
+        renderer="team:deref_request",
+        arguments=("pointer",),
+        override="team:grant_ask",
+    ),
+    tool=Tool(hidden=("intended_use",)),
 )
 def request_deref(context: Context, request: RequestDeref) -> RequestAnswer:
     """Ask your parent to let you read more."""
@@ -181,7 +201,12 @@ class RequestsAnswer(Struct, frozen=True, kw_only=True):
     "grant.requests",
     roles=PARENTS,
     route=Route("GET", "/pointer/request"),
-    command=Command("grant requests"),
+    command=Command(
+        "grant requests",
+        section="team",
+        example="engrambus grant requests",
+        renderer="team:request_list",
+    ),
     kept_off={"mcp": "requests lie in the inbox"},
 )
 def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
@@ -218,7 +243,13 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/pointer/request/{id}/approve"),
-    command=Command("grant approve", ("id",)),
+    command=Command(
+        "grant approve",
+        section="team",
+        example="engrambus grant approve 01K7Z3V5QX0000000000000000",
+        renderer="team:grant",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "less_issue_grant gives an agent's parent the same"},
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
@@ -259,7 +290,13 @@ class RequestId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/pointer/request/{id}/deny"),
-    command=Command("grant deny", ("id",)),
+    command=Command(
+        "grant deny",
+        section="team",
+        example="engrambus grant deny 01K7Z3V5QX0000000000000000",
+        renderer="team:denial",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "a request not granted is not granted"},
 )
 def deny_request(context: Context, request: RequestId) -> Denied:

@@ -33,8 +33,15 @@ T = TypeVar("T")
     roles=KEEPERS,
     writes=True,
     route=Route("DELETE", "/engram/{id}"),
-    command=Command("forget", ("id",)),
+    command=Command(
+        "forget",
+        section="knowledge",
+        example="engrambus forget 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:forget_result",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "forgetting is for people and tools"},
+    span="delete_memory",
 )
 def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     """Take an engram off the bus."""
@@ -47,8 +54,15 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
     "engram.confirm",
     writes=True,
     route=Route("POST", "/engram/{id}/confirm"),
-    command=Command("confirm", ("id",)),
+    command=Command(
+        "confirm",
+        section="knowledge",
+        example="engrambus confirm 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:confirmation",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "putting the same claim again confirms it"},
+    span="update_memory",
 )
 def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
     """Say that an engram still holds: its ttl starts anew."""
@@ -67,8 +81,15 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/engram/{id}/promote"),
-    command=Command("promote", ("id",)),
+    command=Command(
+        "promote",
+        section="knowledge",
+        example="engrambus promote 01K7Z3V5QX0000000000000000 --scope project",
+        renderer="knowledge:engram",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "promoting is a parent's decision, made at the gateway"},
+    span="update_memory",
 )
 def promote_engram(context: Context, request: Promote) -> Engram:
     """Let an engram be seen further: a decision for a parent of its author."""
@@ -88,7 +109,13 @@ def promote_engram(context: Context, request: Promote) -> Engram:
     roles=ADMINS,
     writes=True,
     route=Route("POST", "/engram/{id}/pin"),
-    command=Command("pin", ("id",)),
+    command=Command(
+        "pin",
+        section="knowledge",
+        example="engrambus pin 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:pin_state",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "pinning is a person's decision"},
 )
 def pin_engram(context: Context, request: EngramId) -> PinAnswer:
@@ -101,7 +128,13 @@ def pin_engram(context: Context, request: EngramId) -> PinAnswer:
     roles=ADMINS,
     writes=True,
     route=Route("DELETE", "/engram/{id}/pin"),
-    command=Command("unpin", ("id",)),
+    command=Command(
+        "unpin",
+        section="knowledge",
+        example="engrambus unpin 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:pin_state",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "pinning is a person's decision"},
 )
 def unpin_engram(context: Context, request: EngramId) -> PinAnswer:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from engrambus.gateway.budgets import deref_budget
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
@@ -27,9 +27,16 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
     "memory.read",
     writes=True,
     route=Route("POST", "/memory/read"),
-    command=Command("memory read"),
-    tool=True,
-    tool_defaults={"dropped": "counts"},
+    command=Command(
+        "memory read",
+        section="knowledge",
+        example='engrambus memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
+        renderer="cortex:memory_excerpts",
+        override="knowledge:memory_read",
+    ),
+    tool=Tool(
+        hidden=("dropped", "now_utc", "scoring", "trust_filter"), explained=("budget",), defaults={"dropped": "counts"}
+    ),
 )
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Read JSONL memory stores: the same question gives the same excerpts, within a token budget."""

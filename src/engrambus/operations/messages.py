@@ -12,7 +12,7 @@ from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.evidence.pointers import Pointer, check
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget
-from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.token_limit import take_within
@@ -71,8 +71,15 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     "less.message",
     writes=True,
     route=Route("POST", "/message"),
-    command=Command("message", ("text",)),
-    tool=True,
+    command=Command(
+        "message",
+        section="team",
+        example="engrambus message report.yaml",
+        renderer="team:message",
+        arguments=("text",),
+        override="team:message_file",
+    ),
+    tool=Tool(hidden=("budget_token",), explained=("text",)),
     text_field="text",
 )
 def send_message(context: Context, request: SendMessage) -> MessageAnswer:
@@ -169,7 +176,14 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/broadcast"),
-    command=Command("broadcast", ("text",)),
+    command=Command(
+        "broadcast",
+        section="team",
+        example="engrambus broadcast brief.yaml",
+        renderer="team:broadcast",
+        arguments=("text",),
+        override="team:message_file",
+    ),
     kept_off={"mcp": "an orchestrator broadcasts; agents report"},
     text_field="text",
 )
@@ -229,7 +243,14 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "less.validate_message",
     route=Route("POST", "/message/validate"),
-    command=Command("check", ("text",)),
+    command=Command(
+        "check",
+        section="team",
+        example="engrambus check report.yaml",
+        renderer="team:message_check",
+        arguments=("text",),
+        override="team:message_check",
+    ),
     kept_off={"mcp": "sending tells the same"},
     text_field="text",
 )
@@ -266,7 +287,17 @@ class InboxAnswer(Struct, frozen=True, kw_only=True):
     """Ask again with it for what came later."""
 
 
-@operation("less.inbox", route=Route("GET", "/inbox"), command=Command("inbox"), kept_off={"mcp": "hooks deliver it"})
+@operation(
+    "less.inbox",
+    route=Route("GET", "/inbox"),
+    command=Command(
+        "inbox",
+        section="team",
+        example="engrambus inbox",
+        renderer="team:inbox",
+    ),
+    kept_off={"mcp": "hooks deliver it"},
+)
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     """What others sent you: reports, broadcasts, requests and grants."""
     caller = context.caller

@@ -54,7 +54,13 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
     roles=ADMINS,
     writes=True,
     route=Route("POST", "/run"),
-    command=Command("run new", ("goal",)),
+    command=Command(
+        "run new",
+        section="team",
+        example='engrambus run new "Move billing to the new ledger"',
+        renderer="team:run",
+        arguments=("goal",),
+    ),
     kept_off=_NO_TOOL,
 )
 def open_run(context: Context, request: OpenRun) -> RunAnswer:
@@ -81,7 +87,13 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     roles=ADMINS,
     writes=True,
     route=Route("POST", "/run/{run_id}/end"),
-    command=Command("run end", ("run_id",)),
+    command=Command(
+        "run end",
+        section="team",
+        example="engrambus run end 01K7Z3V5QX0000000000000000",
+        renderer="team:run",
+        arguments=("run_id",),
+    ),
     kept_off=_NO_TOOL,
 )
 def end_run(context: Context, request: EndRun) -> RunAnswer:
@@ -115,7 +127,18 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
-@operation("run.list", roles=ADMINS, route=Route("GET", "/run"), command=Command("run list"), kept_off=_NO_TOOL)
+@operation(
+    "run.list",
+    roles=ADMINS,
+    route=Route("GET", "/run"),
+    command=Command(
+        "run list",
+        section="team",
+        example="engrambus run list",
+        renderer="team:run_list",
+    ),
+    kept_off=_NO_TOOL,
+)
 def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
     """The runs opened last."""
     current = context.view.current_run()
@@ -152,7 +175,13 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/agent"),
-    command=Command("agent add", ("name",)),
+    command=Command(
+        "agent add",
+        section="team",
+        example="engrambus agent add coder-1 --role programmer --parent lead",
+        renderer="team:agent",
+        arguments=("name",),
+    ),
     kept_off=_NO_TOOL,
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
@@ -182,7 +211,13 @@ class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     "agent.token",
     roles=PARENTS,
     route=Route("POST", "/agent/{name}/token"),
-    command=Command("agent token", ("name",)),
+    command=Command(
+        "agent token",
+        section="team",
+        example="engrambus agent token coder-1 --expires-in P7D",
+        renderer="team:agent",
+        arguments=("name",),
+    ),
     kept_off=_NO_TOOL,
 )
 def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
@@ -209,7 +244,17 @@ class AgentsAnswer(Struct, frozen=True, kw_only=True):
     agents: list[AgentRow]
 
 
-@operation("agent.list", route=Route("GET", "/agent"), command=Command("agent list"), kept_off=_NO_TOOL)
+@operation(
+    "agent.list",
+    route=Route("GET", "/agent"),
+    command=Command(
+        "agent list",
+        section="team",
+        example="engrambus agent list",
+        renderer="team:agent_list",
+    ),
+    kept_off=_NO_TOOL,
+)
 def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
     """Who is in the run."""
     run = context.caller.run

@@ -23,7 +23,7 @@ from engrambus.evidence.pointers import (
     swhid,
 )
 from engrambus.gateway.budgets import deref_budget
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.token_limit import size_of
@@ -77,8 +77,15 @@ class DerefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     "less.deref_pointer",
     writes=True,
     route=Route("POST", "/pointer/deref"),
-    command=Command("deref", ("pointer",)),
-    tool=True,
+    command=Command(
+        "deref",
+        section="knowledge",
+        example="engrambus deref src/refunds.py:10-20 --max-tokens 200",
+        renderer="evidence:deref",
+        arguments=("pointer",),
+        override="knowledge:deref",
+    ),
+    tool=Tool(),
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     """Read what a pointer points at, within a budget."""
@@ -132,7 +139,14 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "less.validate_deref",
     route=Route("POST", "/pointer/validate"),
-    command=Command("grant check", ("pointer",)),
+    command=Command(
+        "grant check",
+        section="team",
+        example="engrambus grant check src/refunds.py:10-20",
+        renderer="evidence:deref_check",
+        arguments=("pointer",),
+        override="team:grant_check",
+    ),
     kept_off={"mcp": "dereferencing tells the same"},
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
@@ -319,7 +333,14 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 @operation(
     "pointer.link",
     route=Route("GET", "/pointer/link"),
-    command=Command("link", ("ref",)),
+    command=Command(
+        "link",
+        section="knowledge",
+        example="engrambus link src/refunds.py:10-20",
+        renderer="evidence:links",
+        arguments=("ref",),
+        override="knowledge:link",
+    ),
     kept_off={"mcp": "links are for people"},
 )
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:

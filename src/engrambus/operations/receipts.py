@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import ReceiptNotFound
-from engrambus.gateway.declare import Command, Route, operation
+from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.operations.short_ids import meant
 from engrambus.operations.work import AT_THE_MACHINE
@@ -34,9 +34,16 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "receipt.get",
-    route=Route("GET", "/receipt/{id}"),
-    command=Command("receipt get", ("id",)),
-    tool=True,
+    route=Route("GET", "/receipt/{id}", conditional=True),
+    command=Command(
+        "receipt get",
+        section="work",
+        example="engrambus receipt get sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        renderer="work:receipt",
+        arguments=("id",),
+    ),
+    tool=Tool(hidden=("intoto",)),
+    resource=Resource("engrambus://receipt/{id}", "What one execution did", "application/json", ttl_ms=3_600_000),
 )
 def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     """What one execution did."""
@@ -106,7 +113,18 @@ class ReceiptVerified(Struct, frozen=True, kw_only=True):
     bodies: list[BodyState]
 
 
-@operation("receipt.verify", command=Command("receipt verify", ("id",)), kept_off=AT_THE_MACHINE)
+@operation(
+    "receipt.verify",
+    command=Command(
+        "receipt verify",
+        section="work",
+        example="engrambus receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        renderer="work:receipt_check",
+        arguments=("id",),
+        override="work:receipt_verify",
+    ),
+    kept_off=AT_THE_MACHINE,
+)
 def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
     """Recompute a receipt's id and the digest of everything it names."""
     from engrambus.evidence.receipts import receipt_id

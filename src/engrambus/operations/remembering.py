@@ -13,7 +13,7 @@ from engrambus.core import BYTES_PER_TOKEN, estimate_tokens, parse_duration
 from engrambus.errors import BudgetTooSmall, CortexOff, EngramBusError, EpisodeNotFound, FieldValue
 from engrambus.evidence.pointers import Pointer, check
 from engrambus.gateway.budgets import deref_budget
-from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.cortex import (
@@ -92,7 +92,14 @@ class EpisodeAnswer(Struct, frozen=True, kw_only=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/sam"),
-    command=Command("memory keep", ("text",)),
+    command=Command(
+        "memory keep",
+        section="knowledge",
+        example='engrambus memory keep "We publish under example.org." --kind decision --importance 0.9',
+        renderer="cortex:episode",
+        arguments=("text",),
+        option_names={"categories": "--category"},
+    ),
     kept_off={"mcp": "agents contribute, and their parents decide"},
 )
 def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
@@ -137,7 +144,13 @@ class PinEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/sam/{id}/pin"),
-    command=Command("memory pin", ("id",)),
+    command=Command(
+        "memory pin",
+        section="knowledge",
+        example="engrambus memory pin decision:we-publish-under-example-org",
+        renderer="cortex:episode",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "what stays in working memory is a parent's decision"},
 )
 def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
@@ -171,7 +184,20 @@ class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_items: Annotated[int, Meta(ge=1, le=10_000, description="Nor longer")] = MAX_ITEMS
 
 
-@operation("inherit", writes=True, route=Route("POST", "/snapshot"), command=Command("inherit"), tool=True)
+@operation(
+    "inherit",
+    writes=True,
+    route=Route("POST", "/snapshot"),
+    command=Command(
+        "inherit",
+        section="team",
+        example="engrambus inherit --for coder-1",
+        renderer="cortex:snapshot",
+        override="team:inherit",
+        option_names={"for_agent": "--for"},
+    ),
+    tool=Tool(hidden=("for_agent", "max_items", "scope")),
+)
 def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
     """Take over what the team remembers: pins, what matters, what is recent, within a size."""
     caller = context.caller

@@ -47,7 +47,19 @@ class TestsRecorded(Struct, frozen=True, kw_only=True):
     """Tests that failed, the first twenty."""
 
 
-@operation("receipt.junit", writes=True, command=Command("receipt junit", ("report",)), kept_off=_AT_THE_MACHINE)
+@operation(
+    "receipt.junit",
+    writes=True,
+    command=Command(
+        "receipt junit",
+        section="work",
+        example="engrambus receipt junit report.xml",
+        renderer="evidence:test_report",
+        arguments=("report",),
+        override="work:receipt_junit",
+    ),
+    kept_off=_AT_THE_MACHINE,
+)
 def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     """Record a test report as a receipt, so that test: pointers lead into it."""
     from engrambus.evidence.receipts import JUNIT, Artifact, read_report, seal

@@ -65,7 +65,12 @@ class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
 @operation(
     "contribution.list",
     route=Route("GET", "/contribution"),
-    command=Command("review list"),
+    command=Command(
+        "review list",
+        section="team",
+        example="engrambus review list",
+        renderer="cortex:contribution_list",
+    ),
     kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
@@ -100,7 +105,13 @@ class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 @operation(
     "contribution.show",
     route=Route("GET", "/contribution/{id}"),
-    command=Command("review show", ("id",)),
+    command=Command(
+        "review show",
+        section="team",
+        example="engrambus review show 01K7Z3V5QX0000000000000000",
+        renderer="cortex:contribution",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def show_contribution(context: Context, request: ShowContribution) -> Contribution:
@@ -125,7 +136,13 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/contribution/{id}/accept"),
-    command=Command("review accept", ("id",)),
+    command=Command(
+        "review accept",
+        section="team",
+        example="engrambus review accept 01K7Z3V5QX0000000000000000 --kind decision",
+        renderer="cortex:contribution",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
@@ -190,7 +207,13 @@ class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/contribution/{id}/reject"),
-    command=Command("review reject", ("id",)),
+    command=Command(
+        "review reject",
+        section="team",
+        example='engrambus review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+        renderer="cortex:contribution",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
@@ -211,7 +234,13 @@ class WithdrawContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     "contribution.withdraw",
     writes=True,
     route=Route("POST", "/contribution/{id}/withdraw"),
-    command=Command("review withdraw", ("id",)),
+    command=Command(
+        "review withdraw",
+        section="team",
+        example="engrambus review withdraw 01K7Z3V5QX0000000000000000",
+        renderer="cortex:contribution",
+        arguments=("id",),
+    ),
     kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def withdraw_contribution(context: Context, request: WithdrawContribution) -> Contribution:

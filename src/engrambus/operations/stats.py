@@ -128,7 +128,12 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
 @operation(
     "stats",
     route=Route("GET", "/stats"),
-    command=Command("stats"),
+    command=Command(
+        "stats",
+        section="maintenance",
+        example="engrambus stats --bucket PT1M --last 60",
+        renderer="maintenance:stats",
+    ),
     kept_off={"mcp": "figures are for people"},
 )
 def stats(context: Context, request: Stats) -> StatsAnswer:

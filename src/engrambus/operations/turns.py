@@ -33,7 +33,13 @@ class TurnAnswer(Struct, frozen=True, kw_only=True):
     roles=PARENTS,
     writes=True,
     route=Route("POST", "/agent/{name}/turn"),
-    command=Command("agent turn", ("name",)),
+    command=Command(
+        "agent turn",
+        section="team",
+        example="engrambus agent turn coder-1 --why prompt",
+        renderer="team:turn",
+        arguments=("name",),
+    ),
     kept_off={"mcp": "a hook reports it; an agent that could would refill its own turn"},
 )
 def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
@@ -74,7 +80,12 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
 @operation(
     "team.budget",
     route=Route("GET", "/team/budget"),
-    command=Command("agent budget"),
+    command=Command(
+        "agent budget",
+        section="team",
+        example="engrambus agent budget",
+        renderer="team:team_budget",
+    ),
     kept_off={"mcp": "hooks ask for it; the brief tells an agent its own"},
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:

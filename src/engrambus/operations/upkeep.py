@@ -28,7 +28,13 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True):
     "policy.apply",
     roles=ADMINS,
     writes=True,
-    command=Command("policy apply"),
+    command=Command(
+        "policy apply",
+        section="maintenance",
+        example="engrambus policy apply",
+        renderer="maintenance:policy",
+        override="maintenance:policy_apply",
+    ),
     kept_off=_ON_THE_MACHINE,
 )
 def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
@@ -52,7 +58,18 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
-@operation("verify", roles=ADMINS, command=Command("verify"), kept_off=_ON_THE_MACHINE)
+@operation(
+    "verify",
+    roles=ADMINS,
+    command=Command(
+        "verify",
+        section="maintenance",
+        example="engrambus verify",
+        renderer="maintenance:verification",
+        override="maintenance:verify",
+    ),
+    kept_off=_ON_THE_MACHINE,
+)
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Recompute every checksum and hold the index against a rebuild from the journal."""
     findings = [*context.store.verify(), *context.tuple_space.verify()]

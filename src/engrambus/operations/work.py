@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import MICROS
 from engrambus.errors import AuthorityStamped, TupleNotFound
-from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context, check_run_goes_on
 from engrambus.operations.asking import read_cursor
 from engrambus.operations.short_ids import meant
@@ -63,9 +63,30 @@ class Dispatched(Struct, frozen=True, kw_only=True):
 @operation(
     "tuple.dispatch",
     writes=True,
-    route=Route("POST", "/tuple"),
-    command=Command("dispatch"),
-    tool=True,
+    route=Route("POST", "/tuple", body_limit=2 * 1024 * 1024),
+    command=Command(
+        "dispatch",
+        section="work",
+        example="engrambus dispatch tuple.json",
+        renderer="work:dispatch",
+        override="work:dispatch",
+    ),
+    tool=Tool(
+        hidden=(
+            "agent_terms",
+            "authority",
+            "created_at",
+            "flags",
+            "id",
+            "map_pos",
+            "parent_id",
+            "priority",
+            "receipts",
+            "schema",
+            "src_ptr",
+        ),
+        explained=("payload",),
+    ),
 )
 def tuple_dispatch(context: Context, request: TupleDispatch) -> Dispatched:
     """Hand work over; answers at once."""
@@ -77,7 +98,18 @@ class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     block: Annotated[float, Meta(ge=0, le=MAX_WAIT, description="Seconds to wait while the lane is full")] | None = None
 
 
-@operation("tuple.out", writes=True, command=Command("out"), kept_off=_INNER_LOOP)
+@operation(
+    "tuple.out",
+    writes=True,
+    command=Command(
+        "out",
+        section="work",
+        example="engrambus out --lane build --yool agent.lint.ruff --arg path=src",
+        renderer="work:dispatch",
+        override="work:out",
+    ),
+    kept_off=_INNER_LOOP,
+)
 def tuple_out(context: Context, request: TupleOut) -> Dispatched:
     """Put a tuple into the space."""
     put = _put(context, request, block=request.block, accept=False)
@@ -135,7 +167,17 @@ class TupleAnswer(Struct, frozen=True, kw_only=True):
     """As created, with its id and the receipts it has got since."""
 
 
-@operation("tuple.rd", command=Command("rd"), kept_off=_INNER_LOOP)
+@operation(
+    "tuple.rd",
+    command=Command(
+        "rd",
+        section="work",
+        example="engrambus rd --lane build --where map_pos.stack=python",
+        renderer="work:tuple_record",
+        override="work:rd",
+    ),
+    kept_off=_INNER_LOOP,
+)
 def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
     """Read the oldest tuple that matches a pattern, and leave it there."""
     found = context.tuple_space.space.rd(_pattern(context, request), timeout=request.timeout)
@@ -148,7 +190,18 @@ class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pass
 
 
-@operation("tuple.in", writes=True, command=Command("in"), kept_off=_INNER_LOOP)
+@operation(
+    "tuple.in",
+    writes=True,
+    command=Command(
+        "in",
+        section="work",
+        example="engrambus in --lane notes --timeout 10",
+        renderer="work:tuple_record",
+        override="work:in_",
+    ),
+    kept_off=_INNER_LOOP,
+)
 def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
     """Take one waiting tuple out of the space for good."""
     found = context.tuple_space.space.in_(
@@ -194,9 +247,15 @@ class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @operation(
     "tuple.observe",
-    route=Route("GET", "/tuple/{id}"),
-    command=Command("observe", ("id",)),
-    tool=True,
+    route=Route("GET", "/tuple/{id}", conditional=True),
+    command=Command(
+        "observe",
+        section="work",
+        example="engrambus observe sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        renderer="work:tuple_status",
+        arguments=("id",),
+    ),
+    tool=Tool(),
 )
 def tuple_observe(context: Context, request: TupleId) -> Observed:
     """What became of a tuple."""
@@ -269,7 +328,16 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
     """The newest first."""
 
 
-@operation("runs.list", command=Command("runs"), kept_off=AT_THE_MACHINE)
+@operation(
+    "runs.list",
+    command=Command(
+        "runs",
+        section="work",
+        example="engrambus runs",
+        renderer="work:work_runs",
+    ),
+    kept_off=AT_THE_MACHINE,
+)
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
     with context.tuple_space.space.store.read() as view:
@@ -313,7 +381,16 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where to go on, when there are more."""
 
 
-@operation("tuple.dead", command=Command("dead"), kept_off=AT_THE_MACHINE)
+@operation(
+    "tuple.dead",
+    command=Command(
+        "dead",
+        section="work",
+        example="engrambus dead",
+        renderer="work:dead_letters",
+    ),
+    kept_off=AT_THE_MACHINE,
+)
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """Tuples that were given up: tried as often as they might be, too late, or too dear."""
     with context.tuple_space.space.store.read() as view:
@@ -338,7 +415,19 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
     return last.error if last is not None else None
 
 
-@operation("tuple.again", roles=ADMINS, writes=True, command=Command("again", ("id",)), kept_off=AT_THE_MACHINE)
+@operation(
+    "tuple.again",
+    roles=ADMINS,
+    writes=True,
+    command=Command(
+        "again",
+        section="work",
+        example="engrambus again sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        renderer="work:dispatch",
+        arguments=("id",),
+    ),
+    kept_off=AT_THE_MACHINE,
+)
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
     """Put a dead letter once more, as a new tuple that says the same."""
     with context.tuple_space.space.store.read() as view:
@@ -353,7 +442,18 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     """The receipt that ends it."""
 
 
-@operation("tuple.cancel", writes=True, command=Command("cancel", ("id",)), kept_off=AT_THE_MACHINE)
+@operation(
+    "tuple.cancel",
+    writes=True,
+    command=Command(
+        "cancel",
+        section="work",
+        example="engrambus cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
+        renderer="work:cancellation",
+        arguments=("id",),
+    ),
+    kept_off=AT_THE_MACHINE,
+)
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
     """End a tuple that waits or is being worked on."""
     with context.tuple_space.space.store.read() as view:

@@ -1,4 +1,4 @@
-"""From an operation's declaration to a command: words, arguments and options, all read off its request."""
+"""From an operation's declaration to a command: its arguments and options are the fields of its request."""
 
 from __future__ import annotations
 
@@ -9,78 +9,91 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 import msgspec
 
-from engrambus.edges.cli.command import Argument, Command
-from engrambus.edges.cli.hooks import HOOKS, PLAIN, Hook
+from engrambus.edges.cli.command import Argument, Command, Override, Values
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
 
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, str: click.STRING}
-
-SPELT = {"for_agent": "--for", "proposed_categories": "--category", "categories": "--category"}
-"""Fields whose option is not their name."""
+_PLAIN = Override(Session.call_and_print)
 
 
-def build(words: str, entry: Entry) -> click.Command:
-    """The command those words call."""
-    module, _, name = entry.made_of.rpartition(":")
-    if module:
-        command: click.Command = getattr(import_module(f"engrambus.edges.cli.{module}"), name)(entry)
-        return command
+def build_command(name: str) -> Command:
+    """Return the command of the operation with that name."""
     operation = OPERATIONS[name]
-    hook = HOOKS.get(words, PLAIN)
+    declared = operation.command
+    if declared is None:
+        raise ValueError(f"{name} has no command")
+    override = find_override(operation)
 
-    def act(session: Session, given: dict[str, Any]) -> None:
-        hook.act(session, operation, {name: value for name, value in given.items() if value not in (None, ())})
+    def run(session: Session, values: Values) -> None:
+        override.run(session, operation, values)
 
-    return Command(words.rpartition(" ")[2], entry, [*parameters(operation, hook), *hook.parameters], act)
+    fields = parameters(operation, override) if override.with_fields else []
+    word = declared.words.rpartition(" ")[2]
+    return Command(word, operation.summary, declared.example, [*fields, *override.parameters], run)
 
 
-def parameters(operation: Operation[Any, Any], hook: Hook = PLAIN) -> list[click.Parameter]:
-    """What a command takes: some fields by position, every other that fits on a command line as an option."""
+def find_override(operation: Operation[Any, Any]) -> Override:
+    """Return the override an operation's command names, or the plain call of the operation."""
+    if operation.command is None or operation.command.override is None:
+        return _PLAIN
+    module, _, name = operation.command.override.partition(":")
+    override: Override = getattr(import_module(f"engrambus.edges.cli.commands.{module}"), name)
+    return override
+
+
+def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> list[click.Parameter]:
+    """Return what a command takes: some fields by position, every other that fits on a command line as an option."""
     fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
     hints = get_type_hints(operation.request, include_extras=True)
     by_position = operation.command.arguments if operation.command else ()
-    about = operation.explained
-    options = (_option(field, hints[name], about[name]) for name, field in fields.items() if name not in by_position)
-    return [
-        *(
-            Argument(name, *(hook.called or (None, about[name])), required=fields[name].required and not hook.optional)
-            for name in by_position
-        ),
-        *(option for option in options if option is not None),
+    names = operation.command.option_names if operation.command else {}
+    texts = operation.explained
+    arguments = [
+        Argument(
+            name,
+            *(override.argument_help or (None, texts[name])),
+            required=fields[name].required and not override.optional_arguments,
+        )
+        for name in by_position
     ]
+    options = (
+        _option(field, hints[name], texts[name], names.get(name))
+        for name, field in fields.items()
+        if name not in by_position
+    )
+    return [*arguments, *(option for option in options if option is not None)]
 
 
-def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str) -> click.Option | None:
-    """A field as an option: a list's is in the singular and may be repeated, an object has none."""
-    kind = _plain(hint)
+def _option(field: msgspec.structs.FieldInfo, hint: Any, text: str, flag: str | None) -> click.Option | None:
+    """Return a field as an option: a list's is in the singular and may be repeated, an object has none."""
+    kind = _without_annotations(hint)
     if kind is bool:
         return click.Option([f"--{field.name.replace('_', '-')}", field.name], is_flag=True, help=text)
     many = get_origin(kind) is list
-    shown = _type(_plain(get_args(kind)[0]) if many else kind)
-    if shown is None:
+    click_type = _click_type(_without_annotations(get_args(kind)[0]) if many else kind)
+    if click_type is None:
         return None
-    flag = SPELT.get(field.name) or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
+    flag = flag or "--" + (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     if many:
         text += " (repeatable)"
     elif isinstance(field.default, str | int) and field.default != "":
         text += f" [default: {field.default}]"
-    return click.Option([flag, field.name], type=shown, multiple=many, required=field.required, help=text)
+    return click.Option([flag, field.name], type=click_type, multiple=many, required=field.required, help=text)
 
 
-def _plain(hint: Any) -> Any:
-    """The type without its description and without its ways of being absent."""
+def _without_annotations(hint: Any) -> Any:
+    """Return the type without its description and without `None` or `UNSET`."""
     if get_origin(hint) is Annotated:
-        return _plain(get_args(hint)[0])
+        return _without_annotations(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
-        return _plain(next(each for each in get_args(hint) if each not in (NoneType, msgspec.UnsetType)))
+        return _without_annotations(next(part for part in get_args(hint) if part not in (NoneType, msgspec.UnsetType)))
     return hint
 
 
-def _type(kind: Any) -> click.ParamType[Any] | None:
+def _click_type(kind: Any) -> click.ParamType[Any] | None:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Pointer:  # given by its ref

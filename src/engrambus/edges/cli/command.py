@@ -1,32 +1,96 @@
-"""A command: its own options, those it shares with all, its example, and its refusals turned into exit 1."""
+"""A command: its own options, those it shares with all others, its example, and errors turned into exit status 1."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from engrambus.edges.cli.session import EVERYWHERE, Session, everywhere
-from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from engrambus.errors import EngramBusError
+    from engrambus.gateway import Operation
+    from engrambus.gateway.declare import Section
 
+Values = dict[str, Any]
+"""The arguments and options that were given, by the name of their field."""
 
 BROKEN_PIPE = 141
 """What a shell reports for a process that a closed pipe has ended."""
+
+
+class Override(NamedTuple):
+    """How a command differs from a plain call of its operation."""
+
+    run: Callable[[Session, Operation[Any, Any], Values], None]
+    parameters: tuple[click.Parameter, ...] = ()
+    """What it takes besides the operation's fields."""
+    with_fields: bool = True
+    """False if it takes its own parameters only."""
+    optional_arguments: bool = False
+    """True if the arguments given by position may be left out."""
+    argument_help: tuple[str, str] | None = None
+    """Name and help of the argument given by position, where it is not the operation's field itself."""
+
+
+def override(
+    *parameters: click.Parameter,
+    with_fields: bool = True,
+    optional_arguments: bool = False,
+    argument_help: tuple[str, str] | None = None,
+) -> Callable[[Callable[[Session, Operation[Any, Any], Values], None]], Override]:
+    """Make a function an override, for an operation to name in `Command(override="module:function")`."""
+    return lambda run: Override(run, parameters, with_fields, optional_arguments, argument_help)
+
+
+class LocalCommand(NamedTuple):
+    """A command that is not one operation: it works on this machine's files, or starts a server."""
+
+    words: str
+    section: Section
+    example: str
+    run: Callable[[Session, Values], None]
+    parameters: tuple[click.Parameter, ...]
+    rank: int
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.run.__doc__ or "").strip().partition("\n")[0]
+
+    def build(self) -> Command:
+        """Return the command for click."""
+        name = self.words.rpartition(" ")[2]
+        return Command(name, self.summary, self.example, list(self.parameters), self.run)
+
+
+def local_command(
+    words: str, *parameters: click.Parameter, section: Section, example: str, rank: int = 50
+) -> Callable[[Callable[[Session, Values], None]], LocalCommand]:
+    """Declare a function as a command without an operation; its docstring is the help text.
+
+    Run `tools/generate.py` afterwards: it writes the table that help is printed from.
+    """
+    return lambda run: LocalCommand(words, section, example, run, parameters, rank)
 
 
 class Argument(click.Argument):
     """A text given by position; one that may be left out is all the words there are."""
 
     def __init__(
-        self, name: str, called: str | None, about: str, *, required: bool, type: click.ParamType[Any] | None = None
+        self,
+        name: str,
+        metavar: str | None,
+        help: str,
+        *,
+        required: bool,
+        type: click.ParamType[Any] | None = None,
     ) -> None:
-        shown = called or name.upper()
+        shown = metavar or name.upper()
         super().__init__(
             [name],
             type=type,
@@ -34,50 +98,55 @@ class Argument(click.Argument):
             metavar=shown if required else f"[{shown}]",
             callback=None if required else lambda ctx, argument, words: " ".join(words) or None,
         )
-        self.about = about
+        self.help_text = help
 
 
 class Command(click.Command):
-    """One command of `engrambus`; its callback gets the session and what was given."""
+    """One command of `engrambus`; its function gets the session and the values that were given."""
 
     def __init__(
-        self, name: str, entry: Entry, parameters: list[click.Parameter], act: Callable[[Session, dict[str, Any]], None]
+        self,
+        name: str,
+        summary: str,
+        example: str,
+        parameters: list[click.Parameter],
+        run: Callable[[Session, Values], None],
     ) -> None:
         super().__init__(
             name,
             params=[*parameters, *everywhere()],
-            help=entry.summary,
-            epilog=f"Example:  {entry.example}",
-            short_help=entry.summary,
+            help=summary,
+            epilog=f"Example:  {example}",
+            short_help=summary,
         )
-        self._act = act
+        self._run = run
 
     def invoke(self, ctx: click.Context) -> None:
-        """Carry the command out."""
+        """Run the command; print an error and exit with status 1 if it fails."""
         from engrambus.errors import EngramBusError
 
         session = Session(**{name: ctx.params.pop(name) for name in EVERYWHERE})
         ctx.color = False if session.settings.no_color else None
         try:
-            self._act(session, ctx.params)
+            self._run(session, {name: value for name, value in ctx.params.items() if value not in (None, ())})
         except click.UsageError as problem:
             problem.ctx = problem.ctx or ctx
             raise
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            _hush()
+            _silence_stdout()
             ctx.exit(BROKEN_PIPE)
         except Exception as problem:
-            session.refuse(problem if isinstance(problem, EngramBusError) else _trouble(problem))
+            session.refuse(problem if isinstance(problem, EngramBusError) else _internal_error(problem))
             ctx.exit(1)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its own options, then those every command takes."""
+        """Write the command's own options, then those every command takes."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "On every command": []}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, Argument):
-                sections["Arguments"].append((parameter.human_readable_name, parameter.about))
+                sections["Arguments"].append((parameter.human_readable_name, parameter.help_text))
             elif (record := parameter.get_help_record(ctx)) is not None:
                 shared = parameter.name in EVERYWHERE or parameter.name == "help"
                 sections["On every command" if shared else "Options"].append(record)
@@ -87,17 +156,17 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The example as it is, never folded."""
+        """Write the example on one line, so that it can be copied."""
         formatter.write(f"\n{self.epilog}\n")
 
 
-def _hush() -> None:
-    """Whoever read our output has gone: let nothing more be written to it, not even on the way out."""
+def _silence_stdout() -> None:
+    """Send further output nowhere: the reader has closed the pipe, and the interpreter still flushes on exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _trouble(problem: Exception) -> EngramBusError:
-    """What was not foreseen, in one line: the machine's refusals as it words them, our own faults with their place."""
+def _internal_error(problem: Exception) -> EngramBusError:
+    """Return an unexpected exception as a one-line error: the system's own words, or the place of our bug."""
     from engrambus.errors import Internal
 
     if isinstance(problem, OSError):
@@ -107,5 +176,6 @@ def _trouble(problem: Exception) -> EngramBusError:
 
     *_, last = extract_tb(problem.__traceback__)
     return Internal(
-        f"{type(problem).__name__}: {problem}", hint=f"A fault of ours, at {last.filename}, line {last.lineno}."
+        f"{type(problem).__name__}: {problem}",
+        hint=f"This is a bug in Engram Bus, at {last.filename}, line {last.lineno}.",
     )

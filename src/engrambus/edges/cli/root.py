@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.table import COMMANDS, GROUPS
+from engrambus.edges.cli.table import COMMANDS
 from engrambus.version import __version__
+
+if TYPE_CHECKING:
+    from engrambus.edges.cli.command import LocalCommand
+
+SECTIONS = {"start": "Start", "knowledge": "Knowledge", "work": "Work", "team": "Team", "maintenance": "Care"}
+"""The titles of the help's sections, in their order."""
+
+GROUPS = {
+    "receipt": "What was done: one record for each execution.",
+    "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
+    "run": "Open and end runs: stretches of work with a goal.",
+    "agent": "Add agents to the run and give them tokens.",
+    "grant": "Let agents read more than a turn allows, and ask to.",
+    "memory": "Read memory stores, and remember for the team.",
+    "review": "Decide what the team remembers of what was learned.",
+    "policy": "Decide what the project allows.",
+}
+"""The help of each first word that several commands share."""
 
 _ABOUT = """\
 One bus for a team of AI agents: small claims anchored to pointers, content only by dereferencing them.
@@ -39,9 +58,7 @@ class Tree(click.Group):
             return Tree(words, GROUPS[words])
         if words not in COMMANDS:
             return None
-        from engrambus.edges.cli.build import build
-
-        return build(words, COMMANDS[words])
+        return _build(COMMANDS[words].source)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -61,7 +78,7 @@ class Tree(click.Group):
         for section, word, summary in self._entries():
             sections.setdefault(section, {}).setdefault(word, summary)
         for section, rows in sections.items():
-            with formatter.section(section if not self._words else "Commands"):
+            with formatter.section(SECTIONS[section] if not self._words else "Commands"):
                 formatter.write_dl(list(rows.items()))
 
     def _entries(self) -> Iterator[tuple[str, str, str]]:
@@ -71,6 +88,19 @@ class Tree(click.Group):
                 continue
             word, _, more = rest.partition(" ")
             yield entry.section, word, GROUPS[word] if more else entry.summary
+
+
+def _build(source: str) -> click.Command:
+    """Return the command that `module:function` declares, or that of the operation with that name."""
+    module, _, name = source.rpartition(":")
+    if module:
+        from importlib import import_module
+
+        declared: LocalCommand = getattr(import_module(f"engrambus.edges.cli.commands.{module}"), name)
+        return declared.build()
+    from engrambus.edges.cli.build import build_command
+
+    return build_command(name)
 
 
 def _after_the_command(args: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from engrambus.edges.cli.screen import json_line, safe, safe_line
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Bus, Way
     from engrambus.errors import EngramBusError
-    from engrambus.gateway import Credential
+    from engrambus.gateway import Credential, Operation
     from engrambus.settings import Settings
 
 EVERYWHERE = ("json", "speak_as", "in_run", "project")
@@ -101,6 +101,24 @@ class Session:
 
         credential = self.credential()
         return Bus(self.way(working), credential)
+
+    def call(self, operation: Operation[Any, Any], values: dict[str, Any], working: str = "Building the index") -> Any:
+        """Call an operation with the given values and return its answer."""
+        from engrambus.gateway import to_request
+
+        request = to_request(values, operation.request)
+        with self.bus(working) as bus:
+            return bus.call(operation, request)
+
+    def print_answer(self, operation: Operation[Any, Any], answer: Any) -> None:
+        """Print an operation's answer with the renderer it declares."""
+        from engrambus.edges.cli.show import renderer
+
+        self.answer(answer, renderer(operation))
+
+    def call_and_print(self, operation: Operation[Any, Any], values: dict[str, Any]) -> None:
+        """Call an operation with the given values and print its answer."""
+        self.print_answer(operation, self.call(operation, values))
 
     def answer(self, answer: Any, show: Callable[[Any], Iterable[str]]) -> None:
         """Print an answer: as JSON for programs, in lines for people."""

@@ -28,13 +28,6 @@ from engrambus.edges.http.requests import (
 from engrambus.errors import NumberRange
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
 
-BODY_LIMIT = 64 * 1024
-BODY_LIMITS = {"put_engrams": 4 * 1024 * 1024, "tuple_dispatch": 2 * 1024 * 1024}
-"""The largest bodies, where they differ from the rest."""
-
-CONDITIONAL = frozenset({"tuple_observe", "receipt_get"})
-"""Operations whose answers stay true until something happens: they are asked again under an ETag."""
-
 SPEAK_AS = "as"
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
@@ -52,9 +45,10 @@ class Endpoint:
         self._public = public
         self._in_path = path_fields(route)
         self._takes_body = route.method == "POST"
-        self._limit = BODY_LIMITS.get(operation.name, BODY_LIMIT) if self._takes_body else 0
+        self._limit = route.body_limit if self._takes_body else 0
         asked = frozenset() if self._takes_body else field_names(operation) - self._in_path
         self._parameters = asked if public else asked | {SPEAK_AS}
+        self._conditional = route.conditional
         self._lists = frozenset() if self._takes_body else list_fields(operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +67,7 @@ class Endpoint:
             check_content_type(scope)
         values.update(scope["path_params"])
         answer = await to_thread.run_sync(partial(self._call, values, body, credential, as_text))
-        if self._operation.name in CONDITIONAL:
+        if self._conditional:
             await send_conditionally(scope, send, answer)
         else:
             await send_json(send, answer)

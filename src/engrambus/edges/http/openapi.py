@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.edges.http.calls import CONDITIONAL, SPEAK_AS, list_fields, path_fields, route_of
+from engrambus.edges.http.calls import SPEAK_AS, list_fields, path_fields, route_of
 from engrambus.gateway import Operation
 from engrambus.knowledge.engrams import schema_bytes
 from engrambus.version import __version__
@@ -117,7 +117,7 @@ def _entry(operation: Operation[Any, Any], request: Schema, public: bool) -> Sch
             "default": {"$ref": "#/components/responses/Refused"},
         },
     }
-    if operation.name in CONDITIONAL:
+    if route.conditional:
         parameters.append(IF_NONE_MATCH)
         entry["responses"]["200"]["headers"] = ETAG
         entry["responses"]["304"] = {"description": "It would be answered what is known already.", "headers": ETAG}

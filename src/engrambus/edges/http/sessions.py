@@ -128,6 +128,6 @@ def _declare(
         writes=False,
         route=Route("POST", path),
         command=None,
-        tool=False,
+        tool=None,
         kept_off=dict.fromkeys(("mcp", "cli", "client"), "the page is opened in a browser"),
     )

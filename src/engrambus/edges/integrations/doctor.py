@@ -16,7 +16,7 @@ import msgspec
 
 from engrambus.app import find_project_damage, open_project
 from engrambus.core import SystemClock
-from engrambus.edges.cli.up import HOST, RUNNING, said_in
+from engrambus.edges.cli.commands.up import HOST, RUNNING, said_in
 from engrambus.edges.integrations.client_config import CLIENTS, PROGRAM, File, installed_command, setup_for
 from engrambus.edges.integrations.files import is_installed
 from engrambus.edges.integrations.install import project_root

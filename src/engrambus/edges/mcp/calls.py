@@ -60,7 +60,8 @@ class Calls:
         try:
             if operation is None:
                 raise FieldValue(f"There is no tool '{name[:80]}'.", field="name", limit=", ".join(tool_operations()))
-            return tell(_shown(self._answer(operation, {**operation.tool_defaults, **arguments}, credential)))
+            defaults = operation.tool.defaults if operation.tool else {}
+            return tell(_shown(self._answer(operation, {**defaults, **arguments}, credential)))
         except EngramBusError as refusal:
             problem = refusal
         except Exception:
@@ -71,8 +72,8 @@ class Calls:
 
     def resource(self, uri: str, credential: Credential) -> tuple[str, str, int]:
         """What a resource holds now, as text, of which media type, and for how many milliseconds it may be kept."""
-        resource, arguments = find_resource(uri)
-        shown = _shown(self._answer(OPERATIONS[resource.operation], arguments, credential))
+        operation, resource, arguments = find_resource(uri)
+        shown = _shown(self._answer(operation, arguments, credential))
         text = shown if isinstance(shown, str) else msgspec.json.encode(shown).decode()
         return text, resource.media_type, resource.ttl_ms
 

@@ -1,48 +1,34 @@
-"""The resources clients can read: addresses of what operations answer, each kept as long as it may be true."""
+"""The resources MCP clients can read: addresses of operations' answers, each kept as long as it may be true."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from engrambus.errors import FieldValue
-
-SECOND = 1000
-
-
-class Kept(NamedTuple):
-    """One resource, or with a field in its address a family of them."""
-
-    uri: str
-    """`{name}` in it is a field of the operation's request."""
-    operation: str
-    title: str
-    media_type: str
-    ttl_ms: int
-    """For how long a client need not ask again."""
-
-    @property
-    def is_template(self) -> bool:
-        """Whether it stands for many."""
-        return "{" in self.uri
+from engrambus.gateway import Operation
+from engrambus.gateway.declare import Resource
+from engrambus.operations import OPERATIONS
 
 
-RESOURCES = (
-    Kept("engrambus://brief", "brief", "What matters now", "text/plain", 5 * SECOND),
-    Kept("engrambus://engram/{id}", "get_engram", "One engram", "application/json", 60 * SECOND),
-    Kept("engrambus://receipt/{id}", "receipt_get", "What one execution did", "application/json", 3600 * SECOND),
-)
-"""Every resource. All of them depend on who asks, so none may be shared between callers."""
+@cache
+def resources() -> dict[str, Resource]:
+    """Return every resource by the name of its operation. All of them depend on the caller, so none may be shared."""
+    return {name: operation.resource for name, operation in OPERATIONS.items() if operation.resource is not None}
 
 
-def find_resource(uri: str) -> tuple[Kept, dict[str, Any]]:
-    """The resource at an address, and the fields that stand in it."""
-    for resource in RESOURCES:
-        found = _pattern(resource.uri).fullmatch(uri)
-        if found:
-            return resource, found.groupdict()
+def find_resource(uri: str) -> tuple[Operation[Any, Any], Resource, dict[str, Any]]:
+    """Return the operation and the resource at an address, and the request fields that stand in the address."""
+    for name, resource in resources().items():
+        match = _pattern(resource.uri).fullmatch(uri)
+        if match:
+            return OPERATIONS[name], resource, match.groupdict()
     raise FieldValue(
-        "There is no such resource.", field="uri", used=uri[:120], limit=", ".join(each.uri for each in RESOURCES)
+        "There is no such resource.",
+        field="uri",
+        used=uri[:120],
+        limit=", ".join(resource.uri for resource in resources().values()),
     )
 
 

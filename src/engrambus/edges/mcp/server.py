@@ -30,7 +30,7 @@ from mcp.types import (
 )
 
 from engrambus.edges.mcp.calls import Bus, Calls, StartedAs
-from engrambus.edges.mcp.resources import RESOURCES
+from engrambus.edges.mcp.resources import resources
 from engrambus.edges.mcp.tools import tools
 from engrambus.edges.mcp.wire import Lines, take_stdin
 from engrambus.errors import EngramBusError, Internal
@@ -74,22 +74,22 @@ def make_server(
         return CallToolResult.model_validate(await to_thread.run_sync(call))
 
     async def list_resources(context: Context, params: Page) -> ListResourcesResult:
-        fixed = [each for each in RESOURCES if not each.is_template]
         return ListResourcesResult(
             resources=[
-                Resource(uri=each.uri, name=each.operation, title=each.title, mime_type=each.media_type)
-                for each in fixed
+                Resource(uri=resource.uri, name=name, title=resource.title, mime_type=resource.media_type)
+                for name, resource in resources().items()
+                if "{" not in resource.uri
             ]
         )
 
     async def list_templates(context: Context, params: Page) -> ListResourceTemplatesResult:
-        families = [each for each in RESOURCES if each.is_template]
         return ListResourceTemplatesResult(
             resource_templates=[
                 ResourceTemplate(
-                    uri_template=each.uri, name=each.operation, title=each.title, mime_type=each.media_type
+                    uri_template=resource.uri, name=name, title=resource.title, mime_type=resource.media_type
                 )
-                for each in families
+                for name, resource in resources().items()
+                if "{" in resource.uri
             ]
         )
 

@@ -13,61 +13,15 @@ import msgspec
 from mcp.types import Tool, ToolAnnotations
 
 from engrambus.gateway import Operation
+from engrambus.gateway.declare import Tool as DeclaredTool
 from engrambus.operations import OPERATIONS
 
 SPEAK_AS = "as"
-
-_NOT_SHOWN = {
-    "anchor_text": frozenset({"revision"}),
-    "brief": frozenset({"role", "max_tokens"}),
-    "contribute": frozenset({"inputs_used", "thread_id"}),
-    "inherit": frozenset({"for_agent", "max_items", "scope"}),
-    "catalog_list_by_lane": frozenset({"cursor"}),
-    "issue_grant": frozenset({"uses", "expires_in", "intended_use", "inline_code_chars"}),
-    "memory_read": frozenset({"now_utc", "scoring", "trust_filter", "dropped"}),
-    "put_engram": frozenset({"id", "provenance", "embedding_ref", "hash_keys", "tags", "ttl", "scope", "pointers"}),
-    "send_message": frozenset({"budget_token"}),
-    "query_engrams": frozenset({"scope", "cursor", "keys", "max_tokens"}),
-    "request_deref": frozenset({"intended_use"}),
-    "receipt_get": frozenset({"intoto"}),
-    "tuple_dispatch": frozenset(
-        {
-            "map_pos",
-            "agent_terms",
-            "src_ptr",
-            "parent_id",
-            "flags",
-            "priority",
-            "schema",
-            "id",
-            "authority",
-            "receipts",
-            "created_at",
-        }
-    ),
-}
-"""Fields that are taken, or refused with a reason, but are not worth an agent's attention."""
-
-_EXPLAINED = {
-    "anchor_text": frozenset({"snapshot"}),
-    "contribute": frozenset({"evidence"}),
-    "memory_read": frozenset({"budget"}),
-    "put_engram": frozenset({"claim", "at"}),
-    "send_message": frozenset({"text"}),
-    "tuple_dispatch": frozenset({"payload"}),
-}
-"""Fields whose names do not say all an agent has to know; `as` is explained once, in the server's instructions."""
-
-_LISTED = {"put_engram": frozenset({"kind"})}
-"""Fields whose values are listed; elsewhere the same names hold the same values."""
 
 _SAYS_LITTLE = frozenset(
     {"title", "default", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum", "maximum"}
 )
 """What the gateway checks and names when it refuses."""
-
-_KEEPS_FILES = frozenset({"anchor_text"})
-"""Operations that leave the store as it is and can still write: a snapshot goes into the repository, under a ref."""
 
 _REF = "#/$defs/"
 
@@ -101,7 +55,7 @@ def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
     What HTTP offers as a GET is a read here too. Of a read, only that can be said.
     """
     method = operation.route.method if operation.route else None
-    if method == "GET" or not (operation.writes or operation.name in _KEEPS_FILES):
+    if method == "GET" or not (operation.writes or (operation.tool and operation.tool.writes_files)):
         return ToolAnnotations(read_only_hint=True, open_world_hint=False)
     return ToolAnnotations(
         destructive_hint=None if method == "DELETE" else False,
@@ -113,14 +67,13 @@ def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
 def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
     _, definitions = msgspec.json.schema_components([operation.request], ref_template=_REF + "{name}")
     whole = definitions[operation.request.__name__]
-    hidden = _NOT_SHOWN.get(operation.name, frozenset())
-    explained, listed = (table.get(operation.name, frozenset()) for table in (_EXPLAINED, _LISTED))
+    tool = operation.tool or DeclaredTool()
     properties = {}
     for name, field in whole["properties"].items():
-        if name not in hidden:
+        if name not in tool.hidden:
             small = _small(field, definitions)
-            dropped = {"description"} - ({"description"} if name in explained else set())
-            dropped |= {"enum"} - ({"enum"} if name in listed else set())
+            dropped = {"description"} - ({"description"} if name in tool.explained else set())
+            dropped |= {"enum"} - ({"enum"} if name in tool.listed else set())
             properties[name] = {key: value for key, value in small.items() if key not in dropped}
     schema: dict[str, Any] = {"type": "object", "properties": properties | {SPEAK_AS: {"type": "string"}}}
     if whole["required"]:

@@ -66,323 +66,6 @@ class Methods(ABC):
         """
         return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
 
-    def put_engram(
-        self,
-        claim: str,
-        *,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
-        at: list[str] | tuple[str, ...] = (),
-        confidence: float | UnsetType = UNSET,
-        ttl: str | UnsetType = UNSET,
-        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
-        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        embedding_ref: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        provenance: dict[str, Any] | UnsetType = UNSET,
-        idempotency_key: str | None = None,
-    ) -> Engram:
-        """Put one claim on the bus, anchored to pointers.
-
-        Args:
-            claim: 1-3 sentences, at most 500 characters
-            kind: What sort of claim it is
-            pointers: Where the evidence is, pinned
-            at: Evidence: path:10-20 at HEAD, or a pointer's ref
-            confidence: How sure, 0 to 1
-            ttl: How long it lives: PT6H, P7D
-            scope: How far it is seen
-            tags: Words to file it under
-            hash_keys: Extra keys to find it by
-            embedding_ref: Where an embedding of it is kept
-            id: A ULID or UUID of your own
-            provenance: Stamped by the gateway; refused here
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
-
-    def put_found(
-        self,
-        claim: str,
-        source: Literal["rag", "sam"],
-        *,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
-        at: list[str] | tuple[str, ...] = (),
-        confidence: float | UnsetType = UNSET,
-        ttl: str | UnsetType = UNSET,
-        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
-        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        embedding_ref: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        provenance: dict[str, Any] | UnsetType = UNSET,
-        idempotency_key: str | None = None,
-    ) -> Engram:
-        """Put what was looked up for an agent, and keep where it was found.
-
-        Args:
-            claim: 1-3 sentences, at most 500 characters
-            source: Where it was found: by retrieval, or in the memory
-            kind: What sort of claim it is
-            pointers: Where the evidence is, pinned
-            at: Evidence: path:10-20 at HEAD, or a pointer's ref
-            confidence: How sure, 0 to 1
-            ttl: How long it lives: PT6H, P7D
-            scope: How far it is seen
-            tags: Words to file it under
-            hash_keys: Extra keys to find it by
-            embedding_ref: Where an embedding of it is kept
-            id: A ULID or UUID of your own
-            provenance: Stamped by the gateway; refused here
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
-
-    def put_engrams(
-        self,
-        engrams: list[PutEngram] | tuple[PutEngram, ...],
-        *,
-        idempotency_key: str | None = None,
-    ) -> PutAnswer:
-        """Put many engrams in one commit: all of them, or none.
-
-        Args:
-            engrams: At most 500
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
-
-    def deref_pointer(
-        self,
-        pointer: Pointer | str,
-        *,
-        max_tokens: int = 400,
-        budget_token: str | None = None,
-        tail: bool = False,
-        idempotency_key: str | None = None,
-    ) -> DerefAnswer:
-        """Read what a pointer points at, within a budget.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; cut at a line's end if one fits
-            budget_token: A grant that pays for it
-            tail: Its end, if not all fits
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
-
-    def validate_deref(
-        self,
-        pointer: Pointer | str,
-        *,
-        budget_token: str | None = None,
-    ) -> ValidateDerefAnswer:
-        """Tell whether a dereference would be allowed now, without doing it.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            budget_token: A grant that would pay for it
-        """
-        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
-
-    def link_pointer(
-        self,
-        ref: str,
-    ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
-
-        Args:
-            ref: The pointer's ref
-        """
-        return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
-
-    def issue_grant(
-        self,
-        child_id: str,
-        pointer: Pointer | str,
-        *,
-        cap_tokens: int = 400,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        intended_use: str = "",
-        inline_code_chars: int = 0,
-        idempotency_key: str | None = None,
-    ) -> GrantAnswer:
-        """Let a child read more than its turn allows.
-
-        Args:
-            child_id: A descendant of yours; it may pass on less
-            pointer: A pointer, or its ref alone
-            cap_tokens: Tokens it may cost in all
-            uses: How often it may be used
-            expires_in: An ISO 8601 duration
-            intended_use: What will be done with it
-            inline_code_chars: Code a message may carry by it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
-
-    def revoke_grant(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Revoked:
-        """Take a grant back, and every token narrowed from it.
-
-        Args:
-            id: The grant's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
-
-    def request_deref(
-        self,
-        pointer: Pointer | str,
-        *,
-        reason: str,
-        intended_use: str = "",
-        max_tokens: int = 400,
-        idempotency_key: str | None = None,
-    ) -> RequestAnswer:
-        """Ask your parent to let you read more.
-
-        Args:
-            pointer: A pointer, or its ref alone
-            reason: Why it is needed
-            intended_use: What will be done with it
-            max_tokens: Tokens it may cost in all
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
-
-    def list_requests(
-        self,
-    ) -> RequestsAnswer:
-        """Requests that wait for your answer."""
-        return cast("RequestsAnswer", self._do("list_requests", {}))
-
-    def approve_request(
-        self,
-        id: str,
-        *,
-        cap_tokens: int | None = None,
-        uses: int = 1,
-        expires_in: str = "PT1H",
-        idempotency_key: str | None = None,
-    ) -> GrantAnswer:
-        """Grant what was asked for.
-
-        Args:
-            id: The request's id
-            cap_tokens: Tokens it may cost; what was asked for unless said
-            uses: How often it may be used
-            expires_in: An ISO 8601 duration
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
-
-    def deny_request(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Denied:
-        """Turn a request down.
-
-        Args:
-            id: The request's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
-
-    def send_message(
-        self,
-        text: str,
-        *,
-        budget_token: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> MessageAnswer:
-        """Report to your parent: engrams, pointers and a short answer.
-
-        Args:
-            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
-            budget_token: A grant that allows inline code
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
-
-    def broadcast(
-        self,
-        text: str,
-        *,
-        to: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> BroadcastAnswer:
-        """Tell your children what matters, what they may spend and what to do.
-
-        Args:
-            text: The message in its form, as YAML or JSON
-            to: Which children; all of them unless said
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
-
-    def validate_message(
-        self,
-        text: str,
-        *,
-        kind: Literal["child", "parent"] = "child",
-    ) -> ValidateAnswer:
-        """Tell what would be said about a message, without sending it.
-
-        Args:
-            text: The message in its form, as YAML or JSON
-            kind: Whose form it has
-        """
-        return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
-
-    def inbox(
-        self,
-        *,
-        cursor: int = 0,
-        k: int = 20,
-        max_tokens: int | None = None,
-    ) -> InboxAnswer:
-        """What others sent you: reports, broadcasts, requests and grants.
-
-        Args:
-            cursor: Where the last page ended
-            k: How many at the most
-            max_tokens: The answer is never larger
-        """
-        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
-
-    def close_turn(
-        self,
-        name: str,
-        *,
-        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
-        idempotency_key: str | None = None,
-    ) -> TurnAnswer:
-        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
-
-        Args:
-            name: An agent of the run: you, or one of your descendants
-            why: What the client reported
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))
-
-    def team_budget(
-        self,
-    ) -> TeamBudget:
-        """What the agents of the run have read together, and what is left before it takes no new ones on."""
-        return cast("TeamBudget", self._do("team_budget", {}))
-
     def take_answer(
         self,
         text: str,
@@ -503,72 +186,6 @@ class Methods(ABC):
         """
         return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
 
-    def keep_episode(
-        self,
-        text: str,
-        *,
-        kind: str = "fact",
-        slug: str | None = None,
-        categories: list[str] | tuple[str, ...] = (),
-        importance: float = 0.5,
-        pinned: bool = False,
-        ttl: str | None = None,
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
-        at: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> EpisodeAnswer:
-        """Remember something for the team: a decision, a preference, how work stands.
-
-        Args:
-            text: What to remember
-            kind: decision, preference, workflow, …
-            slug: Its name; one that exists gets a new version
-            categories: What it is filed under
-            importance: How much it matters, 0 to 1
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever unless said
-            pointers: Where the evidence is, pinned
-            at: Evidence the easy way: path:10-20, stamped at HEAD
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
-
-    def pin_episode(
-        self,
-        id: str,
-        *,
-        unpin: bool = False,
-        idempotency_key: str | None = None,
-    ) -> EpisodeAnswer:
-        """Keep something remembered in working memory, or take it out.
-
-        Args:
-            id: decision:use-sqlite, or its memory_id
-            unpin: Take it out of working memory
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
-
-    def inherit(
-        self,
-        *,
-        for_agent: str | None = None,
-        scope: SnapshotScope | None = None,
-        max_bytes: int = 50000,
-        max_items: int = 200,
-        idempotency_key: str | None = None,
-    ) -> SharedContextSnapshot:
-        """Take over what the team remembers: pins, what matters, what is recent, within a size.
-
-        Args:
-            for_agent: Who inherits; you unless said
-            scope: What is to be inherited
-            max_bytes: The snapshot is never larger
-            max_items: Nor longer
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
-
     def contribute(
         self,
         content: str,
@@ -592,6 +209,94 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
+
+    def put_engram(
+        self,
+        claim: str,
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put one claim on the bus, anchored to pointers.
+
+        Args:
+            claim: 1-3 sentences, at most 500 characters
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+
+    def put_found(
+        self,
+        claim: str,
+        source: Literal["rag", "sam"],
+        *,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] = "fact",
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        confidence: float | UnsetType = UNSET,
+        ttl: str | UnsetType = UNSET,
+        scope: Literal["run", "project", "org", "global"] | UnsetType = UNSET,
+        tags: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        hash_keys: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        embedding_ref: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        provenance: dict[str, Any] | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Put what was looked up for an agent, and keep where it was found.
+
+        Args:
+            claim: 1-3 sentences, at most 500 characters
+            source: Where it was found: by retrieval, or in the memory
+            kind: What sort of claim it is
+            pointers: Where the evidence is, pinned
+            at: Evidence: path:10-20 at HEAD, or a pointer's ref
+            confidence: How sure, 0 to 1
+            ttl: How long it lives: PT6H, P7D
+            scope: How far it is seen
+            tags: Words to file it under
+            hash_keys: Extra keys to find it by
+            embedding_ref: Where an embedding of it is kept
+            id: A ULID or UUID of your own
+            provenance: Stamped by the gateway; refused here
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
+
+    def put_engrams(
+        self,
+        engrams: list[PutEngram] | tuple[PutEngram, ...],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PutAnswer:
+        """Put many engrams in one commit: all of them, or none.
+
+        Args:
+            engrams: At most 500
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
 
     def feed(
         self,
@@ -634,6 +339,106 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
+
+    def issue_grant(
+        self,
+        child_id: str,
+        pointer: Pointer | str,
+        *,
+        cap_tokens: int = 400,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        intended_use: str = "",
+        inline_code_chars: int = 0,
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Let a child read more than its turn allows.
+
+        Args:
+            child_id: A descendant of yours; it may pass on less
+            pointer: A pointer, or its ref alone
+            cap_tokens: Tokens it may cost in all
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            intended_use: What will be done with it
+            inline_code_chars: Code a message may carry by it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
+
+    def revoke_grant(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Revoked:
+        """Take a grant back, and every token narrowed from it.
+
+        Args:
+            id: The grant's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
+
+    def request_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        reason: str,
+        intended_use: str = "",
+        max_tokens: int = 400,
+        idempotency_key: str | None = None,
+    ) -> RequestAnswer:
+        """Ask your parent to let you read more.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            reason: Why it is needed
+            intended_use: What will be done with it
+            max_tokens: Tokens it may cost in all
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
+
+    def list_requests(
+        self,
+    ) -> RequestsAnswer:
+        """Requests that wait for your answer."""
+        return cast("RequestsAnswer", self._do("list_requests", {}))
+
+    def approve_request(
+        self,
+        id: str,
+        *,
+        cap_tokens: int | None = None,
+        uses: int = 1,
+        expires_in: str = "PT1H",
+        idempotency_key: str | None = None,
+    ) -> GrantAnswer:
+        """Grant what was asked for.
+
+        Args:
+            id: The request's id
+            cap_tokens: Tokens it may cost; what was asked for unless said
+            uses: How often it may be used
+            expires_in: An ISO 8601 duration
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
+
+    def deny_request(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Denied:
+        """Turn a request down.
+
+        Args:
+            id: The request's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
 
     def forget_engram(
         self,
@@ -733,6 +538,68 @@ class Methods(ABC):
         """
         return cast("ContextPackage", self._do("memory_read", {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key))
 
+    def send_message(
+        self,
+        text: str,
+        *,
+        budget_token: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageAnswer:
+        """Report to your parent: engrams, pointers and a short answer.
+
+        Args:
+            text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
+            budget_token: A grant that allows inline code
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
+
+    def broadcast(
+        self,
+        text: str,
+        *,
+        to: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> BroadcastAnswer:
+        """Tell your children what matters, what they may spend and what to do.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            to: Which children; all of them unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
+
+    def validate_message(
+        self,
+        text: str,
+        *,
+        kind: Literal["child", "parent"] = "child",
+    ) -> ValidateAnswer:
+        """Tell what would be said about a message, without sending it.
+
+        Args:
+            text: The message in its form, as YAML or JSON
+            kind: Whose form it has
+        """
+        return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
+
+    def inbox(
+        self,
+        *,
+        cursor: int = 0,
+        k: int = 20,
+        max_tokens: int | None = None,
+    ) -> InboxAnswer:
+        """What others sent you: reports, broadcasts, requests and grants.
+
+        Args:
+            cursor: Where the last page ended
+            k: How many at the most
+            max_tokens: The answer is never larger
+        """
+        return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
+
     def open_run(
         self,
         goal: str,
@@ -806,6 +673,299 @@ class Methods(ABC):
     ) -> AgentsAnswer:
         """Who is in the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
+
+    def deref_pointer(
+        self,
+        pointer: Pointer | str,
+        *,
+        max_tokens: int = 400,
+        budget_token: str | None = None,
+        tail: bool = False,
+        idempotency_key: str | None = None,
+    ) -> DerefAnswer:
+        """Read what a pointer points at, within a budget.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            max_tokens: The whole answer is never larger; cut at a line's end if one fits
+            budget_token: A grant that pays for it
+            tail: Its end, if not all fits
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
+
+    def validate_deref(
+        self,
+        pointer: Pointer | str,
+        *,
+        budget_token: str | None = None,
+    ) -> ValidateDerefAnswer:
+        """Tell whether a dereference would be allowed now, without doing it.
+
+        Args:
+            pointer: A pointer, or its ref alone
+            budget_token: A grant that would pay for it
+        """
+        return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
+
+    def link_pointer(
+        self,
+        ref: str,
+    ) -> LinkAnswer:
+        """Turn a repo pointer into links for the editor, the forge and the archive.
+
+        Args:
+            ref: The pointer's ref
+        """
+        return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
+
+    def receipt_get(
+        self,
+        id: str,
+        *,
+        intoto: bool = False,
+    ) -> ReceiptAnswer:
+        """What one execution did.
+
+        Args:
+            id: The receipt's id, or how it begins
+            intoto: As an in-toto statement
+        """
+        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
+
+    def receipt_verify(
+        self,
+        id: str,
+    ) -> ReceiptVerified:
+        """Recompute a receipt's id and the digest of everything it names.
+
+        Args:
+            id: The receipt's id, or how it begins
+        """
+        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
+
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Remember something for the team: a decision, a preference, how work stands.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; one that exists gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep something remembered in working memory, or take it out.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+
+        Args:
+            for_agent: Who inherits; you unless said
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
+
+    def record_tests(
+        self,
+        report: str,
+        *,
+        name: str = "junit.xml",
+        idempotency_key: str | None = None,
+    ) -> TestsRecorded:
+        """Record a test report as a receipt, so that test: pointers lead into it.
+
+        Args:
+            report: A test report in JUnit's XML
+            name: What the report is called
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
+
+    def list_contributions(
+        self,
+        *,
+        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn", "all"] | None = None,
+        thread_id: str | None = None,
+        k: int = 20,
+        cursor: str | None = None,
+        max_tokens: int | None = None,
+    ) -> ContributionsAnswer:
+        """Contributions that wait for a decision, yours and those of your descendants.
+
+        Args:
+            status: Only those that stand so; all that wait unless said
+            thread_id: Only this task's
+            k: How many at the most
+            cursor: Where the last page ended
+            max_tokens: The answer is never larger
+        """
+        return cast("ContributionsAnswer", self._do("list_contributions", {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens}))
+
+    def show_contribution(
+        self,
+        id: str,
+    ) -> Contribution:
+        """Show one contribution, with what was found out about it.
+
+        Args:
+            id: The contribution's id
+        """
+        return cast("Contribution", self._do("show_contribution", {"id": id}))
+
+    def accept_contribution(
+        self,
+        id: str,
+        *,
+        kind: str = "learning",
+        importance: float | None = None,
+        pinned: bool = False,
+        ttl: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+
+        Args:
+            id: The contribution's id
+            kind: decision, preference, workflow, learning, …
+            importance: Its confidence unless said
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever unless said
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
+
+    def reject_contribution(
+        self,
+        id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Turn a contribution down, and keep the reason.
+
+        Args:
+            id: The contribution's id
+            reason: Why; its author will read it
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
+
+    def withdraw_contribution(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Contribution:
+        """Take back a contribution of your own that nobody has decided on.
+
+        Args:
+            id: The contribution's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
+
+    def stats(
+        self,
+        *,
+        over: Literal["run", "project"] = "run",
+        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
+        last: int = 24,
+    ) -> StatsAnswer:
+        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+
+        Args:
+            over: Your run, or the whole project: for admins and tools they added
+            bucket: How long each point of the history is
+            last: How many points, up to now
+        """
+        return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
+
+    def close_turn(
+        self,
+        name: str,
+        *,
+        why: Literal["prompt", "stop", "subagent_stop"] = "stop",
+        idempotency_key: str | None = None,
+    ) -> TurnAnswer:
+        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+
+        Args:
+            name: An agent of the run: you, or one of your descendants
+            why: What the client reported
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))
+
+    def team_budget(
+        self,
+    ) -> TeamBudget:
+        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        return cast("TeamBudget", self._do("team_budget", {}))
+
+    def apply_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        idempotency_key: str | None = None,
+    ) -> PolicyAnswer:
+        """Put the project's policy file into force.
+
+        Args:
+            policy: What .catalog/policy.yaml says
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
+
+    def verify(
+        self,
+    ) -> VerifyAnswer:
+        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        return cast("VerifyAnswer", self._do("verify", {}))
 
     def tuple_dispatch(
         self,
@@ -985,163 +1145,3 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))
-
-    def receipt_get(
-        self,
-        id: str,
-        *,
-        intoto: bool = False,
-    ) -> ReceiptAnswer:
-        """What one execution did.
-
-        Args:
-            id: The receipt's id, or how it begins
-            intoto: As an in-toto statement
-        """
-        return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
-
-    def receipt_verify(
-        self,
-        id: str,
-    ) -> ReceiptVerified:
-        """Recompute a receipt's id and the digest of everything it names.
-
-        Args:
-            id: The receipt's id, or how it begins
-        """
-        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
-
-    def record_tests(
-        self,
-        report: str,
-        *,
-        name: str = "junit.xml",
-        idempotency_key: str | None = None,
-    ) -> TestsRecorded:
-        """Record a test report as a receipt, so that test: pointers lead into it.
-
-        Args:
-            report: A test report in JUnit's XML
-            name: What the report is called
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
-
-    def list_contributions(
-        self,
-        *,
-        status: Literal["submitted", "duplicate", "flagged", "accepted", "rejected", "withdrawn", "all"] | None = None,
-        thread_id: str | None = None,
-        k: int = 20,
-        cursor: str | None = None,
-        max_tokens: int | None = None,
-    ) -> ContributionsAnswer:
-        """Contributions that wait for a decision, yours and those of your descendants.
-
-        Args:
-            status: Only those that stand so; all that wait unless said
-            thread_id: Only this task's
-            k: How many at the most
-            cursor: Where the last page ended
-            max_tokens: The answer is never larger
-        """
-        return cast("ContributionsAnswer", self._do("list_contributions", {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens}))
-
-    def show_contribution(
-        self,
-        id: str,
-    ) -> Contribution:
-        """Show one contribution, with what was found out about it.
-
-        Args:
-            id: The contribution's id
-        """
-        return cast("Contribution", self._do("show_contribution", {"id": id}))
-
-    def accept_contribution(
-        self,
-        id: str,
-        *,
-        kind: str = "learning",
-        importance: float | None = None,
-        pinned: bool = False,
-        ttl: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
-
-        Args:
-            id: The contribution's id
-            kind: decision, preference, workflow, learning, …
-            importance: Its confidence unless said
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever unless said
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
-
-    def reject_contribution(
-        self,
-        id: str,
-        *,
-        reason: str,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Turn a contribution down, and keep the reason.
-
-        Args:
-            id: The contribution's id
-            reason: Why; its author will read it
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
-
-    def withdraw_contribution(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Contribution:
-        """Take back a contribution of your own that nobody has decided on.
-
-        Args:
-            id: The contribution's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
-
-    def stats(
-        self,
-        *,
-        over: Literal["run", "project"] = "run",
-        bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
-        last: int = 24,
-    ) -> StatsAnswer:
-        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
-
-        Args:
-            over: Your run, or the whole project: for admins and tools they added
-            bucket: How long each point of the history is
-            last: How many points, up to now
-        """
-        return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
-
-    def apply_policy(
-        self,
-        policy: dict[str, Any],
-        *,
-        idempotency_key: str | None = None,
-    ) -> PolicyAnswer:
-        """Put the project's policy file into force.
-
-        Args:
-            policy: What .catalog/policy.yaml says
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
-
-    def verify(
-        self,
-    ) -> VerifyAnswer:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
-        return cast("VerifyAnswer", self._do("verify", {}))

@@ -29,19 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MEMORY = {
-    "put_engram": "create_memory",
-    "put_engrams": "create_memory",
-    "put_found": "create_memory",
-    "query_engrams": "search_memory",
-    "get_engram": "search_memory",
-    "brief": "search_memory",
-    "confirm_engram": "update_memory",
-    "promote_engram": "update_memory",
-    "forget_engram": "delete_memory",
-}
-"""What the conventions call operations on memory; everything else is a tool that was executed."""
-
 MEASURED = ("gen_ai.operation.name", "gen_ai.tool.name", "error.type")
 """What durations are told apart by."""
 
@@ -174,9 +161,9 @@ class Telling:
 
 def attributes_of(call: Call, project: str) -> dict[str, str | int]:
     """What a span says of a call."""
-    name = call.operation.name
-    about: dict[str, str | int] = {"gen_ai.operation.name": MEMORY.get(name, "execute_tool")}
-    if name in MEMORY:
+    span = call.operation.span
+    about: dict[str, str | int] = {"gen_ai.operation.name": span}
+    if span.endswith("_memory"):
         about["gen_ai.memory.store.id"] = project
         about |= _records(call.answer)
     about["gen_ai.tool.name"] = call.operation.tool_name

@@ -1,36 +1,24 @@
-"""Answers as people read them: for each operation, lines of text. Each room of operations has a module here."""
+"""Answers as people read them: for each operation a function that returns lines of text, grouped by subject."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_Lines = Callable[[Any], Iterable[str]]
+if TYPE_CHECKING:
+    from engrambus.gateway import Operation
 
-
-class _Show(Mapping[str, _Lines]):
-    """How each operation's answer is shown; the modules are loaded one after the other until it is found."""
-
-    _ROOMS = ("knowledge", "evidence", "team", "work", "cortex", "figures")
-
-    def __getitem__(self, name: str) -> _Lines:
-        for room in self._rooms():
-            if name in room:
-                return room[name]
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for room in self._rooms() for name in room)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._rooms()))
-
-    def _rooms(self) -> Iterator[dict[str, _Lines]]:
-        for room in self._ROOMS:
-            yield import_module(f"{__name__}.{room}").SHOW
+Renderer = Callable[[Any], Iterable[str]]
 
 
-SHOW = _Show()
+def renderer(operation: Operation[Any, Any]) -> Renderer:
+    """Return the function an operation's command names to print its answer; only its module is loaded."""
+    if operation.command is None:
+        raise ValueError(f"{operation.name} has no command")
+    module, _, name = operation.command.renderer.partition(":")
+    function: Renderer = getattr(import_module(f"{__name__}.{module}"), name)
+    return function
 
-__all__ = ["SHOW"]
+
+__all__ = ["Renderer", "renderer"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,14 +19,14 @@ STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "
 INDENT = 4
 
 
-def _episode(answer: EpisodeAnswer) -> Iterator[str]:
+def episode(answer: EpisodeAnswer) -> Iterator[str]:
     """What was remembered, and under which name."""
     pinned = "  pinned" if answer.pinned else ""
     yield f"{click.style(safe(answer.memory_id), bold=True)}{pinned}"
     yield dim(f"pointer {safe(answer.ref)}   importance {answer.importance:g}")
 
 
-def _snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
+def snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
     """The items by precedence, and how much of them there is."""
     import msgspec
 
@@ -46,7 +46,7 @@ def _snapshot(snapshot: SharedContextSnapshot) -> Iterator[str]:
     yield dim(f"snapshot {snapshot.snapshot_id}")
 
 
-def _contribution(it: Contribution) -> Iterator[str]:
+def contribution(it: Contribution) -> Iterator[str]:
     """One contribution with what was found out about it."""
     status = click.style(it.status, fg=STATUS_COLOURS.get(it.status), bold=True)
     yield f"{status}  {safe(it.contribution_id)}"
@@ -81,7 +81,7 @@ def _contribution(it: Contribution) -> Iterator[str]:
     yield from pairs(rows)
 
 
-def _queue(answer: ContributionsAnswer) -> Iterator[str]:
+def contribution_list(answer: ContributionsAnswer) -> Iterator[str]:
     """The queue, a line each."""
     if not answer.contributions:
         yield "No contributions to show."
@@ -101,7 +101,7 @@ def _queue(answer: ContributionsAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {answer.cursor}")
 
 
-def _package(package: ContextPackage) -> Iterator[str]:
+def memory_excerpts(package: ContextPackage) -> Iterator[str]:
     """The excerpts with their scores, and what became of the rest."""
     import msgspec
 
@@ -120,17 +120,3 @@ def _package(package: ContextPackage) -> Iterator[str]:
     spent = f"{budget.used_excerpt_tokens:,} of {budget.max_excerpt_tokens:,} tokens"
     yield dim(f"{len(package.selection.selected)} selected, {spent}" + (f"; dropped: {rest}" if rest else ""))
     yield dim(f"package {package.package_hash}")
-
-
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
-    "memory_read": _package,
-    "keep_episode": _episode,
-    "pin_episode": _episode,
-    "inherit": _snapshot,
-    "contribute": _contribution,
-    "list_contributions": _queue,
-    "show_contribution": _contribution,
-    "accept_contribution": _contribution,
-    "reject_contribution": _contribution,
-    "withdraw_contribution": _contribution,
-}

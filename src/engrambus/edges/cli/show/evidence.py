@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engrambus.operations.reports import TestsRecorded
 
 
-def _deref(answer: DerefAnswer) -> Iterator[str]:
+def deref(answer: DerefAnswer) -> Iterator[str]:
     address = parse(answer.pointer.ref)
     lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
@@ -38,7 +38,7 @@ def _deref(answer: DerefAnswer) -> Iterator[str]:
         yield click.style(f"Cut to fit the budget; --max-tokens N lets more through{end}.", fg="yellow")
 
 
-def _anchor(answer: AnchorAnswer) -> Iterator[str]:
+def anchor(answer: AnchorAnswer) -> Iterator[str]:
     if answer.pointer is not None:
         yield safe(answer.pointer.ref)
         if answer.pointer.digest:
@@ -51,13 +51,13 @@ def _anchor(answer: AnchorAnswer) -> Iterator[str]:
         yield dim("Lines that are not committed yet are found with --snapshot.")
 
 
-def _link(answer: LinkAnswer) -> Iterator[str]:
+def links(answer: LinkAnswer) -> Iterator[str]:
     rows = [("pointer", answer.ref), ("editor", answer.editor), ("github", answer.github), ("archive", answer.swhid)]
     rows += [("now", answer.standing), ("at HEAD", answer.head)]
     yield from pairs((name, value) for name, value in rows if value is not None)
 
 
-def _may_read(answer: ValidateDerefAnswer) -> Iterator[str]:
+def deref_check(answer: ValidateDerefAnswer) -> Iterator[str]:
     by = "a grant" if answer.granted else f"turn {answer.turn}"
     yield f"It would be allowed by {by}: {answer.tokens_left} tokens left." if answer.ok else "It would be refused."
     yield from show_problems(answer.problems)
@@ -74,7 +74,7 @@ def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
             yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
 
 
-def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
+def test_report(answer: TestsRecorded) -> Iterator[str]:
     counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"
@@ -82,12 +82,3 @@ def _tests_recorded(answer: TestsRecorded) -> Iterator[str]:
         yield f"  {click.style(case.outcome, fg='red')}  {safe(case.ref)}"
         if case.message:
             yield dim(f"    {safe(case.message)}")
-
-
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
-    "validate_deref": _may_read,
-    "deref_pointer": _deref,
-    "anchor_text": _anchor,
-    "link_pointer": _link,
-    "record_tests": _tests_recorded,
-}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -44,7 +44,7 @@ def _author(engram: Engram) -> str:
     return engram.provenance.created_by.rpartition("/")[2]
 
 
-def _query(answer: QueryAnswer) -> Iterator[str]:
+def engram_list(answer: QueryAnswer) -> Iterator[str]:
     columns = width()
     for engram in answer.engrams:
         claim = wrap(safe(engram.claim), columns - KIND_COLUMN if columns else None)
@@ -67,7 +67,7 @@ def _query(answer: QueryAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def _engram(engram: Engram) -> Iterator[str]:
+def engram(engram: Engram) -> Iterator[str]:
     yield f"{kind(engram.kind)}  {safe(engram.claim)}"
     yield ""
     rows = [("id", engram.id)]
@@ -81,7 +81,7 @@ def _engram(engram: Engram) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
-def _put(engram: Engram) -> Iterator[str]:
+def engram_put(engram: Engram) -> Iterator[str]:
     yield click.style(safe(engram.id), bold=True)
     for pointer in engram.pointers:
         yield safe(pointer.ref)
@@ -89,13 +89,13 @@ def _put(engram: Engram) -> Iterator[str]:
             yield dim(safe(pointer.digest))
 
 
-def _brief(answer: BriefAnswer) -> Iterator[str]:
+def brief(answer: BriefAnswer) -> Iterator[str]:
     yield dim(f"Brief for {safe(answer.role)}, version {answer.version}")
     for line in answer.lines:
         yield safe_line(line)
 
 
-def _briefs(answer: BriefsAnswer) -> Iterator[str]:
+def brief_versions(answer: BriefsAnswer) -> Iterator[str]:
     which = f"version {answer.version}" if answer.version else "as it would be made now"
     yield dim(f"Brief for {safe(answer.role)}, {which}")
     for line in answer.changed if answer.changed is not None else answer.lines:
@@ -107,7 +107,7 @@ def _briefs(answer: BriefsAnswer) -> Iterator[str]:
         yield dim(f"Versions: {kept}")
 
 
-def _feed(answer: FeedAnswer) -> Iterator[str]:
+def feed(answer: FeedAnswer) -> Iterator[str]:
     for row in answer.rows:
         engram = row.engram
         marks = [mark for mark, here in (("stale", row.stale), ("pinned", row.pinned)) if here]
@@ -121,29 +121,14 @@ def _feed(answer: FeedAnswer) -> Iterator[str]:
         yield dim(f"Older: --cursor {safe(answer.cursor)}")
 
 
-def _pinned(answer: PinAnswer) -> Iterator[str]:
+def pin_state(answer: PinAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} is {'pinned' if answer.pinned else 'no longer pinned'}."
 
 
-def _confirmed(answer: ConfirmAnswer) -> Iterator[str]:
+def confirmation(answer: ConfirmAnswer) -> Iterator[str]:
     lines = f"{answer.votes} line{'s' * (answer.votes != 1)} of agents"
     yield f"{safe(answer.id)} holds until {safe(answer.expires_at)}, confirmed by {lines}."
 
 
-def _forgotten(answer: ForgetAnswer) -> Iterator[str]:
+def forget_result(answer: ForgetAnswer) -> Iterator[str]:
     yield f"{safe(answer.id)} is forgotten."
-
-
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
-    "put_engram": _put,
-    "query_engrams": _query,
-    "brief": _brief,
-    "get_engram": _engram,
-    "confirm_engram": _confirmed,
-    "forget_engram": _forgotten,
-    "promote_engram": _engram,
-    "list_briefs": _briefs,
-    "feed": _feed,
-    "pin_engram": _pinned,
-    "unpin_engram": _pinned,
-}

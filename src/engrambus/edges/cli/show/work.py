@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,13 +13,12 @@ from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table
 if TYPE_CHECKING:
     from engrambus.operations.board import BoardAnswer, TupleRow
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
-    from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
     from engrambus.operations.steps import StepState
     from engrambus.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
 
 
-def _yool(answer: YoolAnswer) -> Iterator[str]:
+def yool(answer: YoolAnswer) -> Iterator[str]:
     yield click.style(safe(answer.yool_id), bold=True) + (f"  {safe(answer.about)}" if answer.about else "")
     rows = [("lane", answer.lane), ("authority", ", ".join(answer.authority)), ("agent", answer.agent or "")]
     for name, value in (answer.agent_terms | answer.contract).items():
@@ -29,7 +28,7 @@ def _yool(answer: YoolAnswer) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
-def _yools(answer: CatalogAnswer) -> Iterator[str]:
+def yool_list(answer: CatalogAnswer) -> Iterator[str]:
     if answer.yools:
         yield from table(["YOOL", "LANE", "ABOUT"], [[row.yool_id, row.lane, row.about] for row in answer.yools])
     else:
@@ -38,14 +37,14 @@ def _yools(answer: CatalogAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def _dispatched(answer: Dispatched) -> Iterator[str]:
+def dispatch(answer: Dispatched) -> Iterator[str]:
     """A tuple that was put."""
     yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
     if answer.receipt_id:
         yield dim(f"receipt {safe(answer.receipt_id)}")
 
 
-def _tuple(answer: TupleAnswer) -> Iterator[str]:
+def tuple_record(answer: TupleAnswer) -> Iterator[str]:
     """A tuple that was found."""
     one = answer.tuple
     yield f"{click.style(safe(str(one['id'])), bold=True)}  {safe(answer.state)}  {safe(str(one['lane']))}"
@@ -55,7 +54,7 @@ def _tuple(answer: TupleAnswer) -> Iterator[str]:
         yield dim(f"  receipt {safe(str(receipt))}")
 
 
-def _observed(answer: Observed) -> Iterator[str]:
+def tuple_status(answer: Observed) -> Iterator[str]:
     """What became of a tuple."""
     yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     for at, step in enumerate(answer.steps):
@@ -71,7 +70,7 @@ def _observed(answer: Observed) -> Iterator[str]:
         yield dim(f"  put again as {safe(answer.again)}")
 
 
-def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
+def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     """What one execution did, and how to read what it left."""
     import json
 
@@ -109,7 +108,7 @@ def _receipt(answer: ReceiptAnswer) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
-def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
+def receipt_check(answer: ReceiptVerified) -> Iterator[str]:
     """Whether a receipt is sound."""
     yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
@@ -120,7 +119,7 @@ def _receipt_verified(answer: ReceiptVerified) -> Iterator[str]:
         yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{since}"
 
 
-def _work(answer: WorkRunsAnswer) -> Iterator[str]:
+def work_runs(answer: WorkRunsAnswer) -> Iterator[str]:
     """Runs with work in them."""
     if not answer.runs:
         yield "No run has any work yet."
@@ -131,7 +130,7 @@ def _work(answer: WorkRunsAnswer) -> Iterator[str]:
         yield dim(f"  {steps}, {print_dollars(run.usd)}, {run.tokens} tokens")
 
 
-def _dead(answer: DeadLetters) -> Iterator[str]:
+def dead_letters(answer: DeadLetters) -> Iterator[str]:
     """Dead letters."""
     if not answer.dead:
         yield "No dead letters."
@@ -143,12 +142,12 @@ def _dead(answer: DeadLetters) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def _cancelled(answer: Cancelled) -> Iterator[str]:
+def cancellation(answer: Cancelled) -> Iterator[str]:
     """A tuple that was ended."""
     yield f"{safe(answer.id)} is cancelled."
 
 
-def _board(answer: BoardAnswer) -> Iterator[str]:
+def board(answer: BoardAnswer) -> Iterator[str]:
     """The work board."""
     totals = answer.totals
     counts = totals.states | {"dead": totals.given_up}
@@ -186,51 +185,3 @@ def _steps(one: TupleRow) -> str:
 
 def _stands(step: StepState) -> str:
     return "HIT" if step.hit else "-" if step.exit is None else "done" if step.exit == 0 else "FAIL"
-
-
-_WHY = {
-    "artifact": "artifacts past their days",
-    "printed": "output past its days",
-    "room": "the oldest, for room",
-    "left": "left by killed workers",
-}
-
-
-def _collected(answer: GarbageAnswer) -> Iterator[str]:
-    """What was freed, or would be."""
-    rows = [[_WHY[each.why], f"{each.bodies:,}", _megabytes(each.bytes)] for each in answer.freed if each.bodies]
-    if rows:
-        yield from table(["WOULD GO" if answer.dry_run else "GONE", "PIECES", "SIZE"], rows)
-    else:
-        yield "There is nothing that may go."
-    yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
-    then = "would take" if answer.dry_run else "takes"
-    yield f"The catalog took {_megabytes(answer.total_bytes)} and {then} {_megabytes(answer.after_bytes)}."
-    if answer.rotated:
-        yield "The journal of work goes on in a new file; what was left is compressed."
-    if not answer.enough:
-        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
-
-
-def _megabytes(size: int) -> str:
-    """Bytes as people write them."""
-    return f"{size / 1_000_000:,.1f} MB"
-
-
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {
-    "catalog_lookup": _yool,
-    "catalog_list_by_lane": _yools,
-    "collect_garbage": _collected,
-    "work_board": _board,
-    "tuple_dispatch": _dispatched,
-    "tuple_out": _dispatched,
-    "tuple_rd": _tuple,
-    "tuple_in": _tuple,
-    "tuple_observe": _observed,
-    "receipt_get": _receipt,
-    "receipt_verify": _receipt_verified,
-    "list_work": _work,
-    "list_dead": _dead,
-    "tuple_again": _dispatched,
-    "cancel_tuple": _cancelled,
-}

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from engrambus.edges.cli.command import Command
+from engrambus.edges.cli.command import Values, local_command
+from engrambus.edges.cli.commands.up import exporting
 from engrambus.edges.cli.screen import dim, pairs, safe
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
-from engrambus.edges.cli.up import exporting
 
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Way
@@ -30,12 +29,9 @@ _NEXT = (
 """What somebody with a new project may want to do; the last only where there is something to point at."""
 
 
-def init(entry: Entry) -> Command:
-    """`engrambus init`"""
-    return Command("init", entry, [], _init)
-
-
-def _init(session: Session, given: dict[str, Any]) -> None:
+@local_command("init", section="start", example="engrambus init")
+def init(session: Session, values: Values) -> None:
+    """Make a project here: its .catalog folder, its keys and a first run."""
     from engrambus.app import init_project
 
     project = init_project(session.folder, session.settings)
@@ -51,23 +47,17 @@ def _init(session: Session, given: dict[str, Any]) -> None:
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
 
-def hook(entry: Entry) -> Command:
-    """`engrambus hook`"""
-    return Command("hook", entry, [], _hook)
-
-
-def _hook(session: Session, given: dict[str, Any]) -> None:
+@local_command("hook", section="start", example="engrambus hook < event.json")
+def hook(session: Session, values: Values) -> None:
+    """Answer a client's hook: JSON on stdin, JSON on stdout."""
     from engrambus.edges.integrations.hook import main
 
     click.get_current_context().exit(main())
 
 
-def mcp(entry: Entry) -> Command:
-    """`engrambus mcp`"""
-    return Command("mcp", entry, [], _mcp)
-
-
-def _mcp(session: Session, given: dict[str, Any]) -> None:
+@local_command("mcp", section="start", example="engrambus mcp")
+def mcp(session: Session, values: Values) -> None:
+    """Serve the project to one MCP client over stdin and stdout."""
     from engrambus.edges.mcp import serve_stdio
     from engrambus.errors import EngramBusError
     from engrambus.gateway import Credential, Gateway

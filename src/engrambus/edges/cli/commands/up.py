@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.command import Command
+from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.screen import dim, safe
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
@@ -32,30 +31,31 @@ STARTING_SECONDS = 5.0
 TOKEN_SECONDS = 60
 
 
-def up(entry: Entry) -> Command:
-    """`engrambus up`"""
-    port = click.Option(
+@local_command(
+    "up",
+    click.Option(
         ["--port", "port"],
         type=click.IntRange(1, 65_535),
         help=f"Listen on this port and no other; {DEFAULT_PORT} or the next free one unless said.",
-    )
-    log = click.Option(
+    ),
+    click.Option(
         ["--log", "log"],
         type=click.Choice(["json"]),
         help="Write every event, call and refusal to stderr, one JSON object a line.",
-    )
-    return Command("up", entry, [port, log], _up)
-
-
-def _up(session: Session, given: dict[str, Any]) -> None:
+    ),
+    section="start",
+    example="engrambus up --port 7171",
+)
+def up(session: Session, values: Values) -> None:
+    """Serve the project on this machine and print a link to it."""
     with closing(_opened(session)) as gateway:
         record = gateway.project_files.kept(RUNNING)
         with _alone(record) as mine:
             if mine is None:
                 _show_running(session, gateway, record)
             else:
-                with _logged(gateway, given["log"]), exporting(session, gateway):
-                    _serve(session, gateway, mine, given["port"])
+                with _logged(gateway, values.get("log")), exporting(session, gateway):
+                    _serve(session, gateway, mine, values.get("port"))
 
 
 def _logged(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:

@@ -12,76 +12,60 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.core import MICROS, print_dollars
-from engrambus.edges.cli.command import Command
+from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.imports import import_modules
 from engrambus.edges.cli.screen import json_line, safe
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
     from engrambus.space.tuples import Kept, Pattern
     from engrambus.space.work import LaneWorkerPool, Progress, Workshop
 
-_MODULES = ["--import", "modules"]
 _NAMED = 5
 """How many runs are named at once."""
 
 
-def worker(entry: Entry) -> Command:
-    """`engrambus worker`"""
-    return Command(
-        "worker",
-        entry,
-        [
-            click.Option(["--lane", "lane"], required=True, help="The lane to work on."),
-            click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once."),
-            _import_option(),
-            click.Option(["--until-empty", "until_empty"], is_flag=True, help="Stop when there is nothing left to do."),
-        ],
-        _worker,
-    )
+_CONCURRENCY = click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once.")
+_IMPORT = click.Option(
+    ["--import", "modules"], multiple=True, metavar="MODULE", help="Code that carries yools out (repeatable)"
+)
 
 
-def resume(entry: Entry) -> Command:
-    """`engrambus resume`"""
-    return Command(
-        "resume",
-        entry,
-        [
-            click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once."),
-            _import_option(),
-        ],
-        _resume,
-    )
-
-
-def _import_option() -> click.Option:
-    return click.Option(_MODULES, multiple=True, metavar="MODULE", help="Code that carries yools out (repeatable)")
-
-
-def _worker(session: Session, given: dict[str, Any]) -> None:
+@local_command(
+    "worker",
+    click.Option(["--lane", "lane"], required=True, help="The lane to work on."),
+    _CONCURRENCY,
+    _IMPORT,
+    click.Option(["--until-empty", "until_empty"], is_flag=True, help="Stop when there is nothing left to do."),
+    section="work",
+    example="engrambus worker --lane build --concurrency 4 --import tools.yools",
+)
+def worker(session: Session, values: Values) -> None:
+    """Work on the tuples of a lane until told to stop."""
     from engrambus.app import open_caretaker
     from engrambus.space.tuples import check_lane, read_pattern
 
-    check_lane(given["lane"])
-    once = given["until_empty"]
+    check_lane(values["lane"])
+    once = values["until_empty"]
     with (
-        _opened(session, given["modules"]) as (gateway, shop),
+        _opened(session, values.get("modules", ())) as (gateway, shop),
         nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
-        wanted = {"lane": given["lane"]}
+        wanted = {"lane": values["lane"]}
         run = _chosen(session, gateway)
         if run is not None:
             wanted["run"] = run
-        _work(session, shop, read_pattern(wanted), given["concurrency"], until_empty=once)
+        _work(session, shop, read_pattern(wanted), values.get("concurrency"), until_empty=once)
 
 
-def _resume(session: Session, given: dict[str, Any]) -> None:
+@local_command("resume", _CONCURRENCY, _IMPORT, section="work", example="engrambus resume --import tools.yools")
+def resume(session: Session, values: Values) -> None:
+    """Go on with the newest run that has unfinished work, or --run RUN, from the first missing step of each tuple."""
     from engrambus.space.tuples import read_pattern
     from engrambus.space.work import is_dead
 
-    with _opened(session, given["modules"]) as (gateway, shop):
+    with _opened(session, values.get("modules", ())) as (gateway, shop):
         space = shop.space
         pattern = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
         chosen = _chosen(session, gateway)
@@ -97,7 +81,7 @@ def _resume(session: Session, given: dict[str, Any]) -> None:
         space.let_go(gone.items(), reason="its worker is gone")
         alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
         wanted = read_pattern({**pattern, "run": run}).but(alone)
-        _work(session, shop, wanted, given["concurrency"], until_empty=True)
+        _work(session, shop, wanted, values.get("concurrency"), until_empty=True)
 
 
 def _chosen(session: Session, gateway: Gateway) -> str | None:

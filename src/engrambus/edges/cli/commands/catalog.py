@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.command import Argument, Command
+from engrambus.edges.cli.command import Argument, Values, local_command
 from engrambus.edges.cli.imports import import_modules
 from engrambus.edges.cli.places import find_worktree
 from engrambus.edges.cli.screen import counted, safe
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 from engrambus.errors import AgentsFile, CatalogRefusal, InputNotAFile
 from engrambus.policy import Project, find_project
 
@@ -28,43 +27,23 @@ _IMPORT = click.Option(
     ["--import", "modules"], multiple=True, metavar="MODULE", help="Take the yools this module registers (repeatable)"
 )
 _SOURCE = click.Option(["--source", "source"], metavar="FILE", help="The agents file; AGENTS.md unless said.")
-_SOURCES: list[click.Parameter] = [_STACK, _IMPORT, _SOURCE]
-
-
-def build(entry: Entry) -> Command:
-    """`engrambus catalog build`"""
-    output = click.Option(
-        ["--output", "output"], metavar="FILE", help="Write there; .catalog/capabilities.json unless said."
-    )
-    return Command("build", entry, [*_SOURCES, output], _build)
-
-
-def lint(entry: Entry) -> Command:
-    """`engrambus catalog lint`"""
-    return Command("lint", entry, _SOURCES, _lint)
-
-
-def diff(entry: Entry) -> Command:
-    """`engrambus catalog diff`"""
-    old = Argument("old", None, "The older file; without one, what a build would change is shown", required=False)
-    new = click.Option(["--new", "new"], metavar="FILE", help="The newer file; the project's own unless said.")
-    return Command("diff", entry, [old, new, *_SOURCES], _diff)
+_SOURCES = (_STACK, _IMPORT, _SOURCE)
 
 
 class _Made:
     """What the sources say, read once."""
 
-    def __init__(self, session: Session, given: dict[str, Any]) -> None:
+    def __init__(self, session: Session, values: Values) -> None:
         from engrambus.space.catalog import AGENTS, CAPABILITIES, build_catalog, find_stacks, read_agents
 
         self.project: Project = find_project(session.folder)
         self.file = self.project.catalog / CAPABILITIES
         # In a linked worktree, what it says is meant, not what the main one says.
         here = find_worktree(session.folder) or self.project.root
-        self.source = Path(given["source"]) if given.get("source") else here / AGENTS
-        self.stacks = tuple(dict.fromkeys(given["stacks"])) or find_stacks(here)
+        self.source = Path(values["source"]) if values.get("source") else here / AGENTS
+        self.stacks = tuple(dict.fromkeys(values.get("stacks", ()))) or find_stacks(here)
         self.read: AgentsRead = read_agents(_text(self.source), self.stacks)
-        self.code: list[Yool] = _imported(given["modules"], here)
+        self.code: list[Yool] = _imported(values.get("modules", ()), here)
         self.catalog: Catalog = build_catalog(self.read.declared, self.code)
         self.lines = {each.entry.full_name: each.line for each in self.read.declared}
 
@@ -82,12 +61,20 @@ class _Made:
         return named + lint_change(held, self.catalog)
 
 
-def _build(session: Session, given: dict[str, Any]) -> None:
+@local_command(
+    "catalog build",
+    *_SOURCES,
+    click.Option(["--output", "output"], metavar="FILE", help="Write there; .catalog/capabilities.json unless said."),
+    section="work",
+    example="engrambus catalog build --stack python",
+)
+def build(session: Session, values: Values) -> None:
+    """Write .catalog/capabilities.json from AGENTS.md and the code you name."""
     from engrambus.space.catalog import Catalog, write_catalog
 
     if session.remote:
         raise click.UsageError("A catalog is built where the project's files are; ENGRAMBUS_URL is set.")
-    made = _Made(session, given)
+    made = _Made(session, values)
     try:
         held = made.held()
     except CatalogRefusal as damage:  # a build is the way out of it
@@ -97,7 +84,7 @@ def _build(session: Session, given: dict[str, Any]) -> None:
     flaws = made.flaws(held)
     entries = list(made.catalog)
     root = made.catalog.root
-    output = Path(given["output"]) if given["output"] else made.file
+    output = Path(values["output"]) if "output" in values else made.file
     size = write_catalog(output, made.catalog)
     for flaw in flaws:
         session.warn(_flaw(flaw))
@@ -119,7 +106,7 @@ def _build(session: Session, given: dict[str, Any]) -> None:
     def show(_: Any) -> Iterator[str]:
         yield f"[build] parsed {counted(made.read.agents, 'agent')} from {safe(source)}"
         if made.code:
-            yield f"[build] took {counted(len(made.code), 'yool')} from {safe(', '.join(given['modules']))}"
+            yield f"[build] took {counted(len(made.code), 'yool')} from {safe(', '.join(values['modules']))}"
         yield f"[build] hashing yools ... {len(entries)}/{len(entries)}"
         yield "[build] inserting into HAMT ... done"
         yield f"[build] wrote {safe(shown)} ({size / 1024:.1f} KB)"
@@ -128,24 +115,35 @@ def _build(session: Session, given: dict[str, Any]) -> None:
     session.answer(answer, show)
 
 
-def _lint(session: Session, given: dict[str, Any]) -> None:
-    made = _Made(session, given)
+@local_command("catalog lint", *_SOURCES, section="work", example="engrambus catalog lint")
+def lint(session: Session, values: Values) -> None:
+    """Check names against the naming rules, and that none was renamed."""
+    made = _Made(session, values)
     flaws = made.flaws(made.held())
     session.answer({"flaws": flaws}, lambda _: map(_flaw, flaws) if flaws else ["Nothing to say against any name."])
     if flaws:
         click.get_current_context().exit(1)
 
 
-def _diff(session: Session, given: dict[str, Any]) -> None:
+@local_command(
+    "catalog diff",
+    Argument("old", None, "The older file; without one, what a build would change is shown", required=False),
+    click.Option(["--new", "new"], metavar="FILE", help="The newer file; the project's own unless said."),
+    *_SOURCES,
+    section="work",
+    example="engrambus catalog diff old.json",
+)
+def diff(session: Session, values: Values) -> None:
+    """What changed from one catalog file to another, or what a build would change."""
     from engrambus.space.catalog import CAPABILITIES, parse_catalog
 
-    if given["old"] is not None:
-        newer = Path(given["new"]) if given["new"] else find_project(session.folder).catalog / CAPABILITIES
-        changes = parse_catalog(_text(Path(given["old"]))).diff(parse_catalog(_text(newer)))
-    elif given["new"] is not None:
+    if "old" in values:
+        newer = Path(values["new"]) if "new" in values else find_project(session.folder).catalog / CAPABILITIES
+        changes = parse_catalog(_text(Path(values["old"]))).diff(parse_catalog(_text(newer)))
+    elif "new" in values:
         raise click.UsageError("--new goes with the older file.")
     else:
-        made = _Made(session, given)
+        made = _Made(session, values)
         changes = made.held().diff(made.catalog)
     answer = {
         "added": [entry.full_name for entry in changes.added],

@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from engrambus.edges.cli.command import Command
+from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from engrambus.edges.demo import Bill, Stage, Survey
@@ -27,29 +26,28 @@ MOST_BYTES = 200_000
 """Of one file; what is longer was hardly written by hand."""
 
 
-def demo(entry: Entry) -> Command:
-    """`engrambus demo`"""
-    fresh = click.Option(
-        ["--fresh", "fresh"], is_flag=True, help="Use a small repository made for it, in a new folder."
-    )
-    pace = click.Option(
+@local_command(
+    "demo",
+    click.Option(["--fresh", "fresh"], is_flag=True, help="Use a small repository made for it, in a new folder."),
+    click.Option(
         ["--pace", "pace"],
         type=click.FloatRange(0, 60),
         help=f"Seconds between steps; {PACE} on a terminal, none in a pipe.",
-    )
-    return Command("demo", entry, [fresh, pace], _demo)
-
-
-def _demo(session: Session, given: dict[str, Any]) -> None:
+    ),
+    section="start",
+    example="engrambus demo --fresh",
+)
+def demo(session: Session, values: Values) -> None:
+    """Watch a team of four review this repository, in a minute."""
     from engrambus.edges.demo import Stage
     from engrambus.errors import Internal
 
     if session.remote:
         raise click.UsageError("The demo works on files of this machine; unset ENGRAMBUS_URL.")
-    pace = given["pace"] if given["pace"] is not None else PACE if sys.stdout.isatty() and not session.json else 0.0
+    pace = values["pace"] if "pace" in values else PACE if sys.stdout.isatty() and not session.json else 0.0
     stage = Stage(pace=pace, silent=session.json)
     stage.note("A team of four reviews a repository: an architect and three programmers.", style="bold")
-    gateway = None if given["fresh"] else _here(session, stage)
+    gateway = None if values["fresh"] else _here(session, stage)
     gateway = gateway or _fresh(session, stage)
     with closing(gateway):
         files, sha = _files(gateway)
@@ -185,6 +183,6 @@ def _closing(gateway: Gateway, session: Session, run: str, bill: Bill) -> Iterat
 
 def _link(gateway: Gateway, session: Session, run: str) -> str | None:
     """A link to the run on the page, if this project is being served."""
-    from engrambus.edges.cli.up import running_link
+    from engrambus.edges.cli.commands.up import running_link
 
     return running_link(gateway, f"?run={run}")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.edges.cli.command import Argument, Command
+from engrambus.edges.cli.command import Argument, Values, local_command
 from engrambus.edges.cli.screen import dim, safe, safe_line, table
 from engrambus.edges.cli.session import Session
-from engrambus.edges.cli.table import Entry
 
 if TYPE_CHECKING:
     from engrambus.edges.integrations.doctor import Finding
@@ -29,49 +28,40 @@ _NEXT = {
 }
 
 
-def install(entry: Entry) -> Command:
-    """`engrambus install`"""
-    uvx = click.Option(["--uvx", "uvx"], is_flag=True, help="Refused until Engram Bus is on the package index.")
-    return Command("install", entry, [*_parameters(), uvx], _install)
+_PARAMETERS = (
+    Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
+    click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
+    click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
+)
 
 
-def uninstall(entry: Entry) -> Command:
-    """`engrambus uninstall`"""
-    return Command("uninstall", entry, _parameters(), _uninstall)
-
-
-def doctor(entry: Entry) -> Command:
-    """`engrambus doctor`"""
-    return Command("doctor", entry, [], _doctor)
-
-
-def _parameters() -> list[click.Parameter]:
-    return [
-        Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
-        click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
-        click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
-    ]
-
-
-def _install(session: Session, given: dict[str, Any]) -> None:
+@local_command(
+    "install",
+    *_PARAMETERS,
+    click.Option(["--uvx", "uvx"], is_flag=True, help="Refused until Engram Bus is on the package index."),
+    section="start",
+    example="engrambus install claude-code --dry-run",
+)
+def install(session: Session, values: Values) -> None:
+    """Write a client's own configuration: the MCP server, its hooks and the skill."""
     from engrambus.edges.integrations.client_config import installed_command
     from engrambus.edges.integrations.install import install as put_in
     from engrambus.errors import NotPublished
 
-    if given["uvx"]:
+    if values["uvx"]:
         raise NotPublished(
             field="--uvx",
             hint="Leave --uvx out. Files get `engrambus` where PATH finds this installation, else its absolute path.",
         )
     command = installed_command(session.settings)
-    root = _root(session, given)
-    changes = put_in(given["client"], root, session.settings, command, dry_run=given["dry_run"])
-    following = [_NEXT[given["client"]]]
+    root = _root(session, values)
+    changes = put_in(values["client"], root, session.settings, command, dry_run=values["dry_run"])
+    following = [_NEXT[values["client"]]]
     if root is not None and not _is_project(session):
         following.append(
             "There is no project here yet, and without one the hooks say nothing: engrambus init makes one."
         )
-    _tell(session, given, changes, "Nothing to change: everything is as it should be.", following)
+    _tell(session, values, changes, "Nothing to change: everything is as it should be.", following)
 
 
 def _is_project(session: Session) -> bool:
@@ -84,21 +74,23 @@ def _is_project(session: Session) -> bool:
         return False
 
 
-def _uninstall(session: Session, given: dict[str, Any]) -> None:
+@local_command("uninstall", *_PARAMETERS, section="start", example="engrambus uninstall claude-code")
+def uninstall(session: Session, values: Values) -> None:
+    """Take out of a client's configuration what install put in."""
     from engrambus.edges.integrations.install import uninstall as take_out
 
-    root = _root(session, given)
-    changes = take_out(given["client"], root, session.settings, dry_run=given["dry_run"])
-    _tell(session, given, changes, "Nothing to remove: nothing of Engram Bus was found.", [])
+    root = _root(session, values)
+    changes = take_out(values["client"], root, session.settings, dry_run=values["dry_run"])
+    _tell(session, values, changes, "Nothing to remove: nothing of Engram Bus was found.", [])
 
 
-def _root(session: Session, given: dict[str, Any]) -> Path | None:
+def _root(session: Session, values: Values) -> Path | None:
     from engrambus.edges.integrations.install import project_root
 
-    return None if given["user"] else project_root(session.folder)
+    return None if values["user"] else project_root(session.folder)
 
 
-def _tell(session: Session, given: dict[str, Any], changes: list[Change], nothing: str, following: list[str]) -> None:
+def _tell(session: Session, values: Values, changes: list[Change], nothing: str, following: list[str]) -> None:
     rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
     changed = any(row["action"] != "unchanged" for row in rows)
 
@@ -107,12 +99,12 @@ def _tell(session: Session, given: dict[str, Any], changes: list[Change], nothin
             yield from _shown(change)
         if not changed:
             yield nothing
-        elif given["dry_run"]:
+        elif values["dry_run"]:
             yield dim("Nothing was written.")
         else:
             yield from map(dim, following)
 
-    session.answer({"client": given["client"], "dry_run": given["dry_run"], "files": rows}, show)
+    session.answer({"client": values["client"], "dry_run": values["dry_run"], "files": rows}, show)
 
 
 def _action(change: Change) -> str:
@@ -147,7 +139,9 @@ def _diff(change: Change) -> Iterable[str]:
     )
 
 
-def _doctor(session: Session, given: dict[str, Any]) -> None:
+@local_command("doctor", section="maintenance", example="engrambus doctor")
+def doctor(session: Session, values: Values) -> None:
+    """Check the project, the machine and every client, and say what to do next."""
     from engrambus.edges.integrations.doctor import examine
 
     findings = examine(session.folder, session.settings)

@@ -1,21 +1,32 @@
-"""Figures as people read them: one line for each agent, one for each role, one for the team."""
+"""Figures, policy, checks and clean-up as people read them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from engrambus.edges.cli.screen import counted, dim, pairs, safe, table
+import click
+import msgspec
+
+from engrambus.edges.cli.screen import counted, dim, json_line, pairs, safe, table
 from engrambus.gateway.tallies import Tally
 
 if TYPE_CHECKING:
     from engrambus.gateway.ports import Counts
+    from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.stats import Figures, StatsAnswer
+    from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
 
+_WHY = {
+    "artifact": "artifacts past their days",
+    "printed": "output past its days",
+    "room": "the oldest, for room",
+    "left": "left by killed workers",
+}
 _HEADINGS = ["WHO", "TURNS", "INLINE", "/TURN", "READS", "/TURN", "PULLED", "SENT", "BACK", "GRANTS", "PUT"]
 
 
-def _stats(answer: StatsAnswer) -> Iterator[str]:
+def stats(answer: StatsAnswer) -> Iterator[str]:
     """The lines of `engrambus stats`."""
     team = answer.team
     yield from pairs(
@@ -96,4 +107,41 @@ def _size(count: int) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
-SHOW: dict[str, Callable[[Any], Iterable[str]]] = {"stats": _stats}
+def policy(answer: PolicyAnswer) -> Iterator[str]:
+    yield "The policy is in force."
+    if answer.policy:
+        yield from pairs((name, json_line(msgspec.json.encode(value))) for name, value in sorted(answer.policy.items()))
+    else:
+        yield dim("It says nothing that differs from the defaults.")
+
+
+def verification(answer: VerifyAnswer) -> Iterator[str]:
+    if answer.sound:
+        yield click.style("sound", fg="green", bold=True) + f": {answer.commits:,} commits check, and the index agrees."
+        return
+    yield click.style("not sound", fg="red", bold=True)
+    yield from table(["WHAT", "WHERE"], [[finding.what, finding.where] for finding in answer.findings])
+    indexes = sorted({"work.db" if each.where.startswith("work") else "index.db" for each in answer.findings})
+    removed = " and ".join(f".catalog/{name}" for name in indexes)
+    yield dim(f"An index is rebuilt when it is removed: {removed}. `engrambus recover` sets a damaged journal aside.")
+
+
+def garbage_report(answer: GarbageAnswer) -> Iterator[str]:
+    """What was freed, or would be."""
+    rows = [[_WHY[each.why], f"{each.bodies:,}", _megabytes(each.bytes)] for each in answer.freed if each.bodies]
+    if rows:
+        yield from table(["WOULD GO" if answer.dry_run else "GONE", "PIECES", "SIZE"], rows)
+    else:
+        yield "There is nothing that may go."
+    yield dim(f"{answer.receipts:,} receipts stay, {answer.pinned:,} bodies that engrams point at stay")
+    then = "would take" if answer.dry_run else "takes"
+    yield f"The catalog took {_megabytes(answer.total_bytes)} and {then} {_megabytes(answer.after_bytes)}."
+    if answer.rotated:
+        yield "The journal of work goes on in a new file; what was left is compressed."
+    if not answer.enough:
+        yield click.style("That is not enough: the cap or the floor of free disk is not kept.", fg="yellow")
+
+
+def _megabytes(size: int) -> str:
+    """Bytes as people write them."""
+    return f"{size / 1_000_000:,.1f} MB"

@@ -1,0 +1,1 @@
+"""The commands that need code of their own: overrides of operations' commands, and commands without an operation."""

@@ -1,0 +1,96 @@
+"""Maintenance commands with code of their own: `verify`, `gc`, `policy apply` and `recover`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engrambus.edges.cli.command import Values, local_command, override
+from engrambus.edges.cli.screen import safe
+from engrambus.edges.cli.session import Session
+
+if TYPE_CHECKING:
+    from engrambus.core.journal import Damage
+    from engrambus.gateway import Operation
+
+
+@override()
+def verify(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Check the project's files; exit with status 1 if one is damaged."""
+    answer = session.call(operation, values, "Reading the journal")
+    session.print_answer(operation, answer)
+    if not answer.sound:
+        click.get_current_context().exit(1)
+
+
+@override()
+def gc(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Delete what receipts no longer have to keep."""
+    session.print_answer(operation, session.call(operation, values, "Making room"))
+
+
+@override()
+def policy_apply(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Send the project's policy file to the gateway."""
+    from engrambus.core import read_yaml
+    from engrambus.errors import BadText, PolicyInvalid
+    from engrambus.policy import POLICY_FILE, find_project
+
+    path = find_project(session.folder).catalog / POLICY_FILE
+    try:
+        said = read_yaml(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
+    except FileNotFoundError:
+        hint = "What was applied last stays in force. An empty file has the defaults."
+        raise PolicyInvalid(f"There is no {path}.", field=POLICY_FILE, hint=hint) from None
+    session.call_and_print(operation, {"policy": {} if said is None else said})
+
+
+@local_command(
+    "recover",
+    click.Option(["--yes", "agreed"], is_flag=True, help="Do not ask."),
+    section="maintenance",
+    example="engrambus recover",
+)
+def recover(session: Session, values: Values) -> None:
+    """Set a damaged part of the journal aside and keep all that is sound."""
+    from engrambus.app import find_project_damage, recover_project
+
+    damaged = find_project_damage(session.folder)
+    if damaged and not values["agreed"]:
+        for line in (line for damage in damaged for line in _describe(damage)):
+            session.say(line)
+        click.confirm("Set the damaged part aside?", abort=True, err=True)
+    if damaged:
+        damaged = recover_project(session.folder)
+    answer = {
+        "recovered": bool(damaged),
+        "journals": [
+            {
+                "journal": str(damage.journal),
+                "set_aside": str(damage.set_aside),
+                "line": damage.line,
+                "offset": damage.offset,
+                "kept_commits": damage.commits,
+                "cut_bytes": damage.size,
+            }
+            for damage in damaged
+        ],
+    }
+    sound = ["The journals are sound: there is nothing to recover."]
+    session.answer(answer, lambda _: [line for damage in damaged for line in _done(damage)] or sound)
+
+
+def _describe(damage: Damage) -> Iterator[str]:
+    yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
+    yield f"The {damage.commits:,} commits before it are sound and stay."
+    yield f"The {damage.size:,} bytes from there on will be gone from the project; a copy of all of it is kept."
+
+
+def _done(damage: Damage) -> Iterator[str]:
+    cut = f"{damage.size:,} bytes from line {damage.line} on were cut"
+    yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
+    yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"

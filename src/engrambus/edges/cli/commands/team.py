@@ -1,0 +1,94 @@
+"""Team commands with code of their own: messages read from files, grants, `contribute` and `inherit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from engrambus.edges.cli.command import Override, Values, override
+from engrambus.edges.cli.commands.knowledge import with_full_ref
+from engrambus.edges.cli.session import Session
+from engrambus.gateway import Operation
+
+_MESSAGE_FILE = ("FILE", "The message in its form, as YAML or JSON; - reads stdin")
+_SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
+"""The options of `inherit` that are fields of its scope."""
+
+
+@override(argument_help=_MESSAGE_FILE)
+def message_file(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Send a message that is given as a file."""
+    session.call_and_print(operation, _with_text(values))
+
+
+@override(argument_help=_MESSAGE_FILE)
+def message_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Check a message; exit with status 1 if it would be refused."""
+    _print_verdict(session, operation, _with_text(values))
+
+
+def _with_text(values: Values) -> Values:
+    from engrambus.edges.cli.commands.put_file import read_text_file
+
+    return {**values, "text": read_text_file(values["text"], "FILE")}
+
+
+def _print_verdict(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    answer = session.call(operation, values)
+    session.print_answer(operation, answer)
+    if not answer.ok:
+        click.get_current_context().exit(1)
+
+
+@override()
+def grant_issue(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Issue a grant for a file, some lines of it, or `folder/*`."""
+    folder = values["pointer"].rstrip("/")
+    if (session.folder / folder).is_dir():
+        raise click.UsageError(f"'{folder}' is a folder; '{folder}/*' stands for every file in it.")
+    with_full_ref("pointer")(session, operation, values)
+
+
+grant_ask = Override(with_full_ref("pointer"))
+
+
+@override()
+def grant_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Check a dereference; exit with status 1 if it would be refused."""
+    from engrambus.edges.cli.places import full_ref
+
+    pointer = full_ref(values["pointer"], session.folder, "pointer")
+    _print_verdict(session, operation, {**values, "pointer": pointer})
+
+
+@override(
+    click.Option(
+        ["--evidence"],
+        multiple=True,
+        metavar="KIND=VALUE",
+        help="path=src/parser.py:10-20, or url, command_output, note (repeatable).",
+    ),
+)
+def contribute(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Contribute a learning, its evidence given as kind=value."""
+    parts = [(kind, mark, value) for kind, mark, value in (text.partition("=") for text in values.get("evidence", ()))]
+    if not all(mark for _, mark, _ in parts):
+        raise click.UsageError("--evidence takes kind=value: path=src/parser.py:10-20, or url, command_output, note.")
+    values["evidence"] = [{"kind": kind, "value": value} for kind, _, value in parts]
+    session.call_and_print(operation, values)
+
+
+@override(
+    click.Option(["--category", "categories"], multiple=True, help="Only these, and pins (repeatable)."),
+    click.Option(["--min-importance"], type=float, help="From here on a memory is important [default: 0.7]"),
+    click.Option(["--recency-window"], help="How far back is recent [default: P7D]"),
+    click.Option(["--no-pins"], is_flag=True, help="Leave working memory out."),
+    click.Option(["--atoms", "include_atoms"], is_flag=True, help="Engrams too."),
+    click.Option(["--visibility"], multiple=True, help="A scope they may come from (repeatable)."),
+)
+def inherit(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Inherit the team's memory, the parts of its scope given as options."""
+    scope = {name: values.pop(name) for name in _SCOPE if name in values}
+    scope["include_working_memory"] = not values.pop("no_pins", False)
+    session.call_and_print(operation, {**values, "scope": scope})
