@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from engrambus.edges.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from engrambus.edges.sdk import Bus, Worker
     from engrambus.errors import EngramBusError
-    from engrambus.evidence.pointers import Pointer
+    from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.engrams import Engram, Kind, Provenance
     from engrambus.operations.asking import QueryAnswer
     from engrambus.operations.engrams import PutEngram
-    from engrambus.operations.pointers import DerefAnswer
     from engrambus.policy import Role, Scope
     from engrambus.settings import Settings
     from engrambus.space.catalog import yool
@@ -42,11 +41,10 @@ if not TYPE_CHECKING:
         "edges.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
         "edges.sdk": "Bus Worker",
         "errors": "EngramBusError",
-        "evidence.pointers": "Pointer",
+        "evidence.pointers": "DerefAnswer Pointer",
         "knowledge.engrams": "Engram Kind Provenance",
         "operations.asking": "QueryAnswer",
         "operations.engrams": "PutEngram",
-        "operations.pointers": "DerefAnswer",
         "policy": "Role Scope",
         "settings": "Settings",
         "space.catalog": "yool",

@@ -13,11 +13,12 @@ from engrambus import Engram, Pointer, Provenance
 from engrambus.core import age
 from engrambus.edges.cli.screen import cells, json_line, safe, safe_line, table, wrap
 from engrambus.edges.cli.show import renderer
+from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
 from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryAnswer
 from engrambus.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
-from engrambus.operations.pointers import DerefAnswer, LinkAnswer
+from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
 from tests.cli.runner import Desk
 

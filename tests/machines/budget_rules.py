@@ -16,8 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multi
 
 from engrambus.core import SECOND, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
-from engrambus.evidence.pointers import Pointer
-from engrambus.operations.pointers import DerefAnswer
+from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.policy.grants import attenuate, read
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.clock import ManualClock

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import print_time
+from engrambus.core.token_limit import fits, take_within
 from engrambus.errors import FieldValue
 from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.token_limit import fits, take_within
 from engrambus.knowledge.brief import Brief, BriefMade, brief_diff, kinds_for, write_brief
 from engrambus.policy import ROLES, DerefBudget, Role, Turn, lineage_of, present_turn, tokens_left, visible_spaces
 from engrambus.policy.grants import Spent

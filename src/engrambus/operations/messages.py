@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import new_ulid, parse_duration, print_time
+from engrambus.core.token_limit import take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.evidence.pointers import Pointer, check
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.token_limit import take_within
 from engrambus.knowledge.engrams import PreparedEngram, prefix_field, put_all
 from engrambus.knowledge.messages import (
     BroadcastSent,
@@ -36,9 +36,8 @@ from engrambus.knowledge.messages import (
 from engrambus.operations.engrams import prepare_engram
 from engrambus.operations.grants import DEFAULT_CAP, parent_of, requested
 from engrambus.operations.pastes import Pastes
-from engrambus.operations.pointers import asked_of_grant
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, present_turn
-from engrambus.policy.grants import VerifiedGrant, check_spend, debits, verify
+from engrambus.policy.grants import VerifiedGrant, check_spend, debits, grant_use, verify
 from engrambus.policy.secrets import check_no_secrets
 
 MAX_MAIL = 100
@@ -339,7 +338,7 @@ def _budget(context: Context, token: str | None) -> tuple[InlineBudget, Verified
         budget = inline_budget(context, view)
         if token is None:
             return budget, None
-        grant = verify(context.grant_key, token, **asked_of_grant(context, view, None))
+        grant = verify(context.grant_key, token, **grant_use(view, context.caller, None))
     code = max(budget.max_inline_code_chars, grant.inline_code_chars)
     return msgspec.structs.replace(budget, max_inline_code_chars=code), grant
 

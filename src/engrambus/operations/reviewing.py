@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import parse_duration, print_time
+from engrambus.core.token_limit import take_within
 from engrambus.errors import ContributionDecided, ContributionNotFound, CortexOff, RoleForbidden
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
 from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
-from engrambus.gateway.token_limit import take_within
 from engrambus.knowledge.cortex import (
     MAX_KIND,
     MAX_LABEL,

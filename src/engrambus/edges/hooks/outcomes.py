@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from engrambus.errors import BudgetExceeded, EngramBusError
+from engrambus.evidence.pointers import DerefAnswer
 from engrambus.knowledge.engrams import Engram
-from engrambus.operations.pointers import DerefAnswer
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):

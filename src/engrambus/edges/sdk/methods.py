@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec import UNSET, UnsetType
 
 if TYPE_CHECKING:
-    from engrambus.evidence.pointers import Pointer
+    from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
     from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
-    from engrambus.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.pointers import LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
     from engrambus.operations.remembering import EpisodeAnswer
     from engrambus.operations.reports import TestsRecorded

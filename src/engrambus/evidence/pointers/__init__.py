@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from engrambus.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
     from engrambus.evidence.pointers.diff import DiffResolver
+    from engrambus.evidence.pointers.excerpts import DerefAnswer, cut_to_fit, full_answer
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
     from engrambus.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
@@ -37,6 +38,7 @@ if not TYPE_CHECKING:
         ),
         "artifact": "ArtifactResolver Bodies BodyResolver",
         "diff": "DiffResolver",
+        "excerpts": "DerefAnswer cut_to_fit full_answer",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
         "links": "editor from_github from_swhid github swhid",
@@ -49,8 +51,9 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "Bodies", "BodyAddress",
-    "BodyResolver", "Content", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer", "RepoAddress",
-    "RepoResolver", "Repositories", "Resolver", "SamAddress", "Standing", "Standings", "TestAddress", "TestResolver",
-    "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines", "editor", "find_repository",
-    "from_github", "from_swhid", "github", "parse", "parse_lines", "print_address", "swhid",
+    "BodyResolver", "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer",
+    "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Standing", "Standings", "TestAddress",
+    "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines", "cut_to_fit",
+    "editor", "find_repository", "from_github", "from_swhid", "full_answer", "github", "parse", "parse_lines",
+    "print_address", "swhid",
 ]

@@ -9,6 +9,7 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.policy.grants.blocks import Limits, Origin
+    from engrambus.policy.grants.derefs import DerefCheck, DerefView, GrantUse, check_deref, deref, grant_use
     from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
     from engrambus.policy.grants.issuing import attenuate, issue
     from engrambus.policy.grants.keys import MAX_DEPTH, MAX_TOKEN, GrantKey
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "blocks": "Limits Origin",
+        "derefs": "DerefCheck DerefView GrantUse check_deref deref grant_use",
         "facts": "GrantIssued GrantRevoked GrantSpent",
         "issuing": "attenuate issue",
         "keys": "MAX_DEPTH MAX_TOKEN GrantKey",
@@ -32,7 +34,8 @@ if not TYPE_CHECKING:
     })
 
 __all__ = [
-    "MAX_DEPTH", "MAX_TOKEN", "Block", "Grant", "GrantIssued", "GrantKey", "GrantReads", "GrantRevoked", "GrantSpent",
-    "KeptRequest", "Limits", "Origin", "PointerTarget", "PrefixTarget", "Spent", "Target", "VerifiedGrant", "allow",
-    "as_issued", "attenuate", "check_spend", "debits", "issue", "read", "read_pointer", "read_prefix", "verify",
+    "MAX_DEPTH", "MAX_TOKEN", "Block", "DerefCheck", "DerefView", "Grant", "GrantIssued", "GrantKey", "GrantReads",
+    "GrantRevoked", "GrantSpent", "GrantUse", "KeptRequest", "Limits", "Origin", "PointerTarget", "PrefixTarget",
+    "Spent", "Target", "VerifiedGrant", "allow", "as_issued", "attenuate", "check_deref", "check_spend", "debits",
+    "deref", "grant_use", "issue", "read", "read_pointer", "read_prefix", "verify",
 ]

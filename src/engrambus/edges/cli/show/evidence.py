@@ -11,8 +11,9 @@ from engrambus.edges.cli.screen import dim, pairs, safe, safe_line
 from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
 
 if TYPE_CHECKING:
+    from engrambus.evidence.pointers import DerefAnswer
     from engrambus.operations.anchoring import AnchorAnswer
-    from engrambus.operations.pointers import DerefAnswer, LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.pointers import LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.reports import TestsRecorded
 
 
