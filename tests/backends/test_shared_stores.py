@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def test_an_engram_on_its_way_arrives_once_whoever_dies_in_between(team: Team, m
         with pytest.raises(RuntimeError):
             team.call("one", "promote_engram", id=engram.id, scope="org")
     with monkeypatch.context() as patch:  # after the shared store took it in
-        patch.setattr("engrambus.gateway.shared_stores._let_go", _die)
+        patch.setattr("engrambus.gateway.shared_stores.mark_delivered", _die)
         with pytest.raises(RuntimeError):
             gateway.shared.deliver(gateway.store)
     gateway = team.reopen("one")
@@ -166,5 +166,5 @@ def test_a_role_may_write_org_only_where_the_policy_says_so(team: Team) -> None:
     assert team.found("one", "alpha") == ["Alpha at once"]
 
 
-def _die(*_: object) -> Callable[..., Any]:
+def _die(*_: object, **__: object) -> None:
     raise RuntimeError("killed")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from engrambus.gateway.tallies import TallyReads
+from engrambus.knowledge.brief import BriefReads
 from engrambus.knowledge.cortex import CortexReads
 from engrambus.knowledge.engrams import EngramReads
 from engrambus.knowledge.messages import MessageReads
@@ -22,7 +23,6 @@ from engrambus.policy.grants import GrantReads
 
 if TYPE_CHECKING:
     from engrambus.core.journal import Line
-    from engrambus.knowledge.brief import Brief
     from engrambus.policy import Policy, Run
 
 T = TypeVar("T")
@@ -57,7 +57,9 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
 
 
-class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, TallyReads, Protocol):
+class View(
+    IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, CortexReads, BriefReads, TallyReads, Protocol
+):
     """A store as of one moment."""
 
     @property
@@ -75,14 +77,6 @@ class View(IdentityReads, TurnReads, GrantReads, EngramReads, MessageReads, Cort
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given to this caller under this idempotency key."""
-        ...
-
-    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
-        """A version of a role's brief; the last one when none is named."""
-        ...
-
-    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
-        """The last versions of a role's brief, newest first."""
         ...
 
     def counts(self) -> Counts:

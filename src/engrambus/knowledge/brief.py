@@ -1,52 +1,57 @@
-"""The shared brief: at most thirty lines that tell one role what matters now, built from the store alone.
+"""The brief: at most thirty lines that say what matters now for one role, built from the store alone.
 
-Which kinds a role is told of, and in which order, is a table; inside a kind the newest come first, and of equally new
-ones the surer. A line is one engram: its kind, its claim and where to look. What was said is never reworded.
+A table says which kinds of engram a role sees and in which order. Within a kind the newest come first, and of equally
+new ones the more confident. A line is one engram: its kind, its claim and its first pointer. Claims are never reworded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from engrambus.knowledge.engrams import Engram
+from engrambus.errors import FieldValue
+from engrambus.knowledge.engrams import Engram, EngramReads, EngramView
+from engrambus.policy import ROLES, Caller, DerefBudget, Turn, lineage_of, present_turn, tokens_left, visible_spaces
+from engrambus.policy.grants import GrantReads, Spent
 
 MAX_LINES = 30
-MAX_CLAIM = 160
-POINTERS = 5
-
-NOW, CONSTRAINTS, RISKS = "Now", "Constraints", "Risks"
+LINES_FOR_BUDGETS = 5
+"""Lines of the thirty that are left for budgets and grants, which follow the engrams."""
+MAX_CLAIM_CHARS = 160
+PER_KIND = 8
+"""Newest engrams of each kind that are considered."""
+MAX_GRANTS = 3
 
 
 class Section(NamedTuple):
-    """One part of the brief: which kinds it shows, and how many lines it may take."""
+    """One part of the brief: the kinds it shows, and how many lines it may take."""
 
     title: str
     kinds: tuple[str, ...]
-    lines: int
+    max_lines: int
 
 
-_LEADS = (
-    Section(CONSTRAINTS, ("constraint", "policy"), 5),
-    Section(RISKS, ("risk",), 6),
-    Section(NOW, ("decision", "diff", "fact"), 6),
+_LEADING = (
+    Section("Constraints", ("constraint", "policy"), 5),
+    Section("Risks", ("risk",), 6),
+    Section("Now", ("decision", "diff", "fact"), 6),
 )
-_HANDS = (
-    Section(CONSTRAINTS, ("constraint", "policy"), 6),
-    Section(RISKS, ("risk",), 4),
-    Section(NOW, ("todo", "decision", "test", "diff", "fact", "perf"), 7),
+_BUILDING = (
+    Section("Constraints", ("constraint", "policy"), 6),
+    Section("Risks", ("risk",), 4),
+    Section("Now", ("todo", "decision", "test", "diff", "fact", "perf"), 7),
 )
 SECTIONS: dict[str, tuple[Section, ...]] = {
-    "admin": _LEADS,
-    "architect": _LEADS,
-    "director": _LEADS,
-    "manager": _HANDS,
-    "programmer": _HANDS,
-    "tool": _HANDS,
+    "admin": _LEADING,
+    "architect": _LEADING,
+    "director": _LEADING,
+    "manager": _BUILDING,
+    "programmer": _BUILDING,
+    "tool": _BUILDING,
 }
-"""What each role is told of: those who lead see risks and decisions first, those who build what is to be done."""
+"""The sections of each role: roles that lead see risks and decisions first, roles that build see what is to be done."""
 
 
 class BriefMade(msgspec.Struct, frozen=True, kw_only=True, tag="brief.made", tag_field="fact"):
@@ -62,51 +67,130 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a role's brief."""
 
     version: int
-    at: int
-    """When it was made."""
+    made_us: int
     lines: tuple[str, ...]
 
 
-def kinds_for(role: str) -> tuple[str, ...]:
-    """Every kind a role is told of."""
-    return tuple(kind for section in SECTIONS[role] for kind in section.kinds)
+class BriefReads(Protocol):
+    """What briefs ask of a back end."""
+
+    def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
+        """Return a version of a role's brief; the last one without a version."""
+        ...
+
+    def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
+        """Return the last versions of a role's brief, newest first."""
+        ...
 
 
-def write_brief(
-    role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram] = ()
-) -> tuple[str, ...]:
-    """The lines of a role's brief, from the newest engrams of each kind; in each section the pinned stand first."""
-    lines = [f"Goal: {_short(goal)}"]
-    shown: list[Engram] = []
-    for section in SECTIONS[role]:
-        picked = _pick(section, newest, pinned)
-        if picked:
-            lines.append(f"{section.title}:")
-            lines += [f"- [{engram.kind}] {_short(engram.claim)} ({_place(engram)})" for engram in picked]
-            shown += picked
-    if not shown:
-        lines.append("Nothing is known yet. Put what you find, with a pointer to it.")
-    return tuple(lines[: MAX_LINES - POINTERS])
+class BriefView(EngramView, GrantReads, BriefReads, Protocol):
+    """What the rules of the brief read of a store."""
+
+
+def read_brief(
+    view: BriefView, role: str, *, caller: Caller, budget: DerefBudget, since: int | None = None
+) -> tuple[list[BriefMade], Brief]:
+    """Return a role's brief as of now; a new version is recorded if its lines changed.
+
+    With `since`, the lines are the differences to that version. The caller's budgets and grants follow either way; they
+    are not part of a version, because they change with every read.
+    """
+    run = caller.run.run_id
+    lines = compose_brief(view, role, caller)
+    last = view.brief(run, role, None)
+    version = last.version if last else 0
+    facts: list[BriefMade] = []
+    if last is None or last.lines != lines:
+        version += 1
+        facts.append(BriefMade(run=run, role=role, version=version, lines=lines))
+    turn = present_turn(view.turn(run, caller.name), view.as_of)
+    shown_lines = (
+        *(lines if since is None else brief_diff(find_version(view, run, role, since, "since").lines, lines)),
+        _budget_line(turn, budget),
+        *_grant_lines(view, caller),
+    )
+    return facts, Brief(version=version, made_us=view.as_of, lines=shown_lines)
+
+
+def compose_brief(view: EngramReads, role: str, caller: Caller) -> tuple[str, ...]:
+    """Return the lines of a role's brief as of now, from the engrams the caller may see."""
+    spaces = visible_spaces(caller)
+    newest = {
+        kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, before=None))
+        for section in SECTIONS[role]
+        for kind in section.kinds
+    }
+    return _compose(role, caller.run.goal, newest, view.engrams(view.pinned(spaces)))
+
+
+def find_version(view: BriefReads, run_id: str, role: str, version: int, field: str) -> Brief:
+    """Return one version of a role's brief, or refuse the request's `field`."""
+    brief = view.brief(run_id, role, version)
+    if brief is None:
+        raise FieldValue(f"This brief has no version {version}.", field=field, used=version)
+    return brief
+
+
+def last_role_briefed(view: BriefReads, run_id: str) -> str | None:
+    """Return the role whose brief was made last in a run."""
+    made = [(last.made_us, role) for role in ROLES if (last := view.brief(run_id, role, None)) is not None]
+    return max(made)[1] if made else None
 
 
 def brief_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """What changed between two versions, line by line: `- ` was there, `+ ` is there now."""
-    before, after = set(old), set(new)
-    return [f"- {line}" for line in old if line not in after] + [f"+ {line}" for line in new if line not in before]
+    """Return the lines that changed between two versions: `- ` was removed, `+ ` was added."""
+    old_lines, new_lines = set(old), set(new)
+    removed = [f"- {line}" for line in old if line not in new_lines]
+    return removed + [f"+ {line}" for line in new if line not in old_lines]
+
+
+def _compose(role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> tuple[str, ...]:
+    lines = [f"Goal: {_shorten(goal)}"]
+    for section in SECTIONS[role]:
+        engrams = _pick(section, newest, pinned)
+        if engrams:
+            lines.append(f"{section.title}:")
+            lines += [f"- [{engram.kind}] {_shorten(engram.claim)} ({_pointer_text(engram)})" for engram in engrams]
+    if len(lines) == 1:
+        lines.append("Nothing is known yet. Put what you find, with a pointer to it.")
+    return tuple(lines[: MAX_LINES - LINES_FOR_BUDGETS])
 
 
 def _pick(section: Section, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> list[Engram]:
+    # decision 17: a person pins what everybody must read first
     first = [engram for engram in pinned if engram.kind in section.kinds]
-    known = {engram.id for engram in first}
-    candidates = [engram for kind in section.kinds for engram in newest.get(kind, ()) if engram.id not in known]
+    pinned_ids = {engram.id for engram in first}
+    candidates = [engram for kind in section.kinds for engram in newest.get(kind, ()) if engram.id not in pinned_ids]
     candidates.sort(key=lambda engram: (engram.provenance.created_at, engram.confidence, engram.id), reverse=True)
-    return [*first, *candidates][: section.lines]
+    return [*first, *candidates][: section.max_lines]
 
 
-def _place(engram: Engram) -> str:
-    more = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
-    return f"{engram.pointers[0].ref}{more}"
+def _pointer_text(engram: Engram) -> str:
+    """Return the first pointer's ref, and how many more there are."""
+    extra = f" +{len(engram.pointers) - 1}" if len(engram.pointers) > 1 else ""
+    return f"{engram.pointers[0].ref}{extra}"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_CLAIM else text[: MAX_CLAIM - 1].rstrip() + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_CLAIM_CHARS else text[: MAX_CLAIM_CHARS - 1].rstrip() + "…"
+
+
+def _budget_line(turn: Turn, budget: DerefBudget) -> str:
+    remaining = {name: max(0, getattr(budget, name) - getattr(turn, name)) for name in ("repo", "artifact", "sam")}
+    return (
+        f"Left this turn: {remaining['repo']} repo, {remaining['artifact']} artifact and {remaining['sam']} sam "
+        f"dereferences, {tokens_left(turn, budget)} tokens."
+    )
+
+
+def _grant_lines(view: BriefView, caller: Caller) -> list[str]:
+    """Return a line for each grant the caller can still use, newest first."""
+    lines = []
+    for grant in reversed(view.grants_for(caller.run.run_id, lineage_of(view, caller))):
+        spent = view.spent([grant.block_id]).get(grant.block_id, Spent())
+        usable = grant.expires_at > view.as_of and spent.uses < grant.uses and spent.tokens < grant.cap_tokens
+        if usable and not view.revoked([grant.block_id]):
+            uses = grant.uses - spent.uses
+            remaining = f"{grant.cap_tokens - spent.tokens} tokens, {uses} use{'s' * (uses != 1)}"
+            lines.append(f"Granted: {grant.pointer or grant.prefix}, {remaining}.")
+    return lines[:MAX_GRANTS]

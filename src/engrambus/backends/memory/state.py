@@ -171,7 +171,7 @@ class State:
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
-                    Brief(version=fact.version, at=at, lines=fact.lines)
+                    Brief(version=fact.version, made_us=at, lines=fact.lines)
                 )
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))

@@ -389,7 +389,7 @@ def _stored_from_row(row: Any) -> StoredEngram:
 
 def _brief_from_row(row: Any) -> Brief:
     version, at, lines = row
-    return Brief(version=version, at=at, lines=tuple(lines.split("\n")))
+    return Brief(version=version, made_us=at, lines=tuple(lines.split("\n")))
 
 
 def _tally(counted: Sequence[int]) -> Tally:

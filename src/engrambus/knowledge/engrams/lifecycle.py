@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engrambus.core import print_time
+from engrambus.core import parse_duration, print_time
 from engrambus.errors import EngramNotFound, IdTaken, RoleForbidden, ScopeForbidden
 from engrambus.knowledge.engrams.facts import (
     EngramConfirmed,
@@ -21,7 +21,6 @@ from engrambus.knowledge.engrams.facts import (
     EngramUnpinned,
 )
 from engrambus.knowledge.engrams.ports import EngramReads, EngramView, StoredEngram
-from engrambus.knowledge.engrams.put import confirmation
 from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import (
     ADMIN,
@@ -32,6 +31,7 @@ from engrambus.policy import (
     Scope,
     check_descends,
     check_may_promote,
+    root_of,
     wider_space,
 )
 
@@ -79,6 +79,18 @@ def confirm(
     fact = confirmation(view, stored, caller)
     votes = view.votes(stored.ordinal, besides=fact.root) + 1
     return [fact], ConfirmAnswer(id=engram_id, votes=votes, expires_at=print_time(fact.expires_at))
+
+
+def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> EngramConfirmed:
+    """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes."""
+    return EngramConfirmed(
+        id=stored.engram.id,
+        space=stored.space,
+        by=caller.full_name,
+        # One vote per root: a parent with fifty children must not outvote another team.
+        root=root_of(view, caller),
+        expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
+    )
 
 
 def promote(

@@ -11,16 +11,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from engrambus.core import SECOND, Randomness, new_ulid, parse_duration, print_time
+from engrambus.core import SECOND, Randomness, new_ulid, print_time
 from engrambus.errors import EngramBusError, IdTaken, PhantomRead, RateLimited
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
 from engrambus.knowledge.engrams.facts import EngramConfirmed, EngramPut
 from engrambus.knowledge.engrams.keys import Keys, hash_keys
+from engrambus.knowledge.engrams.lifecycle import confirmation
 from engrambus.knowledge.engrams.ports import EngramView, StoredEngram
 from engrambus.knowledge.engrams.rules import stamp
 from engrambus.knowledge.engrams.values import CheckedEngram, Engram, Provenance, Source
-from engrambus.policy import ADMIN, Caller, Policy, check_may_write, root_of, space_of
+from engrambus.policy import ADMIN, Caller, Policy, check_may_write, space_of
 
 MAX_COMPARED = 16
 """Existing engrams with the same twin key that a new claim is compared with."""
@@ -142,18 +143,6 @@ def put_or_confirm(
             return confirmation(view, stored, caller), stored.engram
     batch.add(engram, twin)
     return fact, engram
-
-
-def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> EngramConfirmed:
-    """Return the fact that `caller` confirms an engram: its ttl starts over, and its root of the hierarchy votes."""
-    return EngramConfirmed(
-        id=stored.engram.id,
-        space=stored.space,
-        by=caller.full_name,
-        # One vote per root: a parent with fifty children must not outvote another team.
-        root=root_of(view, caller),
-        expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
-    )
 
 
 def check_rate(view: EngramView, caller: Caller, limit: int, count: int) -> None:
