@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from engrambus.errors import EngramBusError
+from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway import LOCAL_ADMIN, Credential, to_request
 from engrambus.knowledge.engrams import Engram
 from engrambus.operations import OPERATIONS
 from engrambus.operations.asking import QueryAnswer
 from engrambus.operations.messages import MailRow, MessageAnswer
-from engrambus.operations.pointers import DerefAnswer
 from engrambus.testing.harness import HasGateway
 
 NOTE = "sam:note:anything@2026-01-01"
