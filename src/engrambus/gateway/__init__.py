@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from engrambus.gateway.caller import LOCAL_ADMIN, Credential
     from engrambus.gateway.declare import Command, Operation, Route
     from engrambus.gateway.decode import to_request
-    from engrambus.gateway.gateway import LOCAL_ADMIN, Call, Credential, Gateway
+    from engrambus.gateway.gateway import Call, Gateway
     from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
     from engrambus.gateway.ports import Store, View
     from engrambus.gateway.project_files import Place, ProjectFiles, is_ref, split_place
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
+        "caller": "LOCAL_ADMIN Credential",
         "declare": "Command Operation Route",
         "decode": "to_request",
-        "gateway": "LOCAL_ADMIN Call Credential Gateway",
+        "gateway": "Call Gateway",
         "lazy_tuple_space": "LazyTupleSpace",
         "ports": "Store View",
         "project_files": "Place ProjectFiles is_ref split_place",

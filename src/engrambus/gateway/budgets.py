@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engrambus.gateway.gateway import Context
+from engrambus.gateway.context import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.messages import Budgets
 from engrambus.policy import DerefBudget, InlineBudget, lineage_of

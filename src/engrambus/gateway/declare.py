@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_
 import msgspec
 
 if TYPE_CHECKING:
-    from engrambus.gateway.gateway import Context
+    from engrambus.gateway.context import Context
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 
 MAX_TEXT = 16 * 1024
 

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import estimate_tokens
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.messages import CHILD_SECTIONS, judge_prose
 from engrambus.operations.pastes import Pastes

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.core.token_limit import fits, take_within
 from engrambus.errors import EngramNotFound, FieldValue
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.knowledge.engrams import (
     DEFAULT_K,
     MAX_K,

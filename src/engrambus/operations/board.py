@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from engrambus.core import MICROS, print_time
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:

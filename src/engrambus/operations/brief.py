@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.core.token_limit import fits, take_within
 from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.brief import BriefMade, brief_diff, compose_brief, find_version, last_role_briefed, read_brief
 from engrambus.policy import Role

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 
 if TYPE_CHECKING:
     from engrambus.space.catalog import CatalogEntry

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import EngramBusError, NotYourDescendant
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import ProjectFiles
 from engrambus.knowledge.cortex import (

@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, FieldValue, FileNotFound, NoPointer, RoleForbidden, SpanNotFound
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import KEEPERS, PARENTS, Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.errors import EngramNotFound
 from engrambus.evidence.pointers import STALE, Standing
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.knowledge.engrams import Engram, EngramReads, Kind, VisibleStore
 from engrambus.operations.asking import read_cursor
 from engrambus.policy import ADMIN, Role, Scope

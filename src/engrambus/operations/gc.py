@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.policy import OUTBOX, PROJECT_SPACE
 

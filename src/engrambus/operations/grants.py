@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time, ulid_time
 from engrambus.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
 from engrambus.evidence.pointers import Pointer, check
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.operations.pointers import PointerOrRef, as_pointer
 from engrambus.policy import ADMIN, DerefAnswered, DerefRequested, check_descends

@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct
 
 from engrambus.errors import EngramNotFound
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
     ConfirmAnswer,

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
 from engrambus.policy import ADMIN, ContentDrawn, check_tokens, present_turn

@@ -13,8 +13,8 @@ from engrambus.core.token_limit import take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.evidence.pointers import Pointer, check
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import PreparedEngram, prefix_field, put_all
 from engrambus.knowledge.messages import (

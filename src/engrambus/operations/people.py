@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import AgentExists, AgentNotFound, RunNotFound
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, PARENTS, Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.policy import (
     ADMIN,

@@ -22,8 +22,8 @@ from engrambus.evidence.pointers import (
     swhid,
 )
 from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.policy.grants import check_deref, deref
 
 DEFAULT_MAX_TOKENS = 400

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import ReceiptNotFound
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.operations.short_ids import meant
 from engrambus.operations.work import AT_THE_MACHINE
 from engrambus.policy import ADMIN

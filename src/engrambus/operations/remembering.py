@@ -13,8 +13,8 @@ from engrambus.core import BYTES_PER_TOKEN, estimate_tokens, parse_duration
 from engrambus.errors import BudgetTooSmall, CortexOff, EngramBusError, EpisodeNotFound, FieldValue
 from engrambus.evidence.pointers import Pointer, check
 from engrambus.gateway.budgets import deref_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.cortex import (
     MAX_BYTES,

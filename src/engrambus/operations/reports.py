@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.evidence.pointers import TestAddress, print_address
+from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import Command, operation
-from engrambus.gateway.gateway import Context, check_run_goes_on
 from engrambus.operations.work import stamped
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from engrambus.core import parse_duration, print_time
 from engrambus.core.token_limit import take_within
 from engrambus.errors import ContributionDecided, ContributionNotFound, CortexOff, RoleForbidden
 from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.knowledge.cortex import (
     MAX_KIND,

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from engrambus.core import print_time
 from engrambus.errors import RoleForbidden
 from engrambus.gateway.budgets import deref_budget, inline_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import Counts
 from engrambus.gateway.tallies import SPANS, GrantsLeft, Tally, total
 from engrambus.policy import ADMIN, Agent, present_turn, visible_spaces

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from engrambus.gateway.budgets import inline_budget
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import View
 from engrambus.policy import ADMIN, InlineBudget, TurnClosed, check_descends, present_turn
 

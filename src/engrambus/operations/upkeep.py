@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, operation
-from engrambus.gateway.gateway import Context
 from engrambus.gateway.ports import Finding, View
 from engrambus.policy import PolicyApplied, read_policy
 

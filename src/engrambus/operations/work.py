@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import MICROS
 from engrambus.errors import AuthorityStamped, TupleNotFound
+from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
-from engrambus.gateway.gateway import Context, check_run_goes_on
 from engrambus.operations.asking import read_cursor
 from engrambus.operations.short_ids import meant
 from engrambus.operations.steps import StepState, steps_of

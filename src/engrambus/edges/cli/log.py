@@ -72,7 +72,7 @@ def logging_events(gateway: Gateway) -> Iterator[None]:
 def _log_call(call: Call) -> None:
     """A line for a call that was answered; one that was refused has its line from whoever told the caller so."""
     if call.code is None:
-        told: dict[str, Any] = {"operation": call.operation.name, "microseconds": call.took // 1000}
+        told: dict[str, Any] = {"operation": call.operation.name, "microseconds": call.took_ns // 1000}
         if call.caller is not None:
             told["agent"] = call.caller.full_name
         calls.info("answered", extra={"told": told})

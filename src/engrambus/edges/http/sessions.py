@@ -18,7 +18,7 @@ from engrambus.core import SECOND, digest, print_time
 from engrambus.edges.http.requests import header
 from engrambus.errors import CodeInvalid
 from engrambus.gateway import Operation, Route
-from engrambus.gateway.gateway import Context
+from engrambus.gateway.context import Context
 from engrambus.policy import ADMIN, Claims
 
 CODE_SECONDS = 600

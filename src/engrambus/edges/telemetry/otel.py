@@ -114,12 +114,12 @@ class Telling:
             context=parent,
             kind=SpanKind.SERVER,
             attributes=about,
-            start_time=ended - call.took,
+            start_time=ended - call.took_ns,
         )
         if call.code is not None:
             span.set_status(Status(StatusCode.ERROR))
         span.end(ended)
-        self._duration.record(call.took / 1e9, {name: about[name] for name in MEASURED if name in about})
+        self._duration.record(call.took_ns / 1e9, {name: about[name] for name in MEASURED if name in about})
 
     def close(self) -> None:
         """Send what is left."""

@@ -64,7 +64,7 @@ class Metrics:
         return encode(registry), content_type
 
     def _note(self, call: Call) -> None:
-        self._took.labels(call.operation.name, call.code or "ok").observe(call.took / 1e9)
+        self._took.labels(call.operation.name, call.code or "ok").observe(call.took_ns / 1e9)
 
 
 class _Collected(Collector):

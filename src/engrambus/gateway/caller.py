@@ -1,0 +1,90 @@
+"""Credentials, and the caller a credential stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from engrambus.core import is_ulid
+from engrambus.errors import AgentNotFound, RunNotFound, TokenInvalid, TokenMissing
+from engrambus.policy import ADMIN, Caller, Run, check_descends
+
+if TYPE_CHECKING:
+    from engrambus.gateway.ports import View
+    from engrambus.policy import TokenKey
+
+MAX_QUOTED_NAME = 96
+"""Characters of an unknown agent's name that an error repeats."""
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """What an edge knows about the caller."""
+
+    token: str | None = None
+    """A bearer token, when one was sent."""
+    local_admin: bool = False
+    """True if the call comes from the account that owns the project's files, without a token."""
+    speak_as: str | None = None
+    """The descendant in whose name to act: `<name>`, or `<run>/<name>`."""
+    any_file: bool = False
+    """True if the caller may name any file of this account: a person at the machine, never a server for others."""
+    run: str | None = None
+    """The run an admin chose; every other token names its own."""
+    idempotency_key: str | None = None
+    """A write repeated under the same key returns the first answer instead of being done again."""
+    trace: str | None = None
+    """The caller's span as a W3C `traceparent`; nothing is decided by it."""
+
+
+LOCAL_ADMIN = Credential(local_admin=True)
+
+
+def identify(view: View, credential: Credential, *, project: str, key: TokenKey) -> Caller:
+    """Return the caller a credential stands for; refuse a token that is expired, foreign or replaced."""
+    if credential.token is not None:
+        caller = _bearer(view, credential.token, credential.run, project=project, key=key)
+    elif credential.local_admin:
+        caller = Caller(project=project, run=_chosen_run(view, credential.run), name=ADMIN, role=ADMIN)
+    else:
+        raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.")
+    name = credential.speak_as
+    if name is None or name in (caller.name, caller.full_name):
+        return caller
+    speaker = caller.full_name
+    caller, name = _in_named_run(view, caller, name)
+    agent = check_descends(view, caller, name)
+    return Caller(project=caller.project, run=caller.run, name=agent.name, role=agent.role, spoken_by=speaker)
+
+
+def _bearer(view: View, token: str, chosen: str | None, *, project: str, key: TokenKey) -> Caller:
+    claims = key.check(token, project=project, now=view.as_of)
+    run = view.run(claims.run)
+    if chosen is not None and claims.role == ADMIN:
+        run = _chosen_run(view, chosen)
+    if run is None:
+        raise TokenInvalid
+    if claims.role != ADMIN:
+        # A token is only as good as the agent it was made for: an agent that changed role or parent needs a new one.
+        agent = view.agent(claims.run, claims.agent)
+        if agent is None or agent.role != claims.role or agent.parent != claims.parent:
+            raise TokenInvalid
+    return Caller(project=claims.project, run=run, name=claims.agent, role=claims.role)
+
+
+def _in_named_run(view: View, caller: Caller, name: str) -> tuple[Caller, str]:
+    """Split `<run>/<name>`; return the caller in that run and the bare name. Only an admin is in every run."""
+    run_id, _, bare = name.rpartition("/")
+    if not run_id or run_id == caller.run.run_id:
+        return caller, bare
+    run = view.run(run_id) if caller.role == ADMIN and is_ulid(run_id) else None
+    if run is None:
+        raise AgentNotFound(f"There is no agent '{name[:MAX_QUOTED_NAME]}' in this run.", field="as")
+    return msgspec.structs.replace(caller, run=run), bare
+
+
+def _chosen_run(view: View, run_id: str | None) -> Run:
+    run = view.current_run() if run_id is None else view.run(run_id) if is_ulid(run_id) else None
+    if run is None:
+        raise RunNotFound(field="run", hint="Open one: engrambus run new GOAL.")
+    return run

@@ -1,0 +1,117 @@
+"""The context an operation works in: the caller, the time, the store and the files of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from engrambus.core import Randomness, print_time
+from engrambus.errors import IdempotencyConflict, RunEnded
+from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
+from engrambus.gateway.ports import CortexFiles, Decide, RequestAnswered, Store, View
+from engrambus.gateway.shared_stores import SharedStores
+from engrambus.knowledge.engrams import VisibleStore
+from engrambus.policy import SHARED_SCOPES, Caller, shared_scopes, visible_spaces
+
+if TYPE_CHECKING:
+    from engrambus.evidence.pointers import Evidence
+    from engrambus.gateway.project_files import ProjectFiles
+    from engrambus.policy import Policy, TokenKey
+    from engrambus.policy.grants import GrantKey
+
+T = TypeVar("T")
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an operation may use for one call."""
+
+    caller: Caller
+    policy: Policy
+    """The policy in force when the call came in."""
+    as_of: int
+    """When the call came in, by the project's clock."""
+    open_view: View | None
+    """The store as of then; only for operations that do not write."""
+    run_seen: str | None
+    """The run whose work the caller is shown; None shows an admin every run's."""
+    any_file: bool
+    """True if files outside the project may be named."""
+    idempotency_key: str | None
+    request_digest: str | None
+    """The digest of the request; set with the idempotency key."""
+    store: Store
+    evidence: Evidence
+    project_files: ProjectFiles
+    key: TokenKey
+    grant_key: GrantKey
+    randomness: Randomness
+    shared: SharedStores
+    """The stores of scopes wider than the project."""
+    cortex: CortexFiles | None
+    """The files of the shared cortex, where the project has any."""
+    tuple_space: LazyTupleSpace
+
+    @property
+    def view(self) -> View:
+        """The store as it was when the call came in."""
+        if self.open_view is None:
+            # A decision made on an earlier view could contradict a commit that came between.
+            raise ValueError("an operation that writes decides against the view its commit is given")
+        return self.open_view
+
+    @contextmanager
+    def visible_stores(self, scope: str | None = None) -> Iterator[list[VisibleStore]]:
+        """Yield what the caller may see, the project's own store first; only one scope's when it is named."""
+        with self.shared.visible_stores(shared_scopes(self.policy, scope)) as wider:
+            spaces = visible_spaces(self.caller, scope)
+            yield [VisibleStore(self.view, spaces), *wider] if spaces else wider
+
+    def note(self, line: str) -> None:
+        """Add a line to the log of the shared cortex."""
+        if self.cortex is not None:
+            self.cortex.note(f"{print_time(self.as_of)} {line}")
+
+    def write_episodes(self) -> None:
+        """Bring the file of episodes up to the store."""
+        if self.cortex is not None:
+            self.cortex.bring_up(self.store.read)
+
+    def deliver(self, *scopes: str) -> None:
+        """Copy engrams of these scopes to the shared stores they belong in."""
+        if any(scope in SHARED_SCOPES for scope in scopes):
+            self.shared.deliver(self.store)
+
+    def commit(self, decide: Decide[T], answer_type: type[T], *, in_run: bool = True, remember: bool = True) -> T:
+        """Change the store, once for each idempotency key; refuse if the caller's run has ended (`in_run`).
+
+        Pass `remember=False` for an answer that holds content: a remembered answer is written to the journal.
+        """
+
+        def decide_once(view: View) -> tuple[Sequence[Any], T]:
+            if in_run:
+                check_run_goes_on(view, self.caller)
+            key, request = self.idempotency_key, self.request_digest
+            if key is None or request is None or not remember:
+                return decide(view)
+            previous = view.remembered(self.caller.full_name, key)
+            if previous is not None:
+                if previous.request != request:
+                    raise IdempotencyConflict(field="Idempotency-Key", used=key)
+                return (), msgspec.json.decode(previous.answer, type=answer_type)
+            facts, answer = decide(view)
+            answered = RequestAnswered(
+                caller=self.caller.full_name, key=key, request=request, answer=msgspec.Raw(msgspec.json.encode(answer))
+            )
+            return (*facts, answered), answer
+
+        return self.store.commit(decide_once)
+
+
+def check_run_goes_on(view: View, caller: Caller) -> None:
+    """Refuse to write into a run that has ended."""
+    run = view.run(caller.run.run_id)
+    if run is None or run.ended:
+        raise RunEnded(f"The run '{caller.run.run_id}' has ended.", hint="Open another: engrambus run new GOAL.")
