@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from demo.post_office import FILES
+from demo.run import survey_without_secrets
+from demo.survey import survey
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engrambus.edges.cli.commands.demo import survey_of
-from engrambus.edges.demo import survey
-from engrambus.edges.demo.fresh import FILES
 
 LONG = "def long(values):\n" + "".join(f"    if values[{n}]:\n        print({n})\n" for n in range(6))
 
@@ -32,18 +31,18 @@ func Handle(w Writer, r Reader) error {
 def test_the_post_office_has_one_of_each() -> None:
     found = survey(FILES)
     assert found is not None
-    assert (found.block.name, str(found.block.place)) == ("take_in", "post/office.py:67-96")
-    assert found.caught.kind == "risk"
-    assert found.caught.place.path == "post/office.py"
-    assert (found.left_open.kind, found.left_open.place.path) == ("todo", "post/routes.py")
-    assert (found.untested.kind, found.untested.place.path) == ("test", "post/office.py")
+    assert (found.function.name, str(found.function.span)) == ("take_in", "post/office.py:67-96")
+    assert found.error_handling.kind == "risk"
+    assert found.error_handling.span.path == "post/office.py"
+    assert (found.todo.kind, found.todo.span.path) == ("todo", "post/routes.py")
+    assert (found.untested.kind, found.untested.span.path) == ("test", "post/office.py")
 
 
 def test_other_languages_have_functions_too() -> None:
     found = survey({"main.go": GO})
     assert found is not None
-    assert (found.block.name, found.block.place.first, found.block.place.last) == ("Handle", 3, 13)
-    assert (found.block.branches, found.block.branching.first, found.block.branching.last) == (3, 4, 8)
+    assert (found.function.name, found.function.span.first, found.function.span.last) == ("Handle", 3, 13)
+    assert (found.function.branches, found.function.branching.first, found.function.branching.last) == (3, 4, 8)
 
 
 BODY = "".join(f"    if (order.part{number}) {{ send(order, {number}); }}\n" for number in range(5))
@@ -64,8 +63,8 @@ BODY = "".join(f"    if (order.part{number}) {{ send(order, {number}); }}\n" for
 def test_functions_begin_in_many_ways(path: str, head: str, last: int) -> None:
     found = survey({path: head + BODY + "}\nafter();\n"})
     assert found is not None
-    assert (found.block.name, found.block.place.first, found.block.place.last) == ("handle", 1, last)
-    assert found.block.branches == 5
+    assert (found.function.name, found.function.span.first, found.function.span.last) == ("handle", 1, last)
+    assert found.function.branches == 5
 
 
 @pytest.mark.parametrize("head", ["while (order(1)) {", "else if (order) {", "send(order);", "synchronized (order) {"])
@@ -77,17 +76,17 @@ def test_who_hands_an_error_on_does_not_swallow_it() -> None:
     kept = LONG + "    try:\n        go()\n    except Exception:\n        undo()\n        raise\n"
     found = survey({"a.py": kept})
     assert found is not None
-    assert found.caught.kind == "fact"
+    assert found.error_handling.kind == "fact"
     swallowed = LONG + "    try:\n        go()\n    except Exception:\n        pass\n"
     found = survey({"a.py": swallowed})
     assert found is not None
-    assert found.caught.kind == "risk"
+    assert found.error_handling.kind == "risk"
 
 
 def test_what_is_not_there_is_not_claimed() -> None:
     found = survey({"a.py": LONG})
     assert found is not None
-    assert "longest" in found.left_open.claim
+    assert "longest" in found.todo.claim
     assert "largest" in found.untested.claim
     assert survey({}) is survey({"a.py": "x = 1\n"}) is survey({"notes.md": LONG}) is None
 
@@ -100,10 +99,10 @@ def test_what_others_wrote_and_odd_paths_are_passed_over() -> None:
 def test_a_function_that_holds_a_secret_is_not_quoted() -> None:
     key = "AKIA" + "Z7Q4M2X9B6W8N3R5"
     secret = LONG.replace("    if values[0]:", f'    key = "{key}"\n    if values[0]:')
-    assert survey_of({"a.py": secret}) is None
-    found = survey_of({"a.py": secret, "b.py": LONG})
+    assert survey_without_secrets({"a.py": secret}) is None
+    found = survey_without_secrets({"a.py": secret, "b.py": LONG})
     assert found is not None
-    assert found.block.place.path == "b.py"
+    assert found.function.span.path == "b.py"
 
 
 names = st.sampled_from(["a.py", "src/b.py", "tests/test_b.py", "c.js", "d.md"])
@@ -121,6 +120,6 @@ def test_every_place_lies_inside_its_file_and_the_answer_is_always_the_same(file
     found = survey(files)
     assert found == survey(dict(reversed(files.items())))
     if found is not None:
-        for place in found.places:
+        for place in found.spans:
             assert 1 <= place.first <= place.last <= len(files[place.path].splitlines())
-        assert found.block.place != found.block.branching
+        assert found.function.span != found.function.branching

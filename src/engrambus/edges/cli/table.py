@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "demo": Entry(
         "start",
-        "Watch a team of four review this repository, in a minute.",
+        "Watch four scripted agents review this repository, in about a minute.",
         "engrambus demo --fresh",
         "demo:demo",
     ),

@@ -1,4 +1,4 @@
-"""A small repository to review where there is none: the same files and the same commit every time."""
+"""A small repository for the demo: the same files and the same commit id every time."""
 
 from __future__ import annotations
 
@@ -220,17 +220,18 @@ def test_express_costs_more():
 ''',
 }
 
-_WHEN = "2026-01-01T00:00:00Z"
+_COMMIT_DATE = "2026-01-01T00:00:00Z"
 
 
-def make_fresh(folder: Path) -> None:
+def make_repository(folder: Path) -> None:
     """Write the files and commit them."""
     for name, text in FILES.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
-    who = {"GIT_AUTHOR_NAME": "post", "GIT_AUTHOR_EMAIL": "post@example.org", "GIT_AUTHOR_DATE": _WHEN}
-    by = {name.replace("AUTHOR", "COMMITTER"): value for name, value in who.items()}
-    environment = {"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **who, **by}
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    author = {"GIT_AUTHOR_NAME": "post", "GIT_AUTHOR_EMAIL": "post@example.org", "GIT_AUTHOR_DATE": _COMMIT_DATE}
+    committer = {name.replace("AUTHOR", "COMMITTER"): value for name, value in author.items()}
+    # No configuration of the user: the commit id must be the same on every machine.
+    environment = {"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "--no-gpg-sign", "-m", "Post office"]):
-        subprocess.run(["git", *words], cwd=folder, env=environment, check=True)
+        subprocess.run(["git", *words], cwd=folder, env={**environment, **author, **committer}, check=True)
