@@ -78,7 +78,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
                 rows += grant_rows()
                 rows += anchor_rows(scratch)
                 rows += catalog_rows(sizes[-1])
-                rows += memory_rows(scratch, 1_000_000 if peers else 100_000)
+                rows += memory_rows(scratch, 100_000)
                 os.sync()
                 rows += cli_rows(project, environment)
                 rows += page_rows(project, environment, size)

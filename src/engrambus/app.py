@@ -48,7 +48,7 @@ from engrambus.policy.grants import GrantKey
 from engrambus.settings import Settings
 
 if TYPE_CHECKING:
-    from engrambus.backends.episodes import FileStores
+    from engrambus.backends.jsonl_stores import FileStores
     from engrambus.core.journal import Damage
     from engrambus.evidence.receipts import Receipt
     from engrambus.policy.guardrails import Quotas, Retention
@@ -261,13 +261,12 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
     """Stores are named from the project's root, or by a person at the machine from the folder they stand in."""
 
     def open_stores(fences: tuple[Path, ...] | None) -> FileStores:
-        from engrambus.backends.episodes import FileStores
+        from engrambus.backends.jsonl_stores import FileStores
 
         return FileStores(
             start if fences is None else project.root,
             fences=fences,
             cache=project.catalog / MEMORY_CACHE,
-            workers=os.cpu_count() or 1,
         )
 
     return open_stores

@@ -31,7 +31,7 @@ sys.exit(code)
 
 
 ROOMS_APART = {
-    "engrambus.backends.episodes",
+    "engrambus.backends.jsonl_stores",
     "engrambus.evidence.receipts.gc",
     "engrambus.knowledge.cortex.statements",
     "engrambus.knowledge.engrams.rules",

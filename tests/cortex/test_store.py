@@ -64,7 +64,9 @@ def test_every_version_is_a_record_the_controller_reads(team: Team) -> None:
     assert pointer["digest"].startswith("sha256:")
     records = [read_record(line) for line in team.store.read_bytes().splitlines()]
     assert all(record is not None for record in records)
-    assert len({record.hash for record in records if record}) == 3  # the hash covers what stands in refs: the pin too
+    assert (
+        len({record.record_hash for record in records if record}) == 3
+    )  # the hash covers what stands in refs: the pin too
     package = team.read("refunds approvals billing")
     assert package.selection.selected[0].memory_id == "decision:refunds@1"
     assert {each.memory_id for each in package.selection.selected} == {f"decision:refunds@{n}" for n in (1, 2, 3)}

@@ -1,4 +1,4 @@
-"""A slow reading of the contract, line by line, to hold the controller against."""
+"""A slow, literal reading of the memory contract: the reference that the product is compared with."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from pathlib import Path
 from typing import Any
 
 
-def package(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The package a patient reader would make."""
-    budget = asked["budget"]
-    most = budget["max_excerpt_tokens"]
-    item = min(budget.get("per_item_max_excerpt_tokens", most), most)
-    scoring = asked.get("scoring", {})
+def package(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the package by following the contract sentence by sentence."""
+    budget = request["budget"]
+    max_tokens = budget["max_excerpt_tokens"]
+    item_tokens = min(budget.get("per_item_max_excerpt_tokens", max_tokens), max_tokens)
+    scoring = request.get("scoring", {})
     terms = [" ".join(term.lower().split()) for term in scoring.get("query_terms", [])]
     if "query_terms" not in scoring:
-        terms = [term for term in asked["query"].lower().split() if len(term) >= 2]
+        terms = [term for term in request["query"].lower().split() if len(term) >= 2]
     terms = [term for term in dict.fromkeys(terms) if term]
-    deny = _denied(asked.get("trust_filter", {}), folder)
-    invalid, denied, rest = [], [], []
-    for path in sorted({str(Path(path)) for path in asked["store_paths"]}):
+    deny = _denied(request.get("trust_filter", {}), folder)
+    invalid, denied, ranked = [], [], []
+    for path in sorted({str(Path(path)) for path in request["store_paths"]}):
         for line in (folder / path).read_bytes().split(b"\n"):
             if not line.strip():
                 continue
-            record = _record(line)
+            record = read_record(line)
             if record is None:
                 invalid.append(_dropped("", hashlib.sha256(line).hexdigest(), path, "invalid_record_schema"))
                 continue
-            name = hashlib.sha256(_canonical(record)).hexdigest()
-            if record["memory_id"] in deny or name in deny:
-                denied.append(_dropped(record["memory_id"], name, path, "trust_denied"))
+            digest = record_hash(record)
+            if record["memory_id"] in deny or digest in deny:
+                denied.append(_dropped(record["memory_id"], digest, path, "trust_denied"))
                 continue
-            rest.append((_score(record, terms, scoring, asked.get("now_utc")), path, name, record))
-    rest.sort(key=lambda row: (row[1], row[3]["memory_id"], row[2]))
-    rest.sort(key=lambda row: _time(row[3]["ts_utc"]) or datetime(1, 1, 1, tzinfo=UTC), reverse=True)
-    rest.sort(key=lambda row: row[3]["ts_utc"] is None)
-    rest.sort(key=lambda row: -row[0])
+            ranked.append((_score(record, terms, scoring, request.get("now_utc")), path, digest, record))
+    ranked.sort(key=lambda row: (row[1], row[3]["memory_id"], row[2]))
+    ranked.sort(key=lambda row: _time(row[3]["ts_utc"]) or datetime(1, 1, 1, tzinfo=UTC), reverse=True)
+    ranked.sort(key=lambda row: row[3]["ts_utc"] is None)
+    ranked.sort(key=lambda row: -row[0])
     selected: list[dict[str, Any]] = []
     dropped: list[dict[str, Any]] = []
     used, reason = 0, None
-    for score, path, name, record in rest:
-        cut = record["text"].strip().encode()[: item * 4]
+    for score, path, digest, record in ranked:
+        cut = record["text"].strip().encode()[: item_tokens * 4]
         while True:
             try:
                 excerpt = cut.decode()
@@ -53,39 +53,44 @@ def package(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
         tokens = -(-len(cut) // 4)
         if reason is None and len(selected) == budget.get("max_items", 50):
             reason = "max_items_reached"
-        if reason is None and used + tokens > most:
+        if reason is None and used + tokens > max_tokens:
             reason = "budget_exhausted"
         if reason is not None:
-            dropped.append(_dropped(record["memory_id"], name, path, reason))
+            dropped.append(_dropped(record["memory_id"], digest, path, reason))
             continue
         used += tokens
-        selected.append({**_dropped(record["memory_id"], name, path, ""), "score": score, "excerpt": excerpt})
+        selected.append({**_dropped(record["memory_id"], digest, path, ""), "score": score, "excerpt": excerpt})
         del selected[-1]["reason"]
         selected[-1]["excerpt_tokens"] = tokens
-    whole: dict[str, Any] = {
+    content: dict[str, Any] = {
         "query": {
-            "raw": asked["query"],
-            "query_hash": hashlib.sha256(" ".join(asked["query"].split()).lower().encode()).hexdigest(),
+            "raw": request["query"],
+            "query_hash": hashlib.sha256(" ".join(request["query"].split()).lower().encode()).hexdigest(),
         },
         "budget": {
-            "max_excerpt_tokens": most,
+            "max_excerpt_tokens": max_tokens,
             "used_excerpt_tokens": used,
-            "remaining_excerpt_tokens": most - used,
-            "per_item_max_excerpt_tokens": item,
+            "remaining_excerpt_tokens": max_tokens - used,
+            "per_item_max_excerpt_tokens": item_tokens,
             "max_items": budget.get("max_items", 50),
         },
         "selection": {"selected": selected, "dropped": [*invalid, *denied, *dropped]},
         "controller_version": "phase6-v1",
     }
-    return {**whole, "package_hash": hashlib.sha256(_canonical(whole)).hexdigest()}
+    return {**content, "package_hash": hashlib.sha256(_canonical(content)).hexdigest()}
+
+
+def record_hash(record: dict[str, Any]) -> str:
+    """Return the hash of a record in its normal form."""
+    return hashlib.sha256(_canonical(record)).hexdigest()
 
 
 def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _dropped(memory_id: str, name: str, path: str, reason: str) -> dict[str, Any]:
-    return {"memory_id": memory_id, "record_hash": name, "store_path": path, "reason": reason}
+def _dropped(memory_id: str, digest: str, path: str, reason: str) -> dict[str, Any]:
+    return {"memory_id": memory_id, "record_hash": digest, "store_path": path, "reason": reason}
 
 
 def _denied(trust: dict[str, Any], folder: Path) -> set[str]:
@@ -96,46 +101,48 @@ def _denied(trust: dict[str, Any], folder: Path) -> set[str]:
     return {item.get("memory_id", item.get("record_hash")) for item in items if item["classification"] in classes}
 
 
-class _Bad(Exception):
+class _InvalidRecord(Exception):
     pass
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len({key for key, _ in found}) != len(found):
-            raise _Bad
-        return dict(found)
+def read_record(line: bytes) -> dict[str, Any] | None:
+    """Return the record of a line in its normal form; None when it is not a valid record."""
 
-    def constant(_: str) -> None:
-        raise _Bad
+    def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise _InvalidRecord
+        return dict(pairs)
 
-    def number(digits: str) -> float:
+    def refuse(_: str) -> None:
+        raise _InvalidRecord
+
+    def finite(digits: str) -> float:
         value = float(digits)
         if value in (float("inf"), float("-inf")):
-            raise _Bad
+            raise _InvalidRecord
         return value
 
     try:
-        said = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
-        json.dumps(said, ensure_ascii=False).encode()
-    except (ValueError, _Bad):
+        value = json.loads(line.decode(), object_pairs_hook=unique_keys, parse_constant=refuse, parse_float=finite)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, _InvalidRecord):
         return None
-    if not isinstance(said, dict) or not all(isinstance(said.get(name), str) for name in ("memory_id", "text")):
+    if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in ("memory_id", "text")):
         return None
-    when, tags, refs = said.get("ts_utc"), said.get("tags") or [], said.get("refs") or []
-    if not isinstance(when, str | None) or not isinstance(said.get("tags"), list | None):
+    ts_utc, tags, refs = value.get("ts_utc"), value.get("tags") or [], value.get("refs") or []
+    if not isinstance(ts_utc, str | None) or not isinstance(value.get("tags"), list | None):
         return None
-    if not isinstance(said.get("refs"), list | None):
+    if not isinstance(value.get("refs"), list | None):
         return None
     if not all(isinstance(tag, str) for tag in tags) or not all(isinstance(ref, dict) for ref in refs):
         return None
     if any(abs(number) > 2**53 for number in _integers(refs)):  # it has no canonical form
         return None
-    moment = _time(when)
+    moment = _time(ts_utc)
     return {
-        "memory_id": said["memory_id"],
+        "memory_id": value["memory_id"],
         "ts_utc": None if moment is None else moment.isoformat().replace("+00:00", "Z"),
-        "text": said["text"],
+        "text": value["text"],
         "tags": sorted({tag.lower() for tag in tags}),
         "refs": refs,
     }
@@ -145,7 +152,7 @@ def _integers(value: Any) -> list[int]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return [number for each in value for number in _integers(each)]
+        return [number for item in value for number in _integers(item)]
     return [value] if isinstance(value, int) else []
 
 

@@ -11,7 +11,14 @@ from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.memory import ContextPackage, MemoryInput, MemoryRead, MemoryReadData, read_memory
+from engrambus.knowledge.memory import (
+    ContextPackage,
+    MemoryInput,
+    MemoryRead,
+    MemoryReadData,
+    count_dropped,
+    read_memory,
+)
 from engrambus.policy import ADMIN, ContentDrawn, check_tokens, present_turn
 
 
@@ -44,8 +51,9 @@ def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those asked for
     with context.project_files.memory_stores(fences) as stores:
-        reading = read_memory(request, stores)
-    package = reading.package() if request.dropped == "full" else reading.counted()
+        package = read_memory(request, stores)
+    if request.dropped == "counts":
+        package = count_dropped(package)
     receipt = MemoryRead(
         data=MemoryReadData(
             query_hash=package.query.query_hash,

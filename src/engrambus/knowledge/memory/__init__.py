@@ -1,24 +1,29 @@
-"""The memory controller: JSONL stores read the same way every time, within a budget."""
+"""The memory controller: reads JSONL memory stores, the same way every time, within a token budget."""
 
 from typing import TYPE_CHECKING
 
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.memory.blocks import Block, Texts, read_block, read_texts
-    from engrambus.knowledge.memory.controller import Reading, check_input, read_memory
-    from engrambus.knowledge.memory.facts import MemoryRead, MemoryReadData
-    from engrambus.knowledge.memory.ports import Stores
-    from engrambus.knowledge.memory.ranking import merge_runs
-    from engrambus.knowledge.memory.records import Record, normalise, print_moment, read_moment, read_record
-    from engrambus.knowledge.memory.rows import Store
-    from engrambus.knowledge.memory.scoring import Question, rank_block
-    from engrambus.knowledge.memory.trust import MAX_SNAPSHOT
+    from engrambus.knowledge.memory.controller import Stores, check_input, count_dropped, read_memory
+    from engrambus.knowledge.memory.records import (
+        Record,
+        Segment,
+        StoreLine,
+        normalise,
+        parse_moment,
+        print_moment,
+        read_lines,
+        read_record,
+    )
+    from engrambus.knowledge.memory.scoring import MAX_SNAPSHOT_BYTES, SNAPSHOT_FIELD
     from engrambus.knowledge.memory.values import (
         Budget,
         ContextPackage,
         Dropped,
         MemoryInput,
+        MemoryRead,
+        MemoryReadData,
         Scoring,
         Selected,
         TrustFilter,
@@ -28,21 +33,14 @@ if TYPE_CHECKING:
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "blocks": "Block Texts read_block read_texts",
-        "controller": "Reading check_input read_memory",
-        "facts": "MemoryRead MemoryReadData",
-        "ports": "Stores",
-        "ranking": "merge_runs",
-        "records": "Record normalise print_moment read_moment read_record",
-        "rows": "Store",
-        "scoring": "Question rank_block",
-        "trust": "MAX_SNAPSHOT",
-        "values": "Budget ContextPackage Dropped MemoryInput Scoring Selected TrustFilter",
+        "controller": "Stores check_input count_dropped read_memory",
+        "records": "Record Segment StoreLine normalise parse_moment print_moment read_lines read_record",
+        "scoring": "MAX_SNAPSHOT_BYTES SNAPSHOT_FIELD",
+        "values": "Budget ContextPackage Dropped MemoryInput MemoryRead MemoryReadData Scoring Selected TrustFilter",
     })
 
 __all__ = [
-    "MAX_SNAPSHOT", "Block", "Budget", "ContextPackage", "Dropped", "MemoryInput", "MemoryRead", "MemoryReadData",
-    "Question", "Reading", "Record", "Scoring", "Selected", "Store", "Stores", "Texts", "TrustFilter", "check_input",
-    "merge_runs", "normalise", "print_moment", "rank_block", "read_block", "read_memory", "read_moment", "read_record",
-    "read_texts",
+    "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "Dropped", "MemoryInput", "MemoryRead",
+    "MemoryReadData", "Record", "Scoring", "Segment", "Selected", "StoreLine", "Stores", "TrustFilter", "check_input",
+    "count_dropped", "normalise", "parse_moment", "print_moment", "read_lines", "read_memory", "read_record",
 ]

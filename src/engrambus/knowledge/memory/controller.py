@@ -1,26 +1,33 @@
 """`memory.read`: the same question to the same stores gives the same package, to the byte.
 
-No clock, no network, no environment and no randomness: what could differ between two runs is not in this room.
+This package uses no clock, no network, no environment and no randomness, so nothing can differ between two runs.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
 from posixpath import normpath
+from typing import Protocol
 
 import msgspec
 
 from engrambus.core import BYTES_PER_TOKEN, canonical, estimate_tokens
 from engrambus.errors import FieldMissing, FieldValue, MemoryStoreChanged
-from engrambus.knowledge.memory.ports import Stores
-from engrambus.knowledge.memory.ranking import DroppedList, merge_runs
-from engrambus.knowledge.memory.records import normalise, read_moment, read_record
-from engrambus.knowledge.memory.rows import Row, Store, read_row
-from engrambus.knowledge.memory.scoring import Question, given_terms, query_terms
-from engrambus.knowledge.memory.trust import read_denied
+from engrambus.knowledge.memory.records import Segment, normalise, parse_moment, read_record, read_text
+from engrambus.knowledge.memory.scoring import (
+    DenyList,
+    Question,
+    explicit_terms,
+    query_terms,
+    read_deny_list,
+    score,
+)
 from engrambus.knowledge.memory.values import (
     CONTROLLER_VERSION,
     ContextPackage,
+    Dropped,
     MemoryInput,
     Query,
     Scoring,
@@ -30,166 +37,186 @@ from engrambus.knowledge.memory.values import (
     TrustFilter,
 )
 
+# Later than every timestamp that can be written, so that records without one sort last.
+_NO_MOMENT = 2**63
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read found: a package that may list as many dropped records as the stores hold."""
+_Row = tuple[float, int, int, str, str, int, int]
+"""Negated score, negated moment, store number, memory_id, record_hash, and the line's start and end in its file.
 
-    query: Query
-    budget: Spent
-    selected: list[Selected]
-    dropped: DroppedList
-    package_hash: str
+Plain tuples in this order sort as the contract ranks records, several times faster than objects with a key function.
+"""
 
-    def package(self) -> ContextPackage:
-        """The package, with every dropped record in it."""
-        return self._package(Selection(selected=self.selected, dropped=self.dropped.records()))
-
-    def counted(self) -> ContextPackage:
-        """The package with dropped records only counted."""
-        return self._package(
-            Selection(selected=self.selected, dropped_counts=dict(sorted(self.dropped.counts.items())))
-        )
-
-    def _package(self, selection: Selection) -> ContextPackage:
-        return ContextPackage(query=self.query, budget=self.budget, selection=selection, package_hash=self.package_hash)
+_encode_dropped = msgspec.json.Encoder(order="sorted").encode
 
 
-def read_memory(asked: MemoryInput, stores: Stores) -> Reading:
-    """What the stores hold on a question, within its budget."""
-    question, paths = check_input(asked)
-    trust = asked.trust_filter or TrustFilter()
-    if trust.trust_snapshot_path is not None:
-        denied = read_denied(stores.snapshot(trust.trust_snapshot_path), trust.deny_classifications)
-        question = msgspec.structs.replace(question, denied=denied)
-    runs = stores.scan([Store(number, path) for number, path in enumerate(paths)], question)
-    choice, dropped, package = _Choice(asked, stores, paths), DroppedList(paths), None
-    for rows in merge_runs(runs):
-        ranked = dropped.add_unranked(rows)
-        dropped.add(choice.take(ranked), choice.reason)
-        if choice.reason:  # nothing more is selected: what there is of the list is hashed while others find the rest
-            package = package or _Package(asked, choice.selected)
-            package.hash(dropped)
-    package = package or _Package(asked, choice.selected)
-    return package.reading(dropped)
+class Stores(Protocol):
+    """JSONL files, open for reading only."""
+
+    def segments(self, path: str) -> Iterator[Segment]:
+        """Open a store at once, then yield its content in file order."""
+        ...
+
+    def line(self, path: str, start: int, end: int) -> bytes:
+        """Read a line of an open store again."""
+        ...
+
+    def snapshot(self, path: str) -> bytes:
+        """Read a trust snapshot."""
+        ...
 
 
-def check_input(asked: MemoryInput) -> tuple[Question, list[str]]:
-    """What is to be scored against, and the stores in the order they are read."""
-    if not asked.query.strip():
+def read_memory(request: MemoryInput, stores: Stores) -> ContextPackage:
+    """Select the best records of the stores within the budget, and list every other record as dropped."""
+    question, paths = check_input(request)
+    ranking = _Ranking(question, _deny_list(request.trust_filter, stores), paths)
+    for number, segments in enumerate([stores.segments(path) for path in paths]):
+        for segment in segments:
+            ranking.add(number, segment)
+    rows = ranking.sorted_rows()
+    selected, reason = _select(request, stores, paths, rows)
+    dropped = [*ranking.invalid, *ranking.denied]
+    dropped += [
+        Dropped(memory_id, record_hash, paths[number], reason)
+        for _, _, number, memory_id, record_hash, _, _ in rows[len(selected) :]
+    ]
+    return _package(request, selected, dropped)
+
+
+def count_dropped(package: ContextPackage) -> ContextPackage:
+    """Replace the list of dropped records by their number per reason; the package hash still covers the list."""
+    counts = Counter(record.reason for record in package.selection.dropped or ())
+    selection = Selection(selected=package.selection.selected, dropped_counts=dict(sorted(counts.items())))
+    return msgspec.structs.replace(package, selection=selection)
+
+
+def check_input(request: MemoryInput) -> tuple[Question, list[str]]:
+    """Return the question to score by and the store paths in reading order, or refuse the request."""
+    if not request.query.strip():
         raise FieldMissing("The query is empty.", field="query")
-    if not asked.store_paths:
+    if not request.store_paths:
         raise FieldMissing("No store is named.", field="store_paths")
-    for position, path in enumerate(asked.store_paths):
+    for index, path in enumerate(request.store_paths):
         if not path or "\0" in path:
-            raise FieldValue("A store's path is empty or holds a NUL.", field=f"store_paths[{position}]")
-    now = None
-    if asked.now_utc is not None:
-        now = read_moment(asked.now_utc)
-        if now is None:
+            raise FieldValue("The path of a store is empty or contains a NUL.", field=f"store_paths[{index}]")
+    now_us = None
+    if request.now_utc is not None:
+        now_us = parse_moment(request.now_utc)
+        if now_us is None:
             raise FieldValue("now_utc is not a UTC timestamp.", field="now_utc", hint="As 2026-01-31T12:00:00Z.")
-    scoring = asked.scoring or Scoring()
-    terms = query_terms(asked.query) if scoring.query_terms is None else given_terms(scoring.query_terms)
+    scoring = request.scoring or Scoring()
+    terms = query_terms(request.query) if scoring.query_terms is None else explicit_terms(scoring.query_terms)
     question = Question(
         terms=terms,
-        tags=scoring.enable_tag_overlap,
-        now=now if scoring.enable_recency_weight else None,
+        count_tags=scoring.enable_tag_overlap,
+        now_us=now_us if scoring.enable_recency_weight else None,
         half_life_days=scoring.recency_half_life_days,
     )
-    return question, sorted({normpath(path) for path in asked.store_paths})
+    return question, sorted({normpath(path) for path in request.store_paths})
 
 
-class _Choice:
-    """The first rows that fit, and why the next one did not."""
+def _deny_list(trust_filter: TrustFilter | None, stores: Stores) -> DenyList:
+    if trust_filter is None or trust_filter.trust_snapshot_path is None:
+        return DenyList()
+    return read_deny_list(stores.snapshot(trust_filter.trust_snapshot_path), trust_filter.deny_classifications)
 
-    def __init__(self, asked: MemoryInput, stores: Stores, paths: list[str]) -> None:
-        self._stores = stores
+
+class _Ranking:
+    """Every line read so far: invalid and denied ones in reading order, the others as rows to sort."""
+
+    def __init__(self, question: Question, deny_list: DenyList, paths: list[str]) -> None:
+        self._question = question
+        self._deny_list = deny_list
         self._paths = paths
-        self._left = asked.budget.max_excerpt_tokens
-        self._item_bytes = _item_tokens(asked) * BYTES_PER_TOKEN
-        self._max_items = asked.budget.max_items
-        self.selected: list[Selected] = []
-        self.reason = ""
+        self._rows: list[_Row] = []
+        self.invalid: list[Dropped] = []
+        self.denied: list[Dropped] = []
 
-    def take(self, rows: list[str]) -> list[str]:
-        """Select of the next rows what fits; the others."""
-        for position, row in enumerate(rows):
-            if not self.reason:
-                self._consider(read_row(row))
-            if self.reason:
-                return rows[position:]
-        return []
+    def add(self, number: int, segment: Segment) -> None:
+        """Score the lines of a segment of the store with this number."""
+        path, data, offset = self._paths[number], segment.data, segment.offset
+        question, has_phrase = self._question, self._question.has_phrase
+        for line in segment.lines:
+            memory_id, record_hash = line.memory_id, line.record_hash
+            if memory_id is None:
+                self.invalid.append(Dropped("", record_hash, path, "invalid_record_schema"))
+            elif self._deny_list.denies(memory_id, record_hash):
+                self.denied.append(Dropped(memory_id, record_hash, path, "trust_denied"))
+            else:
+                text = read_text(data[line.start : line.end])
+                points = score(line, normalise(text) if has_phrase else text.lower(), question)
+                moment = _NO_MOMENT if line.moment_us is None else -line.moment_us
+                self._rows.append(
+                    (-points, moment, number, memory_id, record_hash, offset + line.start, offset + line.end)
+                )
 
-    def _consider(self, row: Row) -> None:
-        if len(self.selected) == self._max_items:
-            self.reason = "max_items_reached"
-            return
-        path = self._paths[row.store]
-        excerpt = self._excerpt(row, path)
+    def sorted_rows(self) -> list[_Row]:
+        """Return the rows from the best to the worst record."""
+        self._rows.sort()
+        return self._rows
+
+
+def _select(request: MemoryInput, stores: Stores, paths: list[str], rows: list[_Row]) -> tuple[list[Selected], str]:
+    """Select rows until one does not fit; return them and the reason that applies to all others."""
+    budget, remaining_tokens = request.budget, request.budget.max_excerpt_tokens
+    excerpt_bytes = _item_tokens(request) * BYTES_PER_TOKEN
+    selected: list[Selected] = []
+    for points, _, number, memory_id, record_hash, start, end in rows:
+        if len(selected) == budget.max_items:
+            return selected, "max_items_reached"
+        record = read_record(stores.line(paths[number], start, end))
+        # The line is read a second time for its excerpt; it must still be the one that was ranked.
+        if record is None or record.record_hash != record_hash:
+            raise MemoryStoreChanged(f"{paths[number]} changed while it was read. Try again.", field="store_paths")
+        # A cut inside a character drops its first bytes too.
+        excerpt = record.text.strip().encode()[:excerpt_bytes].decode(errors="ignore")
         tokens = estimate_tokens(excerpt)
-        if tokens > self._left:
-            self.reason = "budget_exhausted"
-            return
-        self._left -= tokens
-        self.selected.append(
+        if tokens > remaining_tokens:
+            return selected, "budget_exhausted"
+        remaining_tokens -= tokens
+        selected.append(
             Selected(
-                memory_id=row.memory_id,
-                record_hash=row.record_hash,
-                store_path=path,
-                score=row.score,
+                memory_id=memory_id,
+                record_hash=record_hash,
+                store_path=paths[number],
+                score=-points,
                 excerpt=excerpt,
                 excerpt_tokens=tokens,
             )
         )
-
-    def _excerpt(self, row: Row, path: str) -> str:
-        """The beginning of a record's text, cut where a character ends. It is read again, and must be the same."""
-        record = read_record(self._stores.line(path, row.start, row.end))
-        if record is None or record.hash.hex() != row.record_hash:
-            raise MemoryStoreChanged(f"{path} changed while it was read.", field="store_paths")
-        return record.text.strip().encode()[: self._item_bytes].decode(errors="ignore")
+    return selected, ""
 
 
-def _item_tokens(asked: MemoryInput) -> int:
-    budget = asked.budget
+def _item_tokens(request: MemoryInput) -> int:
+    budget = request.budget
     return min(budget.per_item_max_excerpt_tokens or budget.max_excerpt_tokens, budget.max_excerpt_tokens)
 
 
-class _Package:
-    """A package of which only the list of dropped records is still growing."""
+def _package(request: MemoryInput, selected: list[Selected], dropped: list[Dropped]) -> ContextPackage:
+    used = sum(item.excerpt_tokens for item in selected)
+    query = Query(raw=request.query, query_hash=hashlib.sha256(normalise(request.query).encode()).hexdigest())
+    spent = Spent(
+        max_excerpt_tokens=request.budget.max_excerpt_tokens,
+        used_excerpt_tokens=used,
+        remaining_excerpt_tokens=request.budget.max_excerpt_tokens - used,
+        per_item_max_excerpt_tokens=_item_tokens(request),
+        max_items=request.budget.max_items,
+    )
+    return ContextPackage(
+        query=query,
+        budget=spent,
+        selection=Selection(selected=selected, dropped=dropped),
+        package_hash=_package_hash(query, spent, selected, dropped),
+    )
 
-    def __init__(self, asked: MemoryInput, selected: list[Selected]) -> None:
-        budget, used = asked.budget, sum(item.excerpt_tokens for item in selected)
-        self._query = Query(raw=asked.query, query_hash=hashlib.sha256(normalise(asked.query).encode()).hexdigest())
-        self._budget = Spent(
-            max_excerpt_tokens=budget.max_excerpt_tokens,
-            used_excerpt_tokens=used,
-            remaining_excerpt_tokens=budget.max_excerpt_tokens - used,
-            per_item_max_excerpt_tokens=_item_tokens(asked),
-            max_items=budget.max_items,
-        )
-        self._selected = selected
-        few = {
-            "budget": msgspec.to_builtins(self._budget),
-            "controller_version": CONTROLLER_VERSION,
-            "query": msgspec.to_builtins(self._query),
-        }
-        self._hashed = hashlib.sha256(canonical(few)[:-1] + b',"selection":{"dropped":[')
-        self._pieces = 0
 
-    def hash(self, dropped: DroppedList) -> None:
-        """Hash what has been added to the list."""
-        for piece in dropped.pieces[self._pieces :]:
-            self._hashed.update(piece)
-        self._pieces = len(dropped.pieces)
+def _package_hash(query: Query, spent: Spent, selected: list[Selected], dropped: list[Dropped]) -> str:
+    """Hash the canonical package, in the sorted order of its keys.
 
-    def reading(self, dropped: DroppedList) -> Reading:
-        """The package with the whole list. Its hash is that of the canonical package without it."""
-        self.hash(dropped)
-        self._hashed.update(b'],"selected":' + canonical(msgspec.to_builtins(self._selected)) + b"}}")
-        return Reading(
-            query=self._query,
-            budget=self._budget,
-            selected=self._selected,
-            dropped=dropped,
-            package_hash=self._hashed.hexdigest(),
-        )
+    Dropped records may be as many as the stores hold. They consist of texts only, which every encoder prints alike, so
+    they are printed without the checks of `canonical`.
+    """
+    head = canonical(msgspec.to_builtins({"budget": spent, "controller_version": CONTROLLER_VERSION, "query": query}))
+    package_hash = hashlib.sha256(head[:-1] + b',"selection":{"dropped":')
+    package_hash.update(_encode_dropped(dropped))
+    package_hash.update(b',"selected":' + canonical(msgspec.to_builtins(selected)) + b"}}")
+    return package_hash.hexdigest()

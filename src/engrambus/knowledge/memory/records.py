@@ -1,4 +1,4 @@
-"""One line of a store, read by the letter of the contract."""
+"""One line of a memory store: the record it holds, its hash, and the part of it that ranking needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
@@ -15,140 +15,164 @@ from engrambus.errors import EngramBusError
 
 MAX_DEPTH = 64
 
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|[+-]00:00)", re.ASCII)
+# The hour stops at 23 here because newer Pythons read 24:00 as midnight of the next day and older ones refuse it.
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ]((?:[01]\d|2[0-3]):\d\d:\d\d)(?:[.,](\d+))?(?:Z|[+-]00:00)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_DAY = 86_400_000_000
-SHORT_TIME = len("2026-01-31T12:00:00Z")
-"""A timestamp of this length is in its normal form, if its day and time were found in these."""
-_DAYS: dict[str, int] = {}
-_TIMES: dict[str, int] = {}
-_NORMAL = re.compile(
-    r"(?:[12]\d{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
-    r"|02-(?:0[1-9]|1\d|2[0-8]))T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ\n)*",
-    re.ASCII,
-)
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A record in its normal form."""
+    """A valid record in its normal form."""
 
     memory_id: str
-    moment: int | None
-    """Microseconds since 1970, when the record says in UTC when it was made."""
+    moment_us: int | None
+    """`ts_utc` in microseconds since 1970; None when it is missing or not in UTC."""
     text: str
-    tags: list[str]
-    """Lower-cased, each once, sorted."""
-    refs: list[dict[str, Any]]
-    hash: bytes
+    tags: tuple[str, ...]
+    """Lower-cased, sorted, without duplicates."""
+    record_hash: str
     """sha256 of the canonical normal form."""
 
 
+class StoreLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A line of a store without its text: the part that ranking needs and that may be cached."""
+
+    start: int
+    """Offset in bytes from the beginning of the segment."""
+    end: int
+    record_hash: str
+    memory_id: str | None = None
+    """None when the line holds no valid record; `record_hash` is then the hash of the raw line."""
+    moment_us: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """Consecutive whole lines of a store."""
+
+    offset: int
+    """Offset in bytes from the beginning of the file."""
+    data: bytes
+    lines: list[StoreLine]
+    """The lines that are not blank, in file order."""
+
+
+class _Text(msgspec.Struct, frozen=True, gc=False):
+    text: str
+
+
+_decode_text = msgspec.json.Decoder(_Text).decode
+
+
+def read_lines(data: bytes) -> list[StoreLine]:
+    """Read every line of a segment that is not blank."""
+    lines: list[StoreLine] = []
+    start = 0
+    for line in data.split(b"\n"):
+        end = start + len(line)
+        if line and not line.isspace():
+            record = read_record(line)
+            if record is None:
+                lines.append(StoreLine(start, end, hashlib.sha256(line).hexdigest()))
+            else:
+                lines.append(StoreLine(start, end, record.record_hash, record.memory_id, record.moment_us, record.tags))
+        start = end + 1
+    return lines
+
+
+def read_text(line: bytes) -> str:
+    """Return the text of a line that holds a valid record."""
+    try:
+        return _decode_text(line).text
+    except msgspec.DecodeError:  # half a surrogate pair in a field that is not ours
+        record = read_record(line)
+        return "" if record is None else record.text
+
+
 def read_record(line: bytes) -> Record | None:
-    """The record a line holds; None when it holds none."""
+    """Return the record of a line; None when it is not a valid record."""
     try:
         check_depth(line, MAX_DEPTH)
-        return as_record(_DECODER.decode(line.decode()))
+        return _to_record(_DECODER.decode(line.decode()))
     except (ValueError, EngramBusError):
         return None
 
 
-def as_record(said: Any) -> Record | None:
-    """The record a value is; None when it is none. A null is a field left out."""
-    if type(said) is not dict:
+def _to_record(value: Any) -> Record | None:
+    if type(value) is not dict:
         return None
-    memory_id, text = said.get("memory_id"), said.get("text")
-    moment, tags, refs = said.get("ts_utc"), said.get("tags"), said.get("refs")
-    if type(memory_id) is not str or type(text) is not str:
+    # decision 40: a field that is null counts as left out; any other wrong type makes the record invalid.
+    memory_id, text, ts_utc = value.get("memory_id"), value.get("text"), value.get("ts_utc")
+    tags, refs = value.get("tags"), value.get("refs")
+    if type(memory_id) is not str or type(text) is not str or not (ts_utc is None or type(ts_utc) is str):
         return None
-    if moment is not None and type(moment) is not str:
+    if not (tags is None or _is_list_of(str, tags)) or not (refs is None or _is_list_of(dict, refs)):
         return None
-    if tags is None:
-        tags = []
-    elif type(tags) is not list or not all(type(tag) is str for tag in tags):
-        return None
-    if refs is None:
-        refs = []
-    elif type(refs) is not list or not all(type(ref) is dict for ref in refs):
-        return None
-    record = Record(
-        memory_id=memory_id,
-        moment=read_moment(moment) if moment else None,
-        text=text,
-        tags=sorted({tag.lower() for tag in tags}),
-        refs=refs,
-        hash=b"",
-    )
+    moment_us = parse_moment(ts_utc) if ts_utc else None
+    sorted_tags = sorted({tag.lower() for tag in tags or ()})
     normal = {
         "memory_id": memory_id,
-        "ts_utc": None if record.moment is None else print_moment(record.moment),
+        "refs": refs or [],
+        "tags": sorted_tags,
         "text": text,
-        "tags": record.tags,
-        "refs": refs,
+        "ts_utc": None if moment_us is None else print_moment(moment_us),
     }
-    try:
-        return msgspec.structs.replace(record, hash=hashlib.sha256(canonical(normal)).digest())
-    except EngramBusError:  # half a surrogate pair, or a number that has no canonical form
+    # Texts alone print the same in every encoder; only numbers, which stand in `refs`, need the canonical printer.
+    body = canonical(normal) if refs else _encode(normal)
+    return Record(
+        memory_id=memory_id,
+        moment_us=moment_us,
+        text=text,
+        tags=tuple(sorted_tags),
+        record_hash=hashlib.sha256(body).hexdigest(),
+    )
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return type(value) is list and all(type(item) is kind for item in value)
+
+
+def parse_moment(text: str) -> int | None:
+    """Return the microseconds since 1970 of a UTC timestamp; None when `text` is not one."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         return None
-
-
-def read_moment(text: str) -> int | None:
-    """The moment a UTC timestamp names, in microseconds; None when it names none."""
-    if len(text) == SHORT_TIME:  # days and times of day come again and again
-        try:
-            return _DAYS[text[:10]] + _TIMES[text[10:]]
-        except KeyError:
-            pass
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second, fraction = found.groups()
+    date, time, fraction = match.groups()
     try:
-        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-    except ValueError:
+        moment = datetime.fromisoformat(f"{date}T{time}+00:00")
+    except ValueError:  # a day or a second that does not exist
         return None
-    whole = (moment - _EPOCH) // _MICROSECOND
-    if len(text) == SHORT_TIME and text[10] == "T":
-        within = whole % _DAY
-        _DAYS[text[:10]], _TIMES[text[10:]] = whole - within, within
-    return whole + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
+    return (moment - _EPOCH) // _MICROSECOND + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
 
 
-def are_normal(times: list[Any]) -> TypeGuard[list[str | None]]:
-    """Whether all values are certainly timestamps in their normal form. It takes less time than to read them."""
-    try:
-        joined = "\n".join([*times, ""])
-    except TypeError:
-        return False
-    return len(joined) == len(times) * (SHORT_TIME + 1) and _NORMAL.fullmatch(joined) is not None
-
-
-def print_moment(moment: int) -> str:
-    """A moment in the normal form of `ts_utc`: a fraction only where there is one."""
-    return (_EPOCH + moment * _MICROSECOND).isoformat()[:-6] + "Z"
+def print_moment(moment_us: int) -> str:
+    """Print a moment in the normal form of `ts_utc`: a fraction only where it is not zero."""
+    return (_EPOCH + moment_us * _MICROSECOND).isoformat()[:-6] + "Z"
 
 
 def normalise(text: str) -> str:
-    """Trimmed, runs of white space as one space, lower-cased."""
+    """Trim, lower-case and collapse every run of white space into one space."""
     return " ".join(text.split()).lower()
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return value
 
 
-def _float(digits: str) -> float:
+def _finite(digits: str) -> float:
     value = float(digits)
     if value - value != 0.0:
-        raise ValueError("an infinity")
+        raise ValueError("infinity")
     return value
 
 
-def _constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant)

@@ -1,107 +1,112 @@
-"""Scores: how many terms a record's text holds, half a point for each that is a tag, and a bonus for being new."""
+"""Scores of records, and the trust snapshot that excludes some of them.
+
+A record scores one point for each term in its text, half a point for each term that is one of its tags, and up to one
+point for being recent.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate, pairwise
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
-from stringzilla import Str
 
-from engrambus.knowledge.memory.blocks import Block, Texts
-from engrambus.knowledge.memory.records import normalise, read_moment
-from engrambus.knowledge.memory.rows import (
-    Store,
-    denied_row,
-    invalid_row,
-    make_rows,
-    time_of,
-)
-from engrambus.knowledge.memory.trust import Denied
+from engrambus.core import read_json
+from engrambus.errors import EngramBusError, TrustSnapshotInvalid
+from engrambus.knowledge.memory.records import StoreLine, normalise
 
 TAG_POINTS = 0.5
-SHORTEST_TERM = 2
-MICROSECONDS_A_SECOND = 1_000_000
-SECONDS_A_DAY = 86_400
+MIN_TERM_CHARS = 2
+DAY_SECONDS = 86_400
+SECOND_US = 1_000_000
+MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
+SNAPSHOT_FIELD = "trust_filter.trust_snapshot_path"
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What every record is held against."""
+    """A checked request, as far as scoring is concerned."""
 
-    terms: tuple[str, ...]
-    tags: bool
-    """Whether a term that is a tag counts more."""
-    now: int | None = None
-    """The moment recency is measured from; None to leave it out."""
+    terms: frozenset[str]
+    count_tags: bool
+    now_us: int | None = None
+    """The moment recency is measured from; None switches recency off."""
     half_life_days: int = 1
-    denied: Denied = Denied()
-    """Which records are left out."""
+
+    @property
+    def has_phrase(self) -> bool:
+        """True if a term has several words, so that white space in texts must be collapsed to find it."""
+        return any(" " in term for term in self.terms)
 
 
-def query_terms(query: str) -> tuple[str, ...]:
-    """The words of a query, in order, each once, those of one character left out."""
-    return tuple(dict.fromkeys(word for word in normalise(query).split() if len(word) >= SHORTEST_TERM))
+def query_terms(query: str) -> frozenset[str]:
+    """Return the words of a query, without those of a single character."""
+    return frozenset(word for word in normalise(query).split() if len(word) >= MIN_TERM_CHARS)
 
 
-def given_terms(terms: list[str]) -> tuple[str, ...]:
-    """Terms as they were given, normalised, each once."""
-    return tuple(dict.fromkeys(term for term in map(normalise, terms) if term))
+def explicit_terms(terms: list[str]) -> frozenset[str]:
+    """Return the terms of a request, normalised, without empty ones."""
+    return frozenset(map(normalise, terms)) - {""}
 
 
-def rank_block(block: Block, texts: Texts, question: Question, store: Store, offset: int) -> list[str]:
-    """The rows of a stretch that stands at some offset of a store, in their order."""
-    scores = _score(block, texts, question)
-    if question.now is not None:
-        _add_recency(block.whens, scores, question.now, question.half_life_days)
-    rows = make_rows(scores, block.whens, block.ids, block.hashes, block.spans, store, offset)
-    if question.denied:
-        for position, identity in enumerate(zip(block.ids, block.hashes, strict=True)):
-            if question.denied.denies(*identity):
-                rows[position] = denied_row(rows[position])
-    rows += [invalid_row(store, offset, *line) for line in block.invalid]
-    rows.sort()
-    return rows
-
-
-def _score(block: Block, texts: Texts, question: Question) -> list[float]:
-    points = [0.0] * len(block.tags)
-    if question.tags:
-        points = [TAG_POINTS * len(set(question.terms).intersection(tags)) for tags in block.tags]
-    scores = [points[kind] for kind in block.tagged]
-    starts = list(accumulate([size + 1 for size in texts.sizes], initial=0))
-    lowered = Str(texts.lowered)
+def score(line: StoreLine, text: str, question: Question) -> float:
+    """Score a valid record whose text is lower-cased."""
+    points = 0.0
     for term in question.terms:
-        if " " in term:
-            _count_phrase(texts.lowered, starts, term, scores)
-        else:
-            _count_word(lowered, starts, term.encode(), scores)
-    return scores
+        if term in text:
+            points += 1.0
+    if question.count_tags and line.tags:
+        points += TAG_POINTS * len(question.terms.intersection(line.tags))
+    if question.now_us is not None and line.moment_us is not None:
+        points += _recency(question.now_us - line.moment_us, question.half_life_days)
+    return points
 
 
-def _count_word(lowered: Str, starts: list[int], term: bytes, scores: list[float]) -> None:
-    """A point for each text a word stands in, found by one search over all of them: no word reaches into the next."""
-    at = lowered.find(term)
-    while at >= 0:
-        position = bisect_right(starts, at)
-        scores[position - 1] += 1.0
-        at = lowered.find(term, starts[position])
+def _recency(age_us: int, half_life_days: int) -> float:
+    age_days = age_us / SECOND_US / DAY_SECONDS
+    try:
+        return min(1.0, float(0.5 ** (age_days / half_life_days)))
+    except OverflowError:  # far in the future
+        return 1.0
 
 
-def _count_phrase(lowered: bytes, starts: list[int], term: str, scores: list[float]) -> None:
-    """The same for a term of several words: white space between them counts as one space."""
-    for position, (start, end) in enumerate(pairwise(starts)):
-        if term in normalise(lowered[start:end].decode()):
-            scores[position] += 1.0
+class DenyList(msgspec.Struct, frozen=True):
+    """The records that a trust snapshot excludes."""
+
+    ids: frozenset[str] = frozenset()
+    hashes: frozenset[str] = frozenset()
+
+    def denies(self, memory_id: str, record_hash: str) -> bool:
+        return memory_id in self.ids or record_hash in self.hashes
 
 
-def _add_recency(whens: list[str], scores: list[float], now: int, half_life_days: int) -> None:
-    for position, when in enumerate(whens):
-        time = time_of(when)
-        moment = read_moment(time) if time else None
-        if moment is not None:
-            age_days = (now - moment) / MICROSECONDS_A_SECOND / SECONDS_A_DAY
-            try:
-                weight = 0.5 ** (age_days / half_life_days)
-            except OverflowError:  # far in the future
-                weight = 1.0
-            scores[position] += min(1.0, weight)
+def read_deny_list(snapshot: bytes, classifications: Iterable[str]) -> DenyList:
+    """Read the records that a trust snapshot puts in one of these classes, and infer nothing else from it."""
+    try:
+        value = read_json(snapshot, max_bytes=MAX_SNAPSHOT_BYTES)
+    except EngramBusError as problem:
+        raise _invalid(f"The trust snapshot cannot be read: {problem.detail}") from None
+    items = value.get("items") if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        raise _invalid("The trust snapshot has no list `items`.")
+    denied = frozenset(classifications)
+    ids: set[str] = set()
+    hashes: set[str] = set()
+    for index, item in enumerate(items):
+        if not _names_record(item):
+            raise _invalid(f"items[{index}] of the trust snapshot names no record, or no classification.")
+        if item["classification"] in denied:
+            ids.update(name for name in (item.get("memory_id"),) if isinstance(name, str))
+            hashes.update(name for name in (item.get("record_hash"),) if isinstance(name, str))
+    return DenyList(frozenset(ids), frozenset(hashes))
+
+
+def _names_record(item: Any) -> bool:
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("classification"), str)
+        and any(isinstance(item.get(name), str) for name in ("memory_id", "record_hash"))
+    )
+
+
+def _invalid(detail: str) -> TrustSnapshotInvalid:
+    return TrustSnapshotInvalid(detail, field=SNAPSHOT_FIELD)

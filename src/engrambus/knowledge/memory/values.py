@@ -1,4 +1,4 @@
-"""What is asked of the memory controller, and the package it answers with."""
+"""The request and the answer of `memory.read`, and the receipt it leaves in the journal."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 CONTROLLER_VERSION = "phase6-v1"
 DEFAULT_MAX_ITEMS = 50
 DEFAULT_HALF_LIFE_DAYS = 30
-DENIED_BY_DEFAULT = ("malicious",)
-LARGEST = 2**53
+DEFAULT_DENY_CLASSIFICATIONS = ("malicious",)
+MAX_NUMBER = 2**53
 
-Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 
 
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much may be selected."""
 
-    max_excerpt_tokens: Annotated[int, Meta(ge=1, le=LARGEST, description="Tokens of all excerpts together")]
+    max_excerpt_tokens: Annotated[int, Meta(ge=1, le=MAX_NUMBER, description="Tokens of all excerpts together")]
     per_item_max_excerpt_tokens: Annotated[Positive | None, Meta(description="Tokens of one excerpt")] = None
-    max_items: Annotated[int, Meta(ge=1, le=LARGEST, description="How many excerpts at the most")] = DEFAULT_MAX_ITEMS
+    max_items: Annotated[int, Meta(ge=1, le=MAX_NUMBER, description="How many excerpts at the most")] = (
+        DEFAULT_MAX_ITEMS
+    )
 
 
 class Scoring(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +39,9 @@ class Scoring(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class TrustFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which records are left out because a snapshot says so."""
 
-    deny_classifications: Annotated[tuple[str, ...], Meta(description="Classes that are left out")] = DENIED_BY_DEFAULT
+    deny_classifications: Annotated[tuple[str, ...], Meta(description="Classes that are left out")] = (
+        DEFAULT_DENY_CLASSIFICATIONS
+    )
     trust_snapshot_path: Annotated[str | None, Meta(description="A file that classifies records")] = None
 
 
@@ -88,11 +92,11 @@ class Selection(Struct, frozen=True, kw_only=True):
     selected: list[Selected]
     dropped: list[Dropped] | UnsetType = UNSET
     dropped_counts: dict[str, int] | UnsetType = UNSET
-    """How many were dropped for each reason, where the list itself was not asked for."""
+    """Number of dropped records per reason, when the request asks for counts instead of the list."""
 
 
 class ContextPackage(Struct, frozen=True, kw_only=True):
-    """What was found, within its budget. The same question to the same stores gives the same bytes."""
+    """The excerpts selected within the budget. The same question to the same stores gives the same bytes."""
 
     query: Query
     budget: Spent
@@ -100,3 +104,17 @@ class ContextPackage(Struct, frozen=True, kw_only=True):
     controller_version: str = CONTROLLER_VERSION
     package_hash: str
     """sha256 of the canonical package without this field, all dropped records included."""
+
+
+class MemoryReadData(Struct, frozen=True, kw_only=True):
+    query_hash: str
+    store_paths: list[str]
+    """The paths of the request, sorted, without duplicates."""
+    selected_count: int
+    package_hash: str
+
+
+class MemoryRead(Struct, frozen=True, kw_only=True, tag="memory.read", tag_field="fact"):
+    """A journal fact: a memory store was read. It holds no content of the store."""
+
+    data: MemoryReadData

@@ -1,5 +1,0 @@
-"""Memory stores as files."""
-
-from engrambus.backends.episodes.stores import FileStores
-
-__all__ = ["FileStores"]
