@@ -63,7 +63,7 @@ def on_client() -> set[str]:
 def expected(edge: str) -> set[str]:
     """The operations that do not opt out of an edge."""
     assert edge in EDGES
-    return {name for name, operation in OPERATIONS.items() if edge not in operation.kept_off}
+    return {name for name, operation in OPERATIONS.items() if edge not in operation.absent_from}
 
 
 def test_mcp_the_command_line_and_the_client_offer_all_that_does_not_opt_out() -> None:
@@ -88,12 +88,12 @@ def test_an_operation_says_what_it_does_who_may_and_why_not_everywhere(operation
     assert operation.summary.endswith(".")
     assert operation.roles
     assert operation.roles <= set(ROLES)
-    assert set(operation.kept_off) <= set(EDGES)
-    assert all(len(reason) > 10 for reason in operation.kept_off.values())
-    assert (operation.route is None) == ("http" in operation.kept_off)
-    assert (operation.command is None) == ("cli" in operation.kept_off)
-    assert (operation.tool is None) == ("mcp" in operation.kept_off)
-    assert all(operation.explained.values()), "every field is explained"
+    assert set(operation.absent_from) <= set(EDGES)
+    assert all(len(reason) > 10 for reason in operation.absent_from.values())
+    assert (operation.route is None) == ("http" in operation.absent_from)
+    assert (operation.command is None) == ("cli" in operation.absent_from)
+    assert (operation.tool is None) == ("mcp" in operation.absent_from)
+    assert all(operation.field_help.values()), "every field is explained"
 
 
 def test_commands_beside_the_operations_are_known_by_name() -> None:

@@ -15,7 +15,7 @@ from engrambus.edges.sdk.generate import TARGET, generate
 from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
 
-OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.kept_off]
+OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.absent_from]
 
 
 def test_the_methods_are_those_the_declarations_give() -> None:

@@ -57,7 +57,7 @@ class Project:
     def work(self, *texts: str) -> list[Receipt]:
         """The receipts of steps that left a file with such a text."""
         own = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
-        run = self.gateway.who(LOCAL_ADMIN).run.run_id
+        run = self.gateway.identify(LOCAL_ADMIN).run.run_id
         drafts = [{"lane": "build", "payload": [step("agent.leave.report", text=text)]} for text in texts]
         ids = [put.id for put in own.out(*drafts, authority=PERSON, run=run)]
         here = msgspec.structs.replace(self.shop, space=own, registry=OWN, catalog=lambda: DECLARED)
@@ -91,7 +91,7 @@ def test_short_of_room_a_project_takes_no_work_and_its_caretaker_makes_room(proj
         if progress.tuple_id in (asked, "") and progress.what in ("done", "dead", "again", "pressure"):
             ended.set()
 
-    run = project.gateway.who(LOCAL_ADMIN).run.run_id
+    run = project.gateway.identify(LOCAL_ADMIN).run.run_id
     with Caretaker(project.shop, run=run, hour=3, told=hear):
         assert ended.wait(60)
     assert project.shop.space.get(asked).state == "done", told

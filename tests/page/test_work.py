@@ -42,7 +42,7 @@ class Board:
         self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
         # The project's file declares none of the tests' yools: what is put here is put past it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
-        self.run = self.gateway.who(LOCAL_ADMIN).run.run_id
+        self.run = self.gateway.identify(LOCAL_ADMIN).run.run_id
 
     def put(self, *steps: dict[str, Any], **more: Any) -> str:
         """Put a tuple."""

@@ -108,11 +108,11 @@ def _event(answer: Any) -> dict[str, str]:
 
 
 def test_the_inner_loop_is_not_on_the_wire(bus: Served) -> None:
-    kept_off = {"tuple_out", "tuple_in", "tuple_rd", "tuple_again", "cancel_tuple", "receipt_verify", "list_dead"}
+    absent_from = {"tuple_out", "tuple_in", "tuple_rd", "tuple_again", "cancel_tuple", "receipt_verify", "list_dead"}
     tools = {operation.name for operation in tool_operations().values()}
-    assert not kept_off & tools
+    assert not absent_from & tools
     assert {"tuple_dispatch", "tuple_observe", "receipt_get"} <= tools
-    for name in kept_off:
+    for name in absent_from:
         assert OPERATIONS[name].route is None
     for method, path in (("POST", "/tuple/out"), ("POST", "/tuple/in"), ("DELETE", "/receipt/x"), ("POST", "/catalog")):
         assert bus.call(method, path, {} if method == "POST" else None).status in (404, 405)

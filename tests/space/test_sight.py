@@ -40,7 +40,7 @@ class Runs:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.space = gateway.tuple_space.space
-        self.hers = self._agent("ada", gateway.who(LOCAL_ADMIN).run.run_id)
+        self.hers = self._agent("ada", gateway.identify(LOCAL_ADMIN).run.run_id)
         self.his = self._agent("bob", self.ask("open_run", LOCAL_ADMIN, goal="another").run_id)
 
     def _agent(self, name: str, run: str) -> Credential:
@@ -48,7 +48,7 @@ class Runs:
 
     def run_of(self, who: Credential) -> str:
         """The run somebody is in."""
-        return self.gateway.who(who).run.run_id
+        return self.gateway.identify(who).run.run_id
 
     def ask(self, name: str, who: Credential, /, **fields: Any) -> Any:
         """An operation's answer."""
@@ -135,7 +135,7 @@ def test_nothing_is_put_into_a_run_that_has_ended(runs: Runs, name: str) -> None
 def test_what_is_put_again_bears_the_authority_of_who_puts_it_again(runs: Runs) -> None:
     sent = runs.ask("tuple_dispatch", runs.his, lane="build", agent_terms={"max_retries": 0}, **STEPS).id
     agent = runs.space.get(sent).tuple.authority
-    assert agent == {"user": None, "agent": runs.gateway.who(runs.his).full_name, "ci": False}
+    assert agent == {"user": None, "agent": runs.gateway.identify(runs.his).full_name, "ci": False}
     runs.give_up("build")
     again = runs.space.get(runs.ask("tuple_again", LOCAL_ADMIN, id=sent).id)
     assert again.tuple.authority == {"user": "admin", "agent": None, "ci": False}

@@ -20,7 +20,7 @@ Span = Literal["create_memory", "search_memory", "update_memory", "delete_memory
 
 ANYONE = frozenset({"architect", "director", "manager", "programmer", "tool", "admin"})
 PARENTS = frozenset({"architect", "director", "manager", "admin"})
-KEEPERS = frozenset({"tool", "admin"})
+TOOLS_AND_ADMINS = frozenset({"tool", "admin"})
 ADMINS = frozenset({"admin"})
 
 
@@ -101,7 +101,7 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     command: Command | None
     tool: Tool | None
     """Set if agents get it as an MCP tool."""
-    kept_off: dict[str, str]
+    absent_from: dict[str, str]
     """Edges it does not appear on, each with the reason."""
     redacts: bool = False
     """Whether secrets in the request are taken out by the operation instead of being refused."""
@@ -118,7 +118,7 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
         return self.title.replace(".", "_")
 
     @property
-    def explained(self) -> dict[str, str]:
+    def field_help(self) -> dict[str, str]:
         """What each field of the request is."""
         hints = get_type_hints(self.request, include_extras=True)
         return {name: next(_descriptions(hint), "") for name, hint in hints.items()}
@@ -173,7 +173,7 @@ def operation(
     tool: Tool | None = None,
     resource: Resource | None = None,
     span: Span = "execute_tool",
-    kept_off: dict[str, str] | None = None,
+    absent_from: dict[str, str] | None = None,
     redacts: bool = False,
     text_field: str | None = None,
 ) -> Callable[[Callable[[Context, Request], Response]], Callable[[Context, Request], Response]]:
@@ -199,7 +199,7 @@ def operation(
             tool=tool,
             resource=resource,
             span=span,
-            kept_off=kept_off or {},
+            absent_from=absent_from or {},
             redacts=redacts,
             text_field=text_field,
         )

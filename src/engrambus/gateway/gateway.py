@@ -167,7 +167,7 @@ class Gateway:
                 return answer
         return operation.run(context, request)
 
-    def who(self, credential: Credential) -> Caller:
+    def identify(self, credential: Credential) -> Caller:
         """Return the caller a credential stands for, if it is still valid."""
         with self.store.read() as view:
             return self._identify(view, credential)

@@ -50,7 +50,7 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message_file",
     ),
-    kept_off={"mcp": "hooks hand answers in; agents report with less.message"},
+    absent_from={"mcp": "hooks hand answers in; agents report with less.message"},
     text_field="text",
 )
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:

@@ -130,7 +130,7 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="knowledge:engram",
         arguments=("id",),
     ),
-    kept_off={"mcp": "less_query_engrams shows all an agent needs"},
+    absent_from={"mcp": "less_query_engrams shows all an agent needs"},
     resource=Resource("engrambus://engram/{id}", "One engram", "application/json", ttl_ms=60_000),
     span="search_memory",
 )

@@ -82,7 +82,7 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         example="engrambus board",
         renderer="work:board",
     ),
-    kept_off={"mcp": "a board is for people; agents observe the tuples they dispatched"},
+    absent_from={"mcp": "a board is for people; agents observe the tuples they dispatched"},
 )
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
     """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""

@@ -99,7 +99,7 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         example="engrambus briefs --role programmer --version 4 --since 3",
         renderer="knowledge:brief_versions",
     ),
-    kept_off={"mcp": "agents read the last one with less_brief"},
+    absent_from={"mcp": "agents read the last one with less_brief"},
 )
 def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
     """The versions of a role's brief, what one of them says, and what changed."""

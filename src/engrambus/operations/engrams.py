@@ -14,7 +14,7 @@ from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, FieldValue, FileNotFound, NoPointer, RoleForbidden, SpanNotFound
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import KEEPERS, PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.declare import TOOLS_AND_ADMINS, PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
@@ -86,13 +86,13 @@ class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True)
     "engram.put_found",
     writes=True,
     route=Route("POST", "/engram/found"),
-    kept_off={"mcp": "an orchestrator's hooks look things up", "cli": "an orchestrator's hooks look things up"},
+    absent_from={"mcp": "an orchestrator's hooks look things up", "cli": "an orchestrator's hooks look things up"},
     span="create_memory",
 )
 def put_found(context: Context, request: PutFound) -> Engram:
     """Put what was looked up for an agent, and keep where it was found."""
     caller = context.caller
-    if caller.spoken_by is None and caller.role not in PARENTS | KEEPERS:
+    if caller.spoken_by is None and caller.role not in PARENTS | TOOLS_AND_ADMINS:
         raise RoleForbidden(
             "What an agent says of itself comes from an agent.",
             field="source",
@@ -134,7 +134,7 @@ class PutAnswer(Struct, frozen=True, kw_only=True):
     "engram.put_many",
     writes=True,
     route=Route("POST", "/engrams", body_limit=4 * 1024 * 1024),
-    kept_off={"mcp": "agents say one thing at a time", "cli": "engrambus put --file sends it in batches"},
+    absent_from={"mcp": "agents say one thing at a time", "cli": "engrambus put --file sends it in batches"},
     span="create_memory",
 )
 def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:

@@ -73,7 +73,7 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         renderer="knowledge:feed",
         arguments=("q",),
     ),
-    kept_off={"mcp": "agents ask with less_query_engrams"},
+    absent_from={"mcp": "agents ask with less_query_engrams"},
 )
 def feed(context: Context, request: ReadFeed) -> FeedAnswer:
     """Engrams as they came, newest first, with who said each and whether its evidence still stands."""

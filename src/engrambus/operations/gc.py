@@ -62,7 +62,7 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
         renderer="maintenance:garbage_report",
         override="maintenance:gc",
     ),
-    kept_off=_AT_THE_MACHINE,
+    absent_from=_AT_THE_MACHINE,
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Make room: take away what receipts no longer have to keep."""

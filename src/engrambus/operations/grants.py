@@ -97,7 +97,7 @@ class Revoked(Struct, frozen=True, kw_only=True):
         renderer="team:revocation",
         arguments=("id",),
     ),
-    kept_off={"mcp": "a parent revokes at the gateway"},
+    absent_from={"mcp": "a parent revokes at the gateway"},
 )
 def revoke_grant(context: Context, request: GrantId) -> Revoked:
     """Take a grant back, and every token narrowed from it."""
@@ -207,7 +207,7 @@ class RequestsAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus grant requests",
         renderer="team:request_list",
     ),
-    kept_off={"mcp": "requests lie in the inbox"},
+    absent_from={"mcp": "requests lie in the inbox"},
 )
 def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
     """Requests that wait for your answer."""
@@ -250,7 +250,7 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         renderer="team:grant",
         arguments=("id",),
     ),
-    kept_off={"mcp": "less_issue_grant gives an agent's parent the same"},
+    absent_from={"mcp": "less_issue_grant gives an agent's parent the same"},
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
     """Grant what was asked for."""
@@ -297,7 +297,7 @@ class RequestId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="team:denial",
         arguments=("id",),
     ),
-    kept_off={"mcp": "a request not granted is not granted"},
+    absent_from={"mcp": "a request not granted is not granted"},
 )
 def deny_request(context: Context, request: RequestId) -> Denied:
     """Turn a request down."""

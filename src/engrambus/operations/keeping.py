@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from engrambus.errors import EngramNotFound
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, KEEPERS, PARENTS, Command, Route, operation
+from engrambus.gateway.declare import ADMINS, TOOLS_AND_ADMINS, PARENTS, Command, Route, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
     ConfirmAnswer,
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @operation(
     "engram.forget",
-    roles=KEEPERS,
+    roles=TOOLS_AND_ADMINS,
     writes=True,
     route=Route("DELETE", "/engram/{id}"),
     command=Command(
@@ -40,7 +40,7 @@ T = TypeVar("T")
         renderer="knowledge:forget_result",
         arguments=("id",),
     ),
-    kept_off={"mcp": "forgetting is for people and tools"},
+    absent_from={"mcp": "forgetting is for people and tools"},
     span="delete_memory",
 )
 def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
@@ -61,7 +61,7 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
         renderer="knowledge:confirmation",
         arguments=("id",),
     ),
-    kept_off={"mcp": "putting the same claim again confirms it"},
+    absent_from={"mcp": "putting the same claim again confirms it"},
     span="update_memory",
 )
 def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
@@ -88,7 +88,7 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="knowledge:engram",
         arguments=("id",),
     ),
-    kept_off={"mcp": "promoting is a parent's decision, made at the gateway"},
+    absent_from={"mcp": "promoting is a parent's decision, made at the gateway"},
     span="update_memory",
 )
 def promote_engram(context: Context, request: Promote) -> Engram:
@@ -116,7 +116,7 @@ def promote_engram(context: Context, request: Promote) -> Engram:
         renderer="knowledge:pin_state",
         arguments=("id",),
     ),
-    kept_off={"mcp": "pinning is a person's decision"},
+    absent_from={"mcp": "pinning is a person's decision"},
 )
 def pin_engram(context: Context, request: EngramId) -> PinAnswer:
     """Have an engram stand first in every brief, until it is unpinned."""
@@ -135,7 +135,7 @@ def pin_engram(context: Context, request: EngramId) -> PinAnswer:
         renderer="knowledge:pin_state",
         arguments=("id",),
     ),
-    kept_off={"mcp": "pinning is a person's decision"},
+    absent_from={"mcp": "pinning is a person's decision"},
 )
 def unpin_engram(context: Context, request: EngramId) -> PinAnswer:
     """Let an engram take its turn in the briefs again."""

@@ -183,7 +183,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("text",),
         override="team:message_file",
     ),
-    kept_off={"mcp": "an orchestrator broadcasts; agents report"},
+    absent_from={"mcp": "an orchestrator broadcasts; agents report"},
     text_field="text",
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
@@ -250,7 +250,7 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
         arguments=("text",),
         override="team:message_check",
     ),
-    kept_off={"mcp": "sending tells the same"},
+    absent_from={"mcp": "sending tells the same"},
     text_field="text",
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
@@ -295,7 +295,7 @@ class InboxAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus inbox",
         renderer="team:inbox",
     ),
-    kept_off={"mcp": "hooks deliver it"},
+    absent_from={"mcp": "hooks deliver it"},
 )
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
     """What others sent you: reports, broadcasts, requests and grants."""

@@ -61,7 +61,7 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
         renderer="team:run",
         arguments=("goal",),
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def open_run(context: Context, request: OpenRun) -> RunAnswer:
     """Open a run and make it the current one."""
@@ -94,7 +94,7 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="team:run",
         arguments=("run_id",),
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def end_run(context: Context, request: EndRun) -> RunAnswer:
     """End a run: its agents can still read, and write no more."""
@@ -137,7 +137,7 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus run list",
         renderer="team:run_list",
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
     """The runs opened last."""
@@ -182,7 +182,7 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
         renderer="team:agent",
         arguments=("name",),
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
     """Add an agent to the run and give it a token."""
@@ -218,7 +218,7 @@ class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="team:agent",
         arguments=("name",),
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
     """Give an agent another token."""
@@ -253,7 +253,7 @@ class AgentsAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus agent list",
         renderer="team:agent_list",
     ),
-    kept_off=_NO_TOOL,
+    absent_from=_NO_TOOL,
 )
 def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
     """Who is in the run."""

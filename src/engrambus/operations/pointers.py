@@ -108,7 +108,7 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
         arguments=("pointer",),
         override="team:grant_check",
     ),
-    kept_off={"mcp": "dereferencing tells the same"},
+    absent_from={"mcp": "dereferencing tells the same"},
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
     """Tell whether a dereference would be allowed now, without doing it."""
@@ -167,7 +167,7 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         arguments=("ref",),
         override="knowledge:link",
     ),
-    kept_off={"mcp": "links are for people"},
+    absent_from={"mcp": "links are for people"},
 )
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Turn a repo pointer into links for the editor, the forge and the archive."""

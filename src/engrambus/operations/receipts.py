@@ -123,7 +123,7 @@ class ReceiptVerified(Struct, frozen=True, kw_only=True):
         arguments=("id",),
         override="work:receipt_verify",
     ),
-    kept_off=AT_THE_MACHINE,
+    absent_from=AT_THE_MACHINE,
 )
 def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
     """Recompute a receipt's id and the digest of everything it names."""

@@ -100,7 +100,7 @@ class EpisodeAnswer(Struct, frozen=True, kw_only=True):
         arguments=("text",),
         option_names={"categories": "--category"},
     ),
-    kept_off={"mcp": "agents contribute, and their parents decide"},
+    absent_from={"mcp": "agents contribute, and their parents decide"},
 )
 def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
     """Remember something for the team: a decision, a preference, how work stands."""
@@ -151,7 +151,7 @@ class PinEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         renderer="cortex:episode",
         arguments=("id",),
     ),
-    kept_off={"mcp": "what stays in working memory is a parent's decision"},
+    absent_from={"mcp": "what stays in working memory is a parent's decision"},
 )
 def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
     """Keep something remembered in working memory, or take it out."""

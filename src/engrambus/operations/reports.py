@@ -58,7 +58,7 @@ class TestsRecorded(Struct, frozen=True, kw_only=True):
         arguments=("report",),
         override="work:receipt_junit",
     ),
-    kept_off=_AT_THE_MACHINE,
+    absent_from=_AT_THE_MACHINE,
 )
 def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     """Record a test report as a receipt, so that test: pointers lead into it."""

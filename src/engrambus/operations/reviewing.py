@@ -71,7 +71,7 @@ class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
         example="engrambus review list",
         renderer="cortex:contribution_list",
     ),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
+    absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
     """Contributions that wait for a decision, yours and those of your descendants."""
@@ -112,7 +112,7 @@ class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         renderer="cortex:contribution",
         arguments=("id",),
     ),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
+    absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def show_contribution(context: Context, request: ShowContribution) -> Contribution:
     """Show one contribution, with what was found out about it."""
@@ -143,7 +143,7 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         renderer="cortex:contribution",
         arguments=("id",),
     ),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
+    absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
     """Let the team remember what a sub-agent learned: a decision for a parent of its author."""
@@ -214,7 +214,7 @@ class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         renderer="cortex:contribution",
         arguments=("id",),
     ),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
+    absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
     """Turn a contribution down, and keep the reason."""
@@ -241,7 +241,7 @@ class WithdrawContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fie
         renderer="cortex:contribution",
         arguments=("id",),
     ),
-    kept_off={"mcp": "reviewing is for parents at the gateway, and for people"},
+    absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def withdraw_contribution(context: Context, request: WithdrawContribution) -> Contribution:
     """Take back a contribution of your own that nobody has decided on."""

@@ -134,7 +134,7 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus stats --bucket PT1M --last 60",
         renderer="maintenance:stats",
     ),
-    kept_off={"mcp": "figures are for people"},
+    absent_from={"mcp": "figures are for people"},
 )
 def stats(context: Context, request: Stats) -> StatsAnswer:
     """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time."""

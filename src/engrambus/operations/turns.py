@@ -40,7 +40,7 @@ class TurnAnswer(Struct, frozen=True, kw_only=True):
         renderer="team:turn",
         arguments=("name",),
     ),
-    kept_off={"mcp": "a hook reports it; an agent that could would refill its own turn"},
+    absent_from={"mcp": "a hook reports it; an agent that could would refill its own turn"},
 )
 def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
     """Close an agent's turn where its client says one ended; one in which nothing was read stays open."""
@@ -86,7 +86,7 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
         example="engrambus agent budget",
         renderer="team:team_budget",
     ),
-    kept_off={"mcp": "hooks ask for it; the brief tells an agent its own"},
+    absent_from={"mcp": "hooks ask for it; the brief tells an agent its own"},
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
     """What the agents of the run have read together, and what is left before it takes no new ones on."""

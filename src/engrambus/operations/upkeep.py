@@ -35,7 +35,7 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True):
         renderer="maintenance:policy",
         override="maintenance:policy_apply",
     ),
-    kept_off=_ON_THE_MACHINE,
+    absent_from=_ON_THE_MACHINE,
 )
 def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
     """Put the project's policy file into force."""
@@ -68,7 +68,7 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
         renderer="maintenance:verification",
         override="maintenance:verify",
     ),
-    kept_off=_ON_THE_MACHINE,
+    absent_from=_ON_THE_MACHINE,
 )
 def verify(context: Context, request: Verify) -> VerifyAnswer:
     """Recompute every checksum and hold the index against a rebuild from the journal."""

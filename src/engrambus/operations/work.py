@@ -108,7 +108,7 @@ class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         renderer="work:dispatch",
         override="work:out",
     ),
-    kept_off=_INNER_LOOP,
+    absent_from=_INNER_LOOP,
 )
 def tuple_out(context: Context, request: TupleOut) -> Dispatched:
     """Put a tuple into the space."""
@@ -176,7 +176,7 @@ class TupleAnswer(Struct, frozen=True, kw_only=True):
         renderer="work:tuple_record",
         override="work:rd",
     ),
-    kept_off=_INNER_LOOP,
+    absent_from=_INNER_LOOP,
 )
 def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
     """Read the oldest tuple that matches a pattern, and leave it there."""
@@ -200,7 +200,7 @@ class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         renderer="work:tuple_record",
         override="work:in_",
     ),
-    kept_off=_INNER_LOOP,
+    absent_from=_INNER_LOOP,
 )
 def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
     """Take one waiting tuple out of the space for good."""
@@ -336,7 +336,7 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
         example="engrambus runs",
         renderer="work:work_runs",
     ),
-    kept_off=AT_THE_MACHINE,
+    absent_from=AT_THE_MACHINE,
 )
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
@@ -389,7 +389,7 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
         example="engrambus dead",
         renderer="work:dead_letters",
     ),
-    kept_off=AT_THE_MACHINE,
+    absent_from=AT_THE_MACHINE,
 )
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """Tuples that were given up: tried as often as they might be, too late, or too dear."""
@@ -426,7 +426,7 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
         renderer="work:dispatch",
         arguments=("id",),
     ),
-    kept_off=AT_THE_MACHINE,
+    absent_from=AT_THE_MACHINE,
 )
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
     """Put a dead letter once more, as a new tuple that says the same."""
@@ -452,7 +452,7 @@ class Cancelled(Struct, frozen=True, kw_only=True):
         renderer="work:cancellation",
         arguments=("id",),
     ),
-    kept_off=AT_THE_MACHINE,
+    absent_from=AT_THE_MACHINE,
 )
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
     """End a tuple that waits or is being worked on."""

@@ -50,7 +50,7 @@ def parameters(operation: Operation[Any, Any], override: Override = _PLAIN) -> l
     hints = get_type_hints(operation.request, include_extras=True)
     by_position = operation.command.arguments if operation.command else ()
     names = operation.command.option_names if operation.command else {}
-    texts = operation.explained
+    texts = operation.field_help
     arguments = [
         Argument(
             name,

@@ -102,7 +102,7 @@ class EventStreams:
 
     def _page(self, credential: Credential, types: frozenset[str], mark: Mark | None, limit: int) -> File:
         """What a stream would have told, up to now, and where to go on; the same bytes until there is more."""
-        feed, sees = self._gateway.feed, sight_of(self._gateway.who(credential), types).sees
+        feed, sees = self._gateway.feed, sight_of(self._gateway.identify(credential), types).sees
         page = newest_events(feed, limit, sees) if mark is None else events_after(feed, mark, limit, sees)
         body = {"id": str(page.mark), "more": page.more, "events": [event.shown() for event in page.events]}
         return File(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
@@ -233,7 +233,7 @@ class _Rounds:
         held = set()
         for credential, sight in asked.items():
             with suppress(EngramBusError):
-                if sight_of(self._gateway.who(credential), sight.types) == sight:
+                if sight_of(self._gateway.identify(credential), sight.types) == sight:
                     held.add(credential)
         return held
 

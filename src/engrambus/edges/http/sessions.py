@@ -129,5 +129,5 @@ def _declare(
         route=Route("POST", path),
         command=None,
         tool=None,
-        kept_off=dict.fromkeys(("mcp", "cli", "client"), "the page is opened in a browser"),
+        absent_from=dict.fromkeys(("mcp", "cli", "client"), "the page is opened in a browser"),
     )

@@ -147,7 +147,7 @@ def _token(gateway: Gateway, settings: Settings) -> Finding:
     from engrambus.gateway import Credential
 
     try:
-        caller = gateway.who(Credential(token=settings.token))
+        caller = gateway.identify(Credential(token=settings.token))
     except EngramBusError as problem:
         return _broken("token", problem)
     return Finding(check="token", state="ok", found=f"{caller.full_name}, {caller.role}")

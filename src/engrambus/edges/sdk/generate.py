@@ -46,7 +46,7 @@ class Methods(ABC):
 def generate() -> str:
     """The module's text."""
     named: dict[str, str] = {}
-    offered = [operation for operation in OPERATIONS.values() if "client" not in operation.kept_off]
+    offered = [operation for operation in OPERATIONS.values() if "client" not in operation.absent_from]
     methods = [_method(operation, named) for operation in offered]
     doors: dict[str, list[str]] = {}
     for name, door in named.items():
@@ -59,7 +59,7 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
     fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
     hints = get_type_hints(operation.request, include_extras=True)
     required = tuple(name for name, field in fields.items() if field.required)
-    about = operation.explained
+    about = operation.field_help
     by_position = (operation.command.arguments if operation.command else ()) or required
     order = [*by_position, *(name for name in fields if name not in by_position)]
     parameters = ["self"]

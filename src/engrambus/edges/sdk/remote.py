@@ -85,7 +85,7 @@ class Remote:
     def _call(self, operation: Operation[Any, Any], request: msgspec.Struct, credential: Credential) -> Call:
         route = operation.route
         if route is None:
-            reason = operation.kept_off.get("http", "it has no address")
+            reason = operation.absent_from.get("http", "it has no address")
             raise RouteNotFound(f"{operation.title} is not offered over HTTP: {reason}.")
         fields = _said(request)
         path = route.path

@@ -80,7 +80,7 @@ class Worker:
         """Linda's `eval`: put a tuple that computes itself, here and now; the thread's name is its id."""
         from engrambus.space.work import eval_
 
-        caller = self._gateway.who(LOCAL_ADMIN)
+        caller = self._gateway.identify(LOCAL_ADMIN)
         authority = stamped(caller, ci=self._gateway.tuple_space.ci)
         return eval_(self._shop, draft, authority=authority, run=caller.run.run_id, told=self._told)
 

@@ -89,7 +89,7 @@ def _chosen(session: Session, gateway: Gateway) -> str | None:
     from engrambus.policy import ADMIN
 
     credential = session.credential()
-    caller = gateway.who(credential)
+    caller = gateway.identify(credential)
     return caller.run.run_id if credential.run is not None or caller.role != ADMIN else None
 
 
