@@ -119,6 +119,7 @@ def commands_table() -> str:
     from engrambus.edges.cli import commands
     from engrambus.edges.cli.command import LocalCommand
     from engrambus.edges.cli.root import SECTIONS
+    from engrambus.gateway.declare import split_help
 
     rows = [
         (command.words, command.section, command.rank, operation.summary, command.example, operation.name)
@@ -129,7 +130,7 @@ def commands_table() -> str:
         for name, local in vars(import_module(f"{commands.__name__}.{module}")).items():
             if isinstance(local, LocalCommand):
                 source = f"{module}:{name}"
-                rows.append((local.words, local.section, local.rank, local.summary, local.example, source))
+                rows.append((local.words, local.section, local.rank, split_help(local.run)[0], local.example, source))
     rows.sort(key=lambda row: (list(SECTIONS).index(row[1]), row[2]))
     entries = (
         f"    {_quoted(words)}: Entry(\n"

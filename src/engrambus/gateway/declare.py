@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -89,7 +90,7 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     title: str
     """The dotted name that specifications and people use."""
     summary: str
-    """One sentence a user could read."""
+    """One sentence for users: the first paragraph of the function's docstring."""
     request: type[Request]
     response: type[Response]
     roles: frozenset[str]
@@ -103,6 +104,8 @@ class Operation(msgspec.Struct, Generic[Request, Response], frozen=True, kw_only
     """Set if agents get it as an MCP tool."""
     absent_from: dict[str, str]
     """Edges it does not appear on, each with the reason."""
+    details: str = ""
+    """Further help for the command line: the rest of the docstring."""
     redacts: bool = False
     """Whether secrets in the request are taken out by the operation instead of being refused."""
     resource: Resource | None = None
@@ -163,6 +166,12 @@ _DECLARED: dict[str, Operation[Any, Any]] = {}
 """The operations of the modules that are loaded."""
 
 
+def split_help(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return a docstring's first paragraph as one line, and the paragraphs after it."""
+    summary, _, details = (getdoc(function) or "").partition("\n\n")
+    return summary.replace("\n", " "), details
+
+
 def operation(
     title: str,
     *,
@@ -183,12 +192,14 @@ def operation(
         hints = get_type_hints(run, localns={"Context": Any})
         parameters = [hint for name, hint in hints.items() if name != "return"]
         name = run.__name__
+        summary, details = split_help(run)
         if name in _DECLARED:
             raise ValueError(f"operation {name} is declared twice")
         _DECLARED[name] = Operation(
             name=name,
             title=title,
-            summary=(run.__doc__ or "").strip().partition("\n")[0],
+            summary=summary,
+            details=details,
             request=parameters[-1],
             response=hints["return"],
             roles=roles,

@@ -42,13 +42,14 @@ class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example='engrambus anchor "def refund(order):" --path src/refunds.py',
         renderer="evidence:anchor",
+        rank=32,
         arguments=("text",),
         override="knowledge:anchor",
     ),
     tool=Tool(hidden=("revision",), explained=("snapshot",), writes_files=True),
 )
 def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
-    """Find the lines that hold a text, and point at them."""
+    """Find the lines that contain a text and return a pointer."""
     size = len(request.text.encode())
     if size > MAX_TEXT:
         raise FieldValue("The text is too long.", field="text", limit=MAX_TEXT, used=size)

@@ -47,6 +47,7 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="team",
         example="engrambus answer said.txt --as coder-1",
         renderer="team:final_answer",
+        rank=36,
         arguments=("text",),
         override="team:message_file",
     ),
@@ -54,7 +55,7 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def take_answer(context: Context, request: TakeAnswer) -> AnswerTaken:
-    """Take an agent's last answer: a message is kept as one, prose is only held to the budget."""
+    """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget."""
     if _meant_as_message(request.text):
         from engrambus.operations.messages import SendMessage, send_message
 

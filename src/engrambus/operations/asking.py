@@ -61,13 +61,17 @@ class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example="engrambus query refund approval --kind risk",
         renderer="knowledge:engram_list",
+        rank=20,
         arguments=("q",),
     ),
     tool=Tool(hidden=("cursor", "keys", "max_tokens", "scope")),
     span="search_memory",
 )
 def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
-    """Find what the team knows: by words, or the newest."""
+    """Find engrams by words, or list the newest.
+
+    An engram is a short claim with pointers to its evidence.
+    """
     keys = _asked_keys(request)
     with context.visible_stores(request.scope) as visible_stores:
         if keys or request.q.strip():
@@ -128,6 +132,7 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="knowledge",
         example="engrambus show 01K7Z3V5QX0000000000000000",
         renderer="knowledge:engram",
+        rank=25,
         arguments=("id",),
     ),
     absent_from={"mcp": "less_query_engrams shows all an agent needs"},
@@ -135,7 +140,7 @@ class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     span="search_memory",
 )
 def get_engram(context: Context, request: EngramId) -> Engram:
-    """Show one engram."""
+    """Show one engram in full."""
     with context.visible_stores() as visible_stores:
         for reads, spaces in visible_stores:
             found = reads.find(spaces, request.id)

@@ -81,11 +81,12 @@ class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus board",
         renderer="work:board",
+        rank=32,
     ),
     absent_from={"mcp": "a board is for people; agents observe the tuples they dispatched"},
 )
 def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
-    """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost."""
+    """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
     run = context.run_seen
     with context.tuple_space.space.store.read() as view:
         return BoardAnswer(

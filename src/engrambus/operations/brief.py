@@ -45,13 +45,14 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example="engrambus brief --role programmer",
         renderer="knowledge:brief",
+        rank=40,
     ),
     tool=Tool(hidden=("max_tokens", "role")),
     resource=Resource("engrambus://brief", "What matters now", "text/plain", ttl_ms=5_000),
     span="search_memory",
 )
 def brief(context: Context, request: ReadBrief) -> BriefAnswer:
-    """What matters now for a role, in at most thirty lines."""
+    """Show what matters now for a role, in at most 30 lines."""
     role = request.role or context.caller.role
 
     def decide(view: View) -> tuple[list[BriefMade], BriefAnswer]:
@@ -98,11 +99,15 @@ class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example="engrambus briefs --role programmer --version 4 --since 3",
         renderer="knowledge:brief_versions",
+        rank=42,
     ),
     absent_from={"mcp": "agents read the last one with less_brief"},
 )
 def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
-    """The versions of a role's brief, what one of them says, and what changed."""
+    """Show the versions of a role's brief, and what changed between them.
+
+    A brief lists what matters now for a role, in at most 30 lines; a version is kept whenever it changes.
+    """
     view, run_id = context.view, context.caller.run.run_id
     role = request.role or last_role_briefed(view, run_id) or context.caller.role
     versions = view.brief_versions(run_id, role, limit=MAX_VERSIONS)

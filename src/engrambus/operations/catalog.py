@@ -42,12 +42,16 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus catalog lookup agent.lint.ruff",
         renderer="work:yool",
+        rank=62,
         arguments=("name",),
     ),
     tool=Tool(),
 )
 def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
-    """A yool: what for, for whom, on which terms."""
+    """Show what a yool does, who may run it, and its limits.
+
+    A yool is a named function that a step of a task can run.
+    """
     catalog = context.project_files.catalog()
     entry = catalog.lookup(request.name)
     return YoolAnswer(**entry.printed(), versions=[each.version for each in catalog.versions(entry.name)])
@@ -81,11 +85,12 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus catalog list --lane build",
         renderer="work:yool_list",
+        rank=64,
     ),
     tool=Tool(hidden=("cursor",)),
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
-    """The yools of a lane, or all."""
+    """List the yools (named steps) of a lane, or all."""
     from engrambus.space.catalog import check_lane, without_introspection
 
     catalog = context.project_files.catalog()

@@ -80,6 +80,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="team",
         example='engrambus contribute "Retries of the ledger are idempotent." --thread-id billing --confidence 0.9',
         renderer="cortex:contribution",
+        rank=62,
         arguments=("content",),
         override="team:contribute",
         option_names={"proposed_categories": "--category"},
@@ -87,7 +88,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool=Tool(hidden=("inputs_used", "thread_id"), explained=("evidence",)),
 )
 def contribute(context: Context, request: Contribute) -> Contribution:
-    """Hand a learning to your parent, who decides whether the team remembers it."""
+    """Propose something you learned; your parent decides if the team keeps it."""
     caller = context.caller
     with telling(context, "CONTRIBUTION_FAIL"):
         _check(request)

@@ -14,7 +14,7 @@ from engrambus.core import parse_duration
 from engrambus.errors import EngramBusError, FieldValue, FileNotFound, NoPointer, RoleForbidden, SpanNotFound
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import TOOLS_AND_ADMINS, PARENTS, Command, Route, Tool, operation
+from engrambus.gateway.declare import PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
@@ -61,6 +61,7 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="knowledge",
         example='engrambus put "Refunds over 500 need a second approval." --at src/refunds.py:10-20 --kind constraint',
         renderer="knowledge:engram_put",
+        rank=10,
         arguments=("claim",),
         override="knowledge:put",
     ),
@@ -72,7 +73,11 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     span="create_memory",
 )
 def put_engram(context: Context, request: PutEngram) -> Engram:
-    """Put one claim on the bus, anchored to pointers."""
+    """Record an engram: one claim with pointers to its evidence.
+
+    Name the lines that prove it with --at PATH:10-20. Their commit and digest are stored with the claim, so
+    that anybody can see later whether the evidence has changed.
+    """
     return _put(context, request)
 
 
@@ -90,7 +95,7 @@ class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True)
     span="create_memory",
 )
 def put_found(context: Context, request: PutFound) -> Engram:
-    """Put what was looked up for an agent, and keep where it was found."""
+    """Record an engram about something looked up for an agent, and where it was found."""
     caller = context.caller
     if caller.spoken_by is None and caller.role not in PARENTS | TOOLS_AND_ADMINS:
         raise RoleForbidden(
@@ -138,7 +143,7 @@ class PutAnswer(Struct, frozen=True, kw_only=True):
     span="create_memory",
 )
 def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
-    """Put many engrams in one commit: all of them, or none."""
+    """Record many engrams in one commit: all of them, or none."""
     if not 0 < len(request.engrams) <= MAX_AT_ONCE:
         raise FieldValue("Too few or too many at once.", field="engrams", limit=MAX_AT_ONCE, used=len(request.engrams))
     prepared = []

@@ -71,12 +71,13 @@ class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example="engrambus feed ledger --role programmer --stale",
         renderer="knowledge:feed",
+        rank=44,
         arguments=("q",),
     ),
     absent_from={"mcp": "agents ask with less_query_engrams"},
 )
 def feed(context: Context, request: ReadFeed) -> FeedAnswer:
-    """Engrams as they came, newest first, with who said each and whether its evidence still stands."""
+    """List engrams by time, with their author and whether their evidence has changed."""
     roles = _Roles(context)
     with context.visible_stores(request.scope) as visible_stores:
         if request.id is not None:

@@ -60,12 +60,13 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
         section="maintenance",
         example="engrambus gc --dry-run",
         renderer="maintenance:garbage_report",
+        rank=50,
         override="maintenance:gc",
     ),
     absent_from=_AT_THE_MACHINE,
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
-    """Make room: take away what receipts no longer have to keep."""
+    """Free disk space: delete stored output that no receipt has to keep."""
     done = context.tuple_space.collector.collect(dry_run=request.dry_run, told=context.tuple_space.told)
     return GarbageAnswer(
         dry_run=done.dry_run,

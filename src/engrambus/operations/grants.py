@@ -57,13 +57,14 @@ class GrantAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus grant issue coder src/refunds.py:1-200 --cap-tokens 500",
         renderer="team:grant",
+        rank=40,
         arguments=("child_id", "pointer"),
         override="team:grant_issue",
     ),
     tool=Tool(hidden=("expires_in", "inline_code_chars", "intended_use", "uses")),
 )
 def issue_grant(context: Context, request: IssueGrant) -> GrantAnswer:
-    """Let a child read more than its turn allows."""
+    """Let a child agent read more than its turn allows."""
     ref = _what(context, request.pointer)
     token: dict[str, str] = {}
 
@@ -95,12 +96,13 @@ class Revoked(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus grant revoke 01K7Z3V5QX0000000000000000",
         renderer="team:revocation",
+        rank=49,
         arguments=("id",),
     ),
     absent_from={"mcp": "a parent revokes at the gateway"},
 )
 def revoke_grant(context: Context, request: GrantId) -> Revoked:
-    """Take a grant back, and every token narrowed from it."""
+    """Revoke a grant, and every token derived from it."""
     caller = context.caller
 
     def decide(view: View) -> tuple[list[GrantRevoked], Revoked]:
@@ -138,6 +140,7 @@ class RequestAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example='engrambus grant ask src/refunds.py --reason "To check the limit"',
         renderer="team:deref_request",
+        rank=42,
         arguments=("pointer",),
         override="team:grant_ask",
     ),
@@ -206,11 +209,12 @@ class RequestsAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus grant requests",
         renderer="team:request_list",
+        rank=46,
     ),
     absent_from={"mcp": "requests lie in the inbox"},
 )
 def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
-    """Requests that wait for your answer."""
+    """List requests to read more that wait for your answer."""
     caller = context.caller
     rows = [
         RequestRow(
@@ -248,12 +252,13 @@ class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         section="team",
         example="engrambus grant approve 01K7Z3V5QX0000000000000000",
         renderer="team:grant",
+        rank=47,
         arguments=("id",),
     ),
     absent_from={"mcp": "less_issue_grant gives an agent's parent the same"},
 )
 def approve_request(context: Context, request: AnswerRequest) -> GrantAnswer:
-    """Grant what was asked for."""
+    """Approve a request to read more, and issue the grant."""
     token: dict[str, str] = {}
 
     def decide(view: View) -> tuple[list[Any], GrantIssued]:
@@ -295,12 +300,13 @@ class RequestId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="team",
         example="engrambus grant deny 01K7Z3V5QX0000000000000000",
         renderer="team:denial",
+        rank=48,
         arguments=("id",),
     ),
     absent_from={"mcp": "a request not granted is not granted"},
 )
 def deny_request(context: Context, request: RequestId) -> Denied:
-    """Turn a request down."""
+    """Deny a request to read more."""
 
     def decide(view: View) -> tuple[list[DerefAnswered], Denied]:
         kept = _open_request(context, view, request.id)

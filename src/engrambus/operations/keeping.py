@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from engrambus.errors import EngramNotFound
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import ADMINS, TOOLS_AND_ADMINS, PARENTS, Command, Route, operation
+from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, operation
 from engrambus.gateway.ports import View
 from engrambus.knowledge.engrams import (
     ConfirmAnswer,
@@ -38,13 +38,14 @@ T = TypeVar("T")
         section="knowledge",
         example="engrambus forget 01K7Z3V5QX0000000000000000",
         renderer="knowledge:forget_result",
+        rank=68,
         arguments=("id",),
     ),
     absent_from={"mcp": "forgetting is for people and tools"},
     span="delete_memory",
 )
 def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
-    """Take an engram off the bus."""
+    """Remove an engram, so that no query and no brief shows it again."""
     return _commit_where_found(
         context, lambda view, spaces: forget(view, spaces, request.id, context.caller), ForgetAnswer
     )
@@ -59,13 +60,14 @@ def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
         section="knowledge",
         example="engrambus confirm 01K7Z3V5QX0000000000000000",
         renderer="knowledge:confirmation",
+        rank=60,
         arguments=("id",),
     ),
     absent_from={"mcp": "putting the same claim again confirms it"},
     span="update_memory",
 )
 def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
-    """Say that an engram still holds: its ttl starts anew."""
+    """Confirm that an engram is still true; its lifetime starts again."""
     return _commit_where_found(
         context, lambda view, spaces: confirm(view, spaces, request.id, context.caller), ConfirmAnswer
     )
@@ -86,13 +88,17 @@ class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="knowledge",
         example="engrambus promote 01K7Z3V5QX0000000000000000 --scope project",
         renderer="knowledge:engram",
+        rank=62,
         arguments=("id",),
     ),
     absent_from={"mcp": "promoting is a parent's decision, made at the gateway"},
     span="update_memory",
 )
 def promote_engram(context: Context, request: Promote) -> Engram:
-    """Let an engram be seen further: a decision for a parent of its author."""
+    """Show an engram to more agents: to the project, then to wider scopes.
+
+    Only a parent of its author, or an admin, may decide this.
+    """
     engram = _commit_where_found(
         context,
         lambda view, spaces: promote(
@@ -114,12 +120,13 @@ def promote_engram(context: Context, request: Promote) -> Engram:
         section="knowledge",
         example="engrambus pin 01K7Z3V5QX0000000000000000",
         renderer="knowledge:pin_state",
+        rank=64,
         arguments=("id",),
     ),
     absent_from={"mcp": "pinning is a person's decision"},
 )
 def pin_engram(context: Context, request: EngramId) -> PinAnswer:
-    """Have an engram stand first in every brief, until it is unpinned."""
+    """Show an engram first in every brief, until it is unpinned."""
     return _set_pinned(context, request.id, pinned=True)
 
 
@@ -133,12 +140,13 @@ def pin_engram(context: Context, request: EngramId) -> PinAnswer:
         section="knowledge",
         example="engrambus unpin 01K7Z3V5QX0000000000000000",
         renderer="knowledge:pin_state",
+        rank=66,
         arguments=("id",),
     ),
     absent_from={"mcp": "pinning is a person's decision"},
 )
 def unpin_engram(context: Context, request: EngramId) -> PinAnswer:
-    """Let an engram take its turn in the briefs again."""
+    """Stop showing an engram first in every brief."""
     return _set_pinned(context, request.id, pinned=False)
 
 

@@ -39,6 +39,7 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
         section="knowledge",
         example='engrambus memory read --query "refund approval" --store notes.jsonl --max-excerpt-tokens 400',
         renderer="cortex:memory_excerpts",
+        rank=80,
         override="knowledge:memory_read",
     ),
     tool=Tool(
@@ -46,7 +47,7 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
     ),
 )
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
-    """Read JSONL memory stores: the same question gives the same excerpts, within a token budget."""
+    """Search JSONL memory files; equal input gives equal excerpts, within a token limit."""
     caller = context.caller
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
     context.write_episodes()  # the team's own store may be among those asked for

@@ -75,6 +75,7 @@ class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="team",
         example="engrambus message report.yaml",
         renderer="team:message",
+        rank=30,
         arguments=("text",),
         override="team:message_file",
     ),
@@ -180,6 +181,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="team",
         example="engrambus broadcast brief.yaml",
         renderer="team:broadcast",
+        rank=32,
         arguments=("text",),
         override="team:message_file",
     ),
@@ -187,7 +189,7 @@ class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_field="text",
 )
 def broadcast(context: Context, request: Broadcast) -> BroadcastAnswer:
-    """Tell your children what matters, what they may spend and what to do."""
+    """Send your child agents what matters, what they may spend and what to do."""
     caller = context.caller
     reading, pastes = read_text(context, request.text, "parent"), Pastes(context.project_files)
     budget, _ = _budget(context, None)
@@ -247,6 +249,7 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus check report.yaml",
         renderer="team:message_check",
+        rank=34,
         arguments=("text",),
         override="team:message_check",
     ),
@@ -254,7 +257,7 @@ class ValidateAnswer(Struct, frozen=True, kw_only=True):
     text_field="text",
 )
 def validate_message(context: Context, request: ValidateMessage) -> ValidateAnswer:
-    """Tell what would be said about a message, without sending it."""
+    """Check a message without sending it."""
     budget = inline_budget(context, context.view)
     try:
         usage, problems = Pastes(context.project_files).judge(read_text(context, request.text, request.kind), budget)
@@ -294,11 +297,12 @@ class InboxAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus inbox",
         renderer="team:inbox",
+        rank=38,
     ),
     absent_from={"mcp": "hooks deliver it"},
 )
 def inbox(context: Context, request: ReadInbox) -> InboxAnswer:
-    """What others sent you: reports, broadcasts, requests and grants."""
+    """List what others sent you: reports, broadcasts, requests and grants."""
     caller = context.caller
     found = context.view.mail(caller.run.run_id, caller.name, after=request.cursor, limit=request.k)
     rows = [

@@ -59,12 +59,13 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example='engrambus run new "Move billing to the new ledger"',
         renderer="team:run",
+        rank=10,
         arguments=("goal",),
     ),
     absent_from=_NO_TOOL,
 )
 def open_run(context: Context, request: OpenRun) -> RunAnswer:
-    """Open a run and make it the current one."""
+    """Start a run, a piece of work with a goal, and make it the current one."""
 
     def decide(view: View) -> tuple[list[RunOpened], RunAnswer]:
         before = view.run_of_session(request.session) if request.session else None
@@ -92,12 +93,13 @@ class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="team",
         example="engrambus run end 01K7Z3V5QX0000000000000000",
         renderer="team:run",
+        rank=12,
         arguments=("run_id",),
     ),
     absent_from=_NO_TOOL,
 )
 def end_run(context: Context, request: EndRun) -> RunAnswer:
-    """End a run: its agents can still read, and write no more."""
+    """End a run: its agents can still read, but no longer write."""
 
     def decide(view: View) -> tuple[list[RunEnded], RunAnswer]:
         run = view.run(request.run_id)
@@ -136,11 +138,12 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus run list",
         renderer="team:run_list",
+        rank=14,
     ),
     absent_from=_NO_TOOL,
 )
 def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
-    """The runs opened last."""
+    """List the newest runs."""
     current = context.view.current_run()
     return RunsAnswer(
         runs=[
@@ -180,12 +183,13 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus agent add coder-1 --role programmer --parent lead",
         renderer="team:agent",
+        rank=20,
         arguments=("name",),
     ),
     absent_from=_NO_TOOL,
 )
 def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
-    """Add an agent to the run and give it a token."""
+    """Add an agent to the run and print its token."""
     caller = context.caller
     name = check_name(request.name)
 
@@ -216,12 +220,13 @@ class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="team",
         example="engrambus agent token coder-1 --expires-in P7D",
         renderer="team:agent",
+        rank=22,
         arguments=("name",),
     ),
     absent_from=_NO_TOOL,
 )
 def agent_token(context: Context, request: AgentToken) -> AgentAnswer:
-    """Give an agent another token."""
+    """Print another token for an agent."""
     if request.name == ADMIN:
         raise AgentNotFound(field="name")
     agent = check_descends(context.view, context.caller, request.name, "name")
@@ -252,11 +257,12 @@ class AgentsAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus agent list",
         renderer="team:agent_list",
+        rank=24,
     ),
     absent_from=_NO_TOOL,
 )
 def list_agents(context: Context, request: ListAgents) -> AgentsAnswer:
-    """Who is in the run."""
+    """List the agents of the run."""
     run = context.caller.run
     rows = [
         AgentRow(agent_id=agent.name, role=agent.role, parent=agent.parent) for agent in context.view.agents(run.run_id)

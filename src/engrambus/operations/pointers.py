@@ -53,13 +53,18 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         section="knowledge",
         example="engrambus deref src/refunds.py:10-20 --max-tokens 200",
         renderer="evidence:deref",
+        rank=30,
         arguments=("pointer",),
         override="knowledge:deref",
     ),
     tool=Tool(),
 )
 def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
-    """Read what a pointer points at, within a budget."""
+    """Read the text a pointer leads to, within a token limit.
+
+    A pointer names a file, some of its lines and a commit: src/refunds.py:10-20@3a4c4fe. Following it, or
+    "deref", counts against what an agent may read in a turn.
+    """
     pointer, _ = check(as_pointer(request.pointer))
     full = full_answer(pointer, context.evidence.read(pointer), tail=request.tail)
     return context.commit(
@@ -105,13 +110,14 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus grant check src/refunds.py:10-20",
         renderer="evidence:deref_check",
+        rank=44,
         arguments=("pointer",),
         override="team:grant_check",
     ),
     absent_from={"mcp": "dereferencing tells the same"},
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
-    """Tell whether a dereference would be allowed now, without doing it."""
+    """Check whether you may read a pointer now, without reading it."""
     pointer, _ = check(as_pointer(request.pointer))
     outcome = check_deref(
         context.view,
@@ -164,13 +170,14 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="knowledge",
         example="engrambus link src/refunds.py:10-20",
         renderer="evidence:links",
+        rank=34,
         arguments=("ref",),
         override="knowledge:link",
     ),
     absent_from={"mcp": "links are for people"},
 )
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
-    """Turn a repo pointer into links for the editor, the forge and the archive."""
+    """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
     pointer, _ = check(as_pointer(request.ref), "ref")
     address = parse(pointer.ref)
     if not isinstance(address, RepoAddress):

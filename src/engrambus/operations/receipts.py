@@ -40,13 +40,14 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus receipt get sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         renderer="work:receipt",
+        rank=50,
         arguments=("id",),
     ),
     tool=Tool(hidden=("intoto",)),
     resource=Resource("engrambus://receipt/{id}", "What one execution did", "application/json", ttl_ms=3_600_000),
 )
 def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
-    """What one execution did."""
+    """Show a receipt: the record of one executed step."""
     from engrambus.evidence.receipts import statement
 
     receipt = _receipt(context, request.id)
@@ -120,13 +121,14 @@ class ReceiptVerified(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus receipt verify sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         renderer="work:receipt_check",
+        rank=52,
         arguments=("id",),
         override="work:receipt_verify",
     ),
     absent_from=AT_THE_MACHINE,
 )
 def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
-    """Recompute a receipt's id and the digest of everything it names."""
+    """Check a receipt: recompute its id and the digest of everything it names."""
     from engrambus.evidence.receipts import receipt_id
 
     receipt = _receipt(context, request.id)

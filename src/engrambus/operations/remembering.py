@@ -97,13 +97,14 @@ class EpisodeAnswer(Struct, frozen=True, kw_only=True):
         section="knowledge",
         example='engrambus memory keep "We publish under example.org." --kind decision --importance 0.9',
         renderer="cortex:episode",
+        rank=82,
         arguments=("text",),
         option_names={"categories": "--category"},
     ),
     absent_from={"mcp": "agents contribute, and their parents decide"},
 )
 def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
-    """Remember something for the team: a decision, a preference, how work stands."""
+    """Record something for the team to remember: a decision, a preference, the state of work."""
     check_plain(request.text, "text")
     check_kind(request.kind)
     for number, category in enumerate(request.categories):
@@ -149,12 +150,13 @@ class PinEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="knowledge",
         example="engrambus memory pin decision:we-publish-under-example-org",
         renderer="cortex:episode",
+        rank=84,
         arguments=("id",),
     ),
     absent_from={"mcp": "what stays in working memory is a parent's decision"},
 )
 def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
-    """Keep something remembered in working memory, or take it out."""
+    """Keep a memory among those every agent inherits, or release it."""
     kind, _, slug = request.id.partition("@")[0].removeprefix("sam:").partition(":")
 
     def decide(view: View) -> tuple[list[EpisodeKept], EpisodeAnswer]:
@@ -193,13 +195,14 @@ class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         section="team",
         example="engrambus inherit --for coder-1",
         renderer="cortex:snapshot",
+        rank=60,
         override="team:inherit",
         option_names={"for_agent": "--for"},
     ),
     tool=Tool(hidden=("for_agent", "max_items", "scope")),
 )
 def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
-    """Take over what the team remembers: pins, what matters, what is recent, within a size."""
+    """Get the team's memory: pinned, important and recent items, within a size."""
     caller = context.caller
     scope = request.scope or SnapshotScope()
     with telling(context, "INHERIT_FAIL"):

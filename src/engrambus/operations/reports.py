@@ -55,13 +55,14 @@ class TestsRecorded(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus receipt junit report.xml",
         renderer="evidence:test_report",
+        rank=54,
         arguments=("report",),
         override="work:receipt_junit",
     ),
     absent_from=_AT_THE_MACHINE,
 )
 def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
-    """Record a test report as a receipt, so that test: pointers lead into it."""
+    """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""
     from engrambus.evidence.receipts import JUNIT, Artifact, read_report, seal
 
     data = request.report.encode()

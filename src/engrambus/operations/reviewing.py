@@ -70,11 +70,12 @@ class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True)
         section="team",
         example="engrambus review list",
         renderer="cortex:contribution_list",
+        rank=70,
     ),
     absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
-    """Contributions that wait for a decision, yours and those of your descendants."""
+    """List contributions that wait for a decision: your own and your descendants'."""
     shown: list[Contribution] = []
     wanted = None if request.status == "all" else request.status
     before, more = request.cursor, True
@@ -110,12 +111,13 @@ class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         section="team",
         example="engrambus review show 01K7Z3V5QX0000000000000000",
         renderer="cortex:contribution",
+        rank=72,
         arguments=("id",),
     ),
     absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def show_contribution(context: Context, request: ShowContribution) -> Contribution:
-    """Show one contribution, with what was found out about it."""
+    """Show one contribution, with the results of its checks."""
     return shown_to(context.caller, _find(context.view, context.caller, request.id), context.view)
 
 
@@ -141,12 +143,16 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         section="team",
         example="engrambus review accept 01K7Z3V5QX0000000000000000 --kind decision",
         renderer="cortex:contribution",
+        rank=74,
         arguments=("id",),
     ),
     absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
-    """Let the team remember what a sub-agent learned: a decision for a parent of its author."""
+    """Accept a contribution into the team's memory.
+
+    Only a parent of its author, or an admin, may decide this.
+    """
     caller = context.caller
     with telling(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
         if not context.policy.cortex.ingest:
@@ -212,12 +218,13 @@ class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
         section="team",
         example='engrambus review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
         renderer="cortex:contribution",
+        rank=76,
         arguments=("id",),
     ),
     absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
-    """Turn a contribution down, and keep the reason."""
+    """Reject a contribution, and record the reason."""
     check_plain(request.reason, "reason")
     answer = _move(context, request.id, "rejected", request.reason)
     context.note(
@@ -239,12 +246,13 @@ class WithdrawContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fie
         section="team",
         example="engrambus review withdraw 01K7Z3V5QX0000000000000000",
         renderer="cortex:contribution",
+        rank=78,
         arguments=("id",),
     ),
     absent_from={"mcp": "reviewing is for parents at the gateway, and for people"},
 )
 def withdraw_contribution(context: Context, request: WithdrawContribution) -> Contribution:
-    """Take back a contribution of your own that nobody has decided on."""
+    """Withdraw a contribution of your own that has not been decided."""
     return _move(context, request.id, "withdrawn", "")
 
 

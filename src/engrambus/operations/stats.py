@@ -133,11 +133,12 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
         section="maintenance",
         example="engrambus stats --bucket PT1M --last 60",
         renderer="maintenance:stats",
+        rank=20,
     ),
     absent_from={"mcp": "figures are for people"},
 )
 def stats(context: Context, request: Stats) -> StatsAnswer:
-    """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time."""
+    """Show figures: tokens, dereferences, messages and engrams, now and over time."""
     caller, view = context.caller, context.view
     if request.over == "project" and not _looks_after_all(context):
         raise RoleForbidden(

@@ -38,12 +38,16 @@ class TurnAnswer(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus agent turn coder-1 --why prompt",
         renderer="team:turn",
+        rank=28,
         arguments=("name",),
     ),
     absent_from={"mcp": "a hook reports it; an agent that could would refill its own turn"},
 )
 def close_turn(context: Context, request: CloseTurn) -> TurnAnswer:
-    """Close an agent's turn where its client says one ended; one in which nothing was read stays open."""
+    """Close an agent's turn; a turn in which nothing was read stays open.
+
+    What an agent may read is counted by turn. The hooks of coding agents close a turn with each prompt.
+    """
 
     def decide(view: View) -> tuple[list[TurnClosed], TurnAnswer]:
         agent = check_descends(view, context.caller, request.name, "name")
@@ -85,11 +89,12 @@ class TeamBudget(Struct, frozen=True, kw_only=True):
         section="team",
         example="engrambus agent budget",
         renderer="team:team_budget",
+        rank=26,
     ),
     absent_from={"mcp": "hooks ask for it; the brief tells an agent its own"},
 )
 def team_budget(context: Context, request: ReadTeamBudget) -> TeamBudget:
-    """What the agents of the run have read together, and what is left before it takes no new ones on."""
+    """Show what the run's agents have read together, and what is left before no agent can be added."""
     run, view = context.caller.run.run_id, context.view
     agents = view.agents(run)
     turns = (view.turn(run, name) for name in (ADMIN, *(agent.name for agent in agents)))

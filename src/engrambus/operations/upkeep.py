@@ -33,12 +33,13 @@ class PolicyAnswer(Struct, frozen=True, kw_only=True):
         section="maintenance",
         example="engrambus policy apply",
         renderer="maintenance:policy",
+        rank=60,
         override="maintenance:policy_apply",
     ),
     absent_from=_ON_THE_MACHINE,
 )
 def apply_policy(context: Context, request: ApplyPolicy) -> PolicyAnswer:
-    """Put the project's policy file into force."""
+    """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions."""
     policy = msgspec.to_builtins(read_policy(request.policy))
 
     def decide(view: View) -> tuple[list[PolicyApplied], PolicyAnswer]:
@@ -66,12 +67,13 @@ class VerifyAnswer(Struct, frozen=True, kw_only=True):
         section="maintenance",
         example="engrambus verify",
         renderer="maintenance:verification",
+        rank=30,
         override="maintenance:verify",
     ),
     absent_from=_ON_THE_MACHINE,
 )
 def verify(context: Context, request: Verify) -> VerifyAnswer:
-    """Recompute every checksum and hold the index against a rebuild from the journal."""
+    """Check every checksum, and compare the index with a rebuild from the journal."""
     findings = [*context.store.verify(), *context.tuple_space.verify()]
     commits = context.view.counts().commits + context.tuple_space.commits()
     return VerifyAnswer(sound=not findings, commits=commits, findings=findings)

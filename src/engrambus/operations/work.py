@@ -69,6 +69,7 @@ class Dispatched(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus dispatch tuple.json",
         renderer="work:dispatch",
+        rank=10,
         override="work:dispatch",
     ),
     tool=Tool(
@@ -89,7 +90,11 @@ class Dispatched(Struct, frozen=True, kw_only=True):
     ),
 )
 def tuple_dispatch(context: Context, request: TupleDispatch) -> Dispatched:
-    """Hand work over; answers at once."""
+    """Submit a task (a tuple) and return at once.
+
+    A tuple names its lane, the queue it waits in, and its steps; each step names a yool, a function of the
+    catalog that a worker runs.
+    """
     put = _put(context, request, block=None, accept=True)
     return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
 
@@ -106,12 +111,13 @@ class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         section="work",
         example="engrambus out --lane build --yool agent.lint.ruff --arg path=src",
         renderer="work:dispatch",
+        rank=12,
         override="work:out",
     ),
     absent_from=_INNER_LOOP,
 )
 def tuple_out(context: Context, request: TupleOut) -> Dispatched:
-    """Put a tuple into the space."""
+    """Put a tuple (a task) into its lane (a queue), for a worker to run."""
     put = _put(context, request, block=request.block, accept=False)
     return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
 
@@ -174,12 +180,13 @@ class TupleAnswer(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus rd --lane build --where map_pos.stack=python",
         renderer="work:tuple_record",
+        rank=36,
         override="work:rd",
     ),
     absent_from=_INNER_LOOP,
 )
 def tuple_rd(context: Context, request: TuplePattern) -> TupleAnswer:
-    """Read the oldest tuple that matches a pattern, and leave it there."""
+    """Show the oldest tuple that matches a pattern, and leave it in its lane."""
     found = context.tuple_space.space.rd(_pattern(context, request), timeout=request.timeout)
     if found is None:
         raise TupleNotFound("No tuple matches.", field="pattern")
@@ -198,12 +205,13 @@ class TupleIn(TuplePattern, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         section="work",
         example="engrambus in --lane notes --timeout 10",
         renderer="work:tuple_record",
+        rank=38,
         override="work:in_",
     ),
     absent_from=_INNER_LOOP,
 )
 def tuple_in(context: Context, request: TupleIn) -> TupleAnswer:
-    """Take one waiting tuple out of the space for good."""
+    """Take one waiting tuple out of its lane for good."""
     found = context.tuple_space.space.in_(
         _pattern(context, request), by=context.caller.full_name, timeout=request.timeout
     )
@@ -253,12 +261,13 @@ class Observed(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus observe sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         renderer="work:tuple_status",
+        rank=24,
         arguments=("id",),
     ),
     tool=Tool(),
 )
 def tuple_observe(context: Context, request: TupleId) -> Observed:
-    """What became of a tuple."""
+    """Show a task's status."""
     with context.tuple_space.space.store.read() as view:
         one = _visible(context.caller, view, request.id)
         return _observed(view, one)
@@ -335,11 +344,12 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus runs",
         renderer="work:work_runs",
+        rank=34,
     ),
     absent_from=AT_THE_MACHINE,
 )
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
-    """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+    """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
     with context.tuple_space.space.store.read() as view:
         figures = view.runs()
     rows = [
@@ -388,11 +398,12 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
         section="work",
         example="engrambus dead",
         renderer="work:dead_letters",
+        rank=28,
     ),
     absent_from=AT_THE_MACHINE,
 )
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
-    """Tuples that were given up: tried as often as they might be, too late, or too dear."""
+    """List tasks that were given up: retried too often, expired, or over budget."""
     with context.tuple_space.space.store.read() as view:
         dead = view.given_up(
             context.run_seen,
@@ -424,12 +435,13 @@ def _last_error(view: WorkView, one: Kept) -> str | None:
         section="work",
         example="engrambus again sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         renderer="work:dispatch",
+        rank=30,
         arguments=("id",),
     ),
     absent_from=AT_THE_MACHINE,
 )
 def tuple_again(context: Context, request: TupleId) -> Dispatched:
-    """Put a dead letter once more, as a new tuple that says the same."""
+    """Submit a task that was given up once more, as a new tuple."""
     with context.tuple_space.space.store.read() as view:
         dead = _visible(context.caller, view, request.id).id
     put = context.tuple_space.space.put_again(dead, authority=stamped(context.caller, ci=context.tuple_space.ci))
@@ -450,12 +462,13 @@ class Cancelled(Struct, frozen=True, kw_only=True):
         section="work",
         example="engrambus cancel sha256:61a6ffdddafeee3fc081cfbe189306b35a39fc01b3438d0917016f00ec9f16b9",
         renderer="work:cancellation",
+        rank=26,
         arguments=("id",),
     ),
     absent_from=AT_THE_MACHINE,
 )
 def cancel_tuple(context: Context, request: TupleId) -> Cancelled:
-    """End a tuple that waits or is being worked on."""
+    """Cancel a task that is waiting or running."""
     with context.tuple_space.space.store.read() as view:
         one = _visible(context.caller, view, request.id)
     return Cancelled(id=one.id, receipt_id=context.tuple_space.space.cancel(one.id).id)

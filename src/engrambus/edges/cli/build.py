@@ -32,7 +32,8 @@ def build_command(name: str) -> Command:
 
     fields = parameters(operation, override) if override.with_fields else []
     word = declared.words.rpartition(" ")[2]
-    return Command(word, operation.summary, declared.example, [*fields, *override.parameters], run)
+    text = f"{operation.summary}\n\n{operation.details}"
+    return Command(word, text, declared.example, [*fields, *override.parameters], run)
 
 
 def find_override(operation: Operation[Any, Any]) -> Override:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from inspect import getdoc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -57,15 +58,10 @@ class LocalCommand(NamedTuple):
     parameters: tuple[click.Parameter, ...]
     rank: int
 
-    @property
-    def summary(self) -> str:
-        """The first line of the function's docstring."""
-        return (self.run.__doc__ or "").strip().partition("\n")[0]
-
     def build(self) -> Command:
         """Return the command for click."""
         name = self.words.rpartition(" ")[2]
-        return Command(name, self.summary, self.example, list(self.parameters), self.run)
+        return Command(name, getdoc(self.run) or "", self.example, list(self.parameters), self.run)
 
 
 def local_command(
@@ -107,7 +103,7 @@ class Command(click.Command):
     def __init__(
         self,
         name: str,
-        summary: str,
+        help: str,
         example: str,
         parameters: list[click.Parameter],
         run: Callable[[Session, Values], None],
@@ -115,9 +111,8 @@ class Command(click.Command):
         super().__init__(
             name,
             params=[*parameters, *everywhere()],
-            help=summary,
+            help=help,
             epilog=f"Example:  {example}",
-            short_help=summary,
         )
         self._run = run
 

@@ -13,26 +13,35 @@ from engrambus.version import __version__
 if TYPE_CHECKING:
     from engrambus.edges.cli.command import LocalCommand
 
-SECTIONS = {"start": "Start", "knowledge": "Knowledge", "work": "Work", "team": "Team", "maintenance": "Care"}
+SECTIONS = {
+    "start": "Start",
+    "knowledge": "Knowledge: claims (engrams) and the lines that prove them (pointers)",
+    "work": "Work: tasks (tuples) that wait in queues (lanes) for workers",
+    "team": "Team: agents, what they send each other and what they may read",
+    "maintenance": "Maintenance",
+}
 """The titles of the help's sections, in their order."""
 
 GROUPS = {
-    "receipt": "What was done: one record for each execution.",
-    "catalog": "What can be done: yools by name, who may have them run, and on which terms.",
-    "run": "Open and end runs: stretches of work with a goal.",
-    "agent": "Add agents to the run and give them tokens.",
-    "grant": "Let agents read more than a turn allows, and ask to.",
-    "memory": "Read memory stores, and remember for the team.",
-    "review": "Decide what the team remembers of what was learned.",
-    "policy": "Decide what the project allows.",
+    "receipt": "Show, check and add receipts: records of executed steps.",
+    "catalog": "Build and search the catalog of yools: named functions that the steps of tasks run.",
+    "run": "Start, end and list runs: pieces of work, each with a goal and its agents.",
+    "agent": "Add agents to the run, give them tokens, and see what they may still read.",
+    "grant": "Let a child agent read more than its budget allows, or ask your parent for that.",
+    "memory": "Search memory files, and record what the team should remember.",
+    "review": "Accept or reject what agents contribute to the team's memory.",
+    "policy": "Apply the project's limits and permissions.",
 }
 """The help of each first word that several commands share."""
 
 _ABOUT = """\
-One bus for a team of AI agents: small claims anchored to pointers, content only by dereferencing them.
+Shared knowledge and shared work for a team of AI agents in one repository.
 
-Commands work on the project around the current folder. With ENGRAMBUS_URL they speak to a gateway there instead, and
-with ENGRAMBUS_TOKEN they act as that agent; without, as the admin of this machine's files.
+Agents do not paste files to each other. They record engrams: short claims with pointers to the lines that prove them.
+An agent that needs the lines follows the pointer. Work is handed over as tasks that workers run and record.
+
+Commands work on the project around the current folder. Set ENGRAMBUS_URL to use a server instead, and
+ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you are the admin of this machine's files.
 """
 
 

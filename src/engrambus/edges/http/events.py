@@ -90,7 +90,7 @@ class EventStreams:
             return
         if "limit" in values:
             raise FieldUnknown("A stream has no end, and so no limit.", field="limit", hint="Accept: application/json")
-        sight = sight_of(await self._streams.in_thread(partial(self._gateway.who, credential)), types)
+        sight = sight_of(await self._streams.in_thread(partial(self._gateway.identify, credential)), types)
         with self._streams.opened(scope, receive, send) as stream:
             reader = _Reader(self._rounds, stream, credential, sight)
             self._rounds.enter(reader)

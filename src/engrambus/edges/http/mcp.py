@@ -65,7 +65,7 @@ class McpEndpoint:
         """Let in whoever has a token, read what was sent as strictly as any body, and hand it to the protocol."""
         call_named(scope, "mcp")
         token = bearer(scope)
-        caller = await to_thread.run_sync(self._gateway.who, Credential(token=token))
+        caller = await to_thread.run_sync(self._gateway.identify, Credential(token=token))
         call_named(scope, "mcp", caller.full_name)
         sessions = await self._loaded()
         if scope["method"] == "POST":

@@ -56,7 +56,7 @@ class Methods(ABC):
         revision: str | None = None,
         snapshot: bool = False,
     ) -> AnchorAnswer:
-        """Find the lines that hold a text, and point at them.
+        """Find the lines that contain a text and return a pointer.
 
         Args:
             text: Lines of a file, as they were pasted
@@ -72,7 +72,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> AnswerTaken:
-        """Take an agent's last answer: a message is kept as one, prose is only held to the budget.
+        """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
 
         Args:
             text: The answer: a message in its form, or plain prose
@@ -91,7 +91,7 @@ class Methods(ABC):
         max_tokens: int | None = None,
         cursor: str | None = None,
     ) -> QueryAnswer:
-        """Find what the team knows: by words, or the newest.
+        """Find engrams by words, or list the newest.
 
         Args:
             q: Free text
@@ -108,7 +108,7 @@ class Methods(ABC):
         self,
         id: str,
     ) -> Engram:
-        """Show one engram.
+        """Show one engram in full.
 
         Args:
             id: The engram's id
@@ -120,7 +120,7 @@ class Methods(ABC):
         *,
         limit: int = 50,
     ) -> BoardAnswer:
-        """The work board: lanes, what is worked on, what has ended, what was given up, and what it cost.
+        """Show the work board: lanes, running, finished and given-up tasks, and their cost.
 
         Args:
             limit: How many of each at the most
@@ -135,7 +135,7 @@ class Methods(ABC):
         max_tokens: int | None = None,
         idempotency_key: str | None = None,
     ) -> BriefAnswer:
-        """What matters now for a role, in at most thirty lines.
+        """Show what matters now for a role, in at most 30 lines.
 
         Args:
             role: Another role's brief; your own unless said
@@ -152,7 +152,7 @@ class Methods(ABC):
         version: int | None = None,
         since: int | None = None,
     ) -> BriefsAnswer:
-        """The versions of a role's brief, what one of them says, and what changed.
+        """Show the versions of a role's brief, and what changed between them.
 
         Args:
             role: The role; unless said, the one whose brief was made last
@@ -165,7 +165,7 @@ class Methods(ABC):
         self,
         name: str,
     ) -> YoolAnswer:
-        """A yool: what for, for whom, on which terms.
+        """Show what a yool does, who may run it, and its limits.
 
         Args:
             name: agent.lint.ruff, or agent.lint.ruff.v2
@@ -178,7 +178,7 @@ class Methods(ABC):
         lane: str | None = None,
         cursor: str | None = None,
     ) -> CatalogAnswer:
-        """The yools of a lane, or all.
+        """List the yools (named steps) of a lane, or all.
 
         Args:
             lane: Only this lane's
@@ -197,7 +197,7 @@ class Methods(ABC):
         inputs_used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
-        """Hand a learning to your parent, who decides whether the team remembers it.
+        """Propose something you learned; your parent decides if the team keeps it.
 
         Args:
             content: What was learned
@@ -227,7 +227,7 @@ class Methods(ABC):
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
     ) -> Engram:
-        """Put one claim on the bus, anchored to pointers.
+        """Record an engram: one claim with pointers to its evidence.
 
         Args:
             claim: 1-3 sentences, at most 500 characters
@@ -264,7 +264,7 @@ class Methods(ABC):
         provenance: dict[str, Any] | UnsetType = UNSET,
         idempotency_key: str | None = None,
     ) -> Engram:
-        """Put what was looked up for an agent, and keep where it was found.
+        """Record an engram about something looked up for an agent, and where it was found.
 
         Args:
             claim: 1-3 sentences, at most 500 characters
@@ -290,7 +290,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> PutAnswer:
-        """Put many engrams in one commit: all of them, or none.
+        """Record many engrams in one commit: all of them, or none.
 
         Args:
             engrams: At most 500
@@ -311,7 +311,7 @@ class Methods(ABC):
         k: int = 50,
         cursor: str | None = None,
     ) -> FeedAnswer:
-        """Engrams as they came, newest first, with who said each and whether its evidence still stands.
+        """List engrams by time, with their author and whether their evidence has changed.
 
         Args:
             q: Only those that hold each of these words, in any part
@@ -332,7 +332,7 @@ class Methods(ABC):
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> GarbageAnswer:
-        """Make room: take away what receipts no longer have to keep.
+        """Free disk space: delete stored output that no receipt has to keep.
 
         Args:
             dry_run: Only tell what would go
@@ -352,7 +352,7 @@ class Methods(ABC):
         inline_code_chars: int = 0,
         idempotency_key: str | None = None,
     ) -> GrantAnswer:
-        """Let a child read more than its turn allows.
+        """Let a child agent read more than its turn allows.
 
         Args:
             child_id: A descendant of yours; it may pass on less
@@ -372,7 +372,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> Revoked:
-        """Take a grant back, and every token narrowed from it.
+        """Revoke a grant, and every token derived from it.
 
         Args:
             id: The grant's id
@@ -403,7 +403,7 @@ class Methods(ABC):
     def list_requests(
         self,
     ) -> RequestsAnswer:
-        """Requests that wait for your answer."""
+        """List requests to read more that wait for your answer."""
         return cast("RequestsAnswer", self._do("list_requests", {}))
 
     def approve_request(
@@ -415,7 +415,7 @@ class Methods(ABC):
         expires_in: str = "PT1H",
         idempotency_key: str | None = None,
     ) -> GrantAnswer:
-        """Grant what was asked for.
+        """Approve a request to read more, and issue the grant.
 
         Args:
             id: The request's id
@@ -432,7 +432,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> Denied:
-        """Turn a request down.
+        """Deny a request to read more.
 
         Args:
             id: The request's id
@@ -446,7 +446,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> ForgetAnswer:
-        """Take an engram off the bus.
+        """Remove an engram, so that no query and no brief shows it again.
 
         Args:
             id: The engram's id
@@ -460,7 +460,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> ConfirmAnswer:
-        """Say that an engram still holds: its ttl starts anew.
+        """Confirm that an engram is still true; its lifetime starts again.
 
         Args:
             id: The engram's id
@@ -475,7 +475,7 @@ class Methods(ABC):
         scope: Literal["run", "project", "org", "global"] = "project",
         idempotency_key: str | None = None,
     ) -> Engram:
-        """Let an engram be seen further: a decision for a parent of its author.
+        """Show an engram to more agents: to the project, then to wider scopes.
 
         Args:
             id: The engram's id
@@ -490,7 +490,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> PinAnswer:
-        """Have an engram stand first in every brief, until it is unpinned.
+        """Show an engram first in every brief, until it is unpinned.
 
         Args:
             id: The engram's id
@@ -504,7 +504,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> PinAnswer:
-        """Let an engram take its turn in the briefs again.
+        """Stop showing an engram first in every brief.
 
         Args:
             id: The engram's id
@@ -524,7 +524,7 @@ class Methods(ABC):
         dropped: Literal["full", "counts"] = "full",
         idempotency_key: str | None = None,
     ) -> ContextPackage:
-        """Read JSONL memory stores: the same question gives the same excerpts, within a token budget.
+        """Search JSONL memory files; equal input gives equal excerpts, within a token limit.
 
         Args:
             query: What to look for
@@ -561,7 +561,7 @@ class Methods(ABC):
         to: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> BroadcastAnswer:
-        """Tell your children what matters, what they may spend and what to do.
+        """Send your child agents what matters, what they may spend and what to do.
 
         Args:
             text: The message in its form, as YAML or JSON
@@ -576,7 +576,7 @@ class Methods(ABC):
         *,
         kind: Literal["child", "parent"] = "child",
     ) -> ValidateAnswer:
-        """Tell what would be said about a message, without sending it.
+        """Check a message without sending it.
 
         Args:
             text: The message in its form, as YAML or JSON
@@ -591,7 +591,7 @@ class Methods(ABC):
         k: int = 20,
         max_tokens: int | None = None,
     ) -> InboxAnswer:
-        """What others sent you: reports, broadcasts, requests and grants.
+        """List what others sent you: reports, broadcasts, requests and grants.
 
         Args:
             cursor: Where the last page ended
@@ -607,7 +607,7 @@ class Methods(ABC):
         session: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
-        """Open a run and make it the current one.
+        """Start a run, a piece of work with a goal, and make it the current one.
 
         Args:
             goal: What the run is for
@@ -622,7 +622,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> RunAnswer:
-        """End a run: its agents can still read, and write no more.
+        """End a run: its agents can still read, but no longer write.
 
         Args:
             run_id: The run
@@ -633,7 +633,7 @@ class Methods(ABC):
     def list_runs(
         self,
     ) -> RunsAnswer:
-        """The runs opened last."""
+        """List the newest runs."""
         return cast("RunsAnswer", self._do("list_runs", {}))
 
     def add_agent(
@@ -644,7 +644,7 @@ class Methods(ABC):
         parent: str | None = None,
         idempotency_key: str | None = None,
     ) -> AgentAnswer:
-        """Add an agent to the run and give it a token.
+        """Add an agent to the run and print its token.
 
         Args:
             name: Unique in its run
@@ -660,7 +660,7 @@ class Methods(ABC):
         *,
         expires_in: str | None = None,
     ) -> AgentAnswer:
-        """Give an agent another token.
+        """Print another token for an agent.
 
         Args:
             name: An agent of the run
@@ -671,7 +671,7 @@ class Methods(ABC):
     def list_agents(
         self,
     ) -> AgentsAnswer:
-        """Who is in the run."""
+        """List the agents of the run."""
         return cast("AgentsAnswer", self._do("list_agents", {}))
 
     def deref_pointer(
@@ -683,7 +683,7 @@ class Methods(ABC):
         tail: bool = False,
         idempotency_key: str | None = None,
     ) -> DerefAnswer:
-        """Read what a pointer points at, within a budget.
+        """Read the text a pointer leads to, within a token limit.
 
         Args:
             pointer: A pointer, or its ref alone
@@ -700,7 +700,7 @@ class Methods(ABC):
         *,
         budget_token: str | None = None,
     ) -> ValidateDerefAnswer:
-        """Tell whether a dereference would be allowed now, without doing it.
+        """Check whether you may read a pointer now, without reading it.
 
         Args:
             pointer: A pointer, or its ref alone
@@ -712,7 +712,7 @@ class Methods(ABC):
         self,
         ref: str,
     ) -> LinkAnswer:
-        """Turn a repo pointer into links for the editor, the forge and the archive.
+        """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive.
 
         Args:
             ref: The pointer's ref
@@ -725,7 +725,7 @@ class Methods(ABC):
         *,
         intoto: bool = False,
     ) -> ReceiptAnswer:
-        """What one execution did.
+        """Show a receipt: the record of one executed step.
 
         Args:
             id: The receipt's id, or how it begins
@@ -737,7 +737,7 @@ class Methods(ABC):
         self,
         id: str,
     ) -> ReceiptVerified:
-        """Recompute a receipt's id and the digest of everything it names.
+        """Check a receipt: recompute its id and the digest of everything it names.
 
         Args:
             id: The receipt's id, or how it begins
@@ -758,7 +758,7 @@ class Methods(ABC):
         at: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> EpisodeAnswer:
-        """Remember something for the team: a decision, a preference, how work stands.
+        """Record something for the team to remember: a decision, a preference, the state of work.
 
         Args:
             text: What to remember
@@ -781,7 +781,7 @@ class Methods(ABC):
         unpin: bool = False,
         idempotency_key: str | None = None,
     ) -> EpisodeAnswer:
-        """Keep something remembered in working memory, or take it out.
+        """Keep a memory among those every agent inherits, or release it.
 
         Args:
             id: decision:use-sqlite, or its memory_id
@@ -799,7 +799,7 @@ class Methods(ABC):
         max_items: int = 200,
         idempotency_key: str | None = None,
     ) -> SharedContextSnapshot:
-        """Take over what the team remembers: pins, what matters, what is recent, within a size.
+        """Get the team's memory: pinned, important and recent items, within a size.
 
         Args:
             for_agent: Who inherits; you unless said
@@ -817,7 +817,7 @@ class Methods(ABC):
         name: str = "junit.xml",
         idempotency_key: str | None = None,
     ) -> TestsRecorded:
-        """Record a test report as a receipt, so that test: pointers lead into it.
+        """Record a JUnit test report as a receipt, so that test: pointers can refer to it.
 
         Args:
             report: A test report in JUnit's XML
@@ -835,7 +835,7 @@ class Methods(ABC):
         cursor: str | None = None,
         max_tokens: int | None = None,
     ) -> ContributionsAnswer:
-        """Contributions that wait for a decision, yours and those of your descendants.
+        """List contributions that wait for a decision: your own and your descendants'.
 
         Args:
             status: Only those that stand so; all that wait unless said
@@ -850,7 +850,7 @@ class Methods(ABC):
         self,
         id: str,
     ) -> Contribution:
-        """Show one contribution, with what was found out about it.
+        """Show one contribution, with the results of its checks.
 
         Args:
             id: The contribution's id
@@ -867,7 +867,7 @@ class Methods(ABC):
         ttl: str | None = None,
         idempotency_key: str | None = None,
     ) -> Contribution:
-        """Let the team remember what a sub-agent learned: a decision for a parent of its author.
+        """Accept a contribution into the team's memory.
 
         Args:
             id: The contribution's id
@@ -886,7 +886,7 @@ class Methods(ABC):
         reason: str,
         idempotency_key: str | None = None,
     ) -> Contribution:
-        """Turn a contribution down, and keep the reason.
+        """Reject a contribution, and record the reason.
 
         Args:
             id: The contribution's id
@@ -901,7 +901,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> Contribution:
-        """Take back a contribution of your own that nobody has decided on.
+        """Withdraw a contribution of your own that has not been decided.
 
         Args:
             id: The contribution's id
@@ -916,7 +916,7 @@ class Methods(ABC):
         bucket: Literal["PT1M", "PT1H", "P1D"] = "PT1H",
         last: int = 24,
     ) -> StatsAnswer:
-        """How the team does, in figures: tokens, dereferences, messages, engrams, now and over time.
+        """Show figures: tokens, dereferences, messages and engrams, now and over time.
 
         Args:
             over: Your run, or the whole project: for admins and tools they added
@@ -932,7 +932,7 @@ class Methods(ABC):
         why: Literal["prompt", "stop", "subagent_stop"] = "stop",
         idempotency_key: str | None = None,
     ) -> TurnAnswer:
-        """Close an agent's turn where its client says one ended; one in which nothing was read stays open.
+        """Close an agent's turn; a turn in which nothing was read stays open.
 
         Args:
             name: An agent of the run: you, or one of your descendants
@@ -944,7 +944,7 @@ class Methods(ABC):
     def team_budget(
         self,
     ) -> TeamBudget:
-        """What the agents of the run have read together, and what is left before it takes no new ones on."""
+        """Show what the run's agents have read together, and what is left before no agent can be added."""
         return cast("TeamBudget", self._do("team_budget", {}))
 
     def apply_policy(
@@ -953,7 +953,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> PolicyAnswer:
-        """Put the project's policy file into force.
+        """Apply the project's policy file, .catalog/policy.yaml: its limits and permissions.
 
         Args:
             policy: What .catalog/policy.yaml says
@@ -964,7 +964,7 @@ class Methods(ABC):
     def verify(
         self,
     ) -> VerifyAnswer:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        """Check every checksum, and compare the index with a rebuild from the journal."""
         return cast("VerifyAnswer", self._do("verify", {}))
 
     def tuple_dispatch(
@@ -985,7 +985,7 @@ class Methods(ABC):
         created_at: str | UnsetType = UNSET,
         idempotency_key: str | None = None,
     ) -> Dispatched:
-        """Hand work over; answers at once.
+        """Submit a task (a tuple) and return at once.
 
         Args:
             lane: Where it waits for a worker
@@ -1024,7 +1024,7 @@ class Methods(ABC):
         block: float | None = None,
         idempotency_key: str | None = None,
     ) -> Dispatched:
-        """Put a tuple into the space.
+        """Put a tuple (a task) into its lane (a queue), for a worker to run.
 
         Args:
             lane: Where it waits for a worker
@@ -1053,7 +1053,7 @@ class Methods(ABC):
         pattern: dict[str, Any] | UnsetType = UNSET,
         timeout: float = 0.0,
     ) -> TupleAnswer:
-        """Read the oldest tuple that matches a pattern, and leave it there.
+        """Show the oldest tuple that matches a pattern, and leave it in its lane.
 
         Args:
             lane: Only this lane's
@@ -1072,7 +1072,7 @@ class Methods(ABC):
         timeout: float = 0.0,
         idempotency_key: str | None = None,
     ) -> TupleAnswer:
-        """Take one waiting tuple out of the space for good.
+        """Take one waiting tuple out of its lane for good.
 
         Args:
             lane: Only this lane's
@@ -1087,7 +1087,7 @@ class Methods(ABC):
         self,
         id: str,
     ) -> Observed:
-        """What became of a tuple.
+        """Show a task's status.
 
         Args:
             id: The tuple's id, or how it begins
@@ -1097,7 +1097,7 @@ class Methods(ABC):
     def list_work(
         self,
     ) -> WorkRunsAnswer:
-        """Runs with work in them: how much is done, from the cache, dead or unfinished, and what it cost."""
+        """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
         return cast("WorkRunsAnswer", self._do("list_work", {}))
 
     def list_dead(
@@ -1108,7 +1108,7 @@ class Methods(ABC):
         limit: int = 100,
         cursor: str | None = None,
     ) -> DeadLetters:
-        """Tuples that were given up: tried as often as they might be, too late, or too dear.
+        """List tasks that were given up: retried too often, expired, or over budget.
 
         Args:
             lane: Only this lane's
@@ -1124,7 +1124,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> Dispatched:
-        """Put a dead letter once more, as a new tuple that says the same.
+        """Submit a task that was given up once more, as a new tuple.
 
         Args:
             id: The tuple's id, or how it begins
@@ -1138,7 +1138,7 @@ class Methods(ABC):
         *,
         idempotency_key: str | None = None,
     ) -> Cancelled:
-        """End a tuple that waits or is being worked on.
+        """Cancel a task that is waiting or running.
 
         Args:
             id: The tuple's id, or how it begins

@@ -67,9 +67,10 @@ class _Made:
     click.Option(["--output", "output"], metavar="FILE", help="Write there; .catalog/capabilities.json unless said."),
     section="work",
     example="engrambus catalog build --stack python",
+    rank=60,
 )
 def build(session: Session, values: Values) -> None:
-    """Write .catalog/capabilities.json from AGENTS.md and the code you name."""
+    """Write the catalog, .catalog/capabilities.json, from AGENTS.md and the code you name."""
     from engrambus.space.catalog import Catalog, write_catalog
 
     if session.remote:
@@ -115,9 +116,9 @@ def build(session: Session, values: Values) -> None:
     session.answer(answer, show)
 
 
-@local_command("catalog lint", *_SOURCES, section="work", example="engrambus catalog lint")
+@local_command("catalog lint", *_SOURCES, section="work", example="engrambus catalog lint", rank=66)
 def lint(session: Session, values: Values) -> None:
-    """Check names against the naming rules, and that none was renamed."""
+    """Check yool names against the naming rules, and that none was renamed."""
     made = _Made(session, values)
     flaws = made.flaws(made.held())
     session.answer({"flaws": flaws}, lambda _: map(_flaw, flaws) if flaws else ["Nothing to say against any name."])
@@ -132,9 +133,10 @@ def lint(session: Session, values: Values) -> None:
     *_SOURCES,
     section="work",
     example="engrambus catalog diff old.json",
+    rank=68,
 )
 def diff(session: Session, values: Values) -> None:
-    """What changed from one catalog file to another, or what a build would change."""
+    """Show what changed between two catalog files, or what a build would change."""
     from engrambus.space.catalog import CAPABILITIES, parse_catalog
 
     if "old" in values:

@@ -30,6 +30,7 @@ _FOLDERS = (_PACKAGE / "examples" / "demo", _PACKAGE.parents[1] / "examples" / "
     ),
     section="start",
     example="engrambus demo --fresh",
+    rank=30,
 )
 def demo(session: Session, values: Values) -> None:
     """Watch four scripted agents review this repository, in about a minute."""

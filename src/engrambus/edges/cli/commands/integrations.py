@@ -41,9 +41,10 @@ _PARAMETERS = (
     click.Option(["--uvx", "uvx"], is_flag=True, help="Refused until Engram Bus is on the package index."),
     section="start",
     example="engrambus install claude-code --dry-run",
+    rank=40,
 )
 def install(session: Session, values: Values) -> None:
-    """Write a client's own configuration: the MCP server, its hooks and the skill."""
+    """Connect a coding agent: write the MCP server, the hooks and the skill into its configuration."""
     from engrambus.edges.integrations.client_config import installed_command
     from engrambus.edges.integrations.install import install as put_in
     from engrambus.errors import NotPublished
@@ -74,9 +75,9 @@ def _is_project(session: Session) -> bool:
         return False
 
 
-@local_command("uninstall", *_PARAMETERS, section="start", example="engrambus uninstall claude-code")
+@local_command("uninstall", *_PARAMETERS, section="start", example="engrambus uninstall claude-code", rank=42)
 def uninstall(session: Session, values: Values) -> None:
-    """Take out of a client's configuration what install put in."""
+    """Remove what install wrote into a coding agent's configuration."""
     from engrambus.edges.integrations.install import uninstall as take_out
 
     root = _root(session, values)
@@ -139,9 +140,9 @@ def _diff(change: Change) -> Iterable[str]:
     )
 
 
-@local_command("doctor", section="maintenance", example="engrambus doctor")
+@local_command("doctor", section="maintenance", example="engrambus doctor", rank=10)
 def doctor(session: Session, values: Values) -> None:
-    """Check the project, the machine and every client, and say what to do next."""
+    """Check the project, this machine and every connected coding agent, and say what to fix."""
     from engrambus.edges.integrations.doctor import examine
 
     findings = examine(session.folder, session.settings)

@@ -54,9 +54,10 @@ def policy_apply(session: Session, operation: Operation[Any, Any], values: Value
     click.Option(["--yes", "agreed"], is_flag=True, help="Do not ask."),
     section="maintenance",
     example="engrambus recover",
+    rank=40,
 )
 def recover(session: Session, values: Values) -> None:
-    """Set a damaged part of the journal aside and keep all that is sound."""
+    """Repair a damaged journal: set the damaged part aside and keep everything before it."""
     from engrambus.app import find_project_damage, recover_project
 
     damaged = find_project_damage(session.folder)

@@ -29,9 +29,9 @@ _NEXT = (
 """What somebody with a new project may want to do; the last only where there is something to point at."""
 
 
-@local_command("init", section="start", example="engrambus init")
+@local_command("init", section="start", example="engrambus init", rank=10)
 def init(session: Session, values: Values) -> None:
-    """Make a project here: its .catalog folder, its keys and a first run."""
+    """Create a project in this folder: a .catalog folder, its keys and a first run."""
     from engrambus.app import init_project
 
     project = init_project(session.folder, session.settings)
@@ -47,17 +47,17 @@ def init(session: Session, values: Values) -> None:
     session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
 
 
-@local_command("hook", section="start", example="engrambus hook < event.json")
+@local_command("hook", section="start", example="engrambus hook < event.json", rank=60)
 def hook(session: Session, values: Values) -> None:
-    """Answer a client's hook: JSON on stdin, JSON on stdout."""
+    """Answer one hook call of a coding agent: JSON on stdin, JSON on stdout."""
     from engrambus.edges.integrations.hook import main
 
     click.get_current_context().exit(main())
 
 
-@local_command("mcp", section="start", example="engrambus mcp")
+@local_command("mcp", section="start", example="engrambus mcp", rank=50)
 def mcp(session: Session, values: Values) -> None:
-    """Serve the project to one MCP client over stdin and stdout."""
+    """Serve the project to one coding agent, as an MCP server over stdin and stdout."""
     from engrambus.edges.mcp import serve_stdio
     from engrambus.errors import EngramBusError
     from engrambus.gateway import Credential, Gateway

@@ -45,9 +45,10 @@ TOKEN_SECONDS = 60
     ),
     section="start",
     example="engrambus up --port 7171",
+    rank=20,
 )
 def up(session: Session, values: Values) -> None:
-    """Serve the project on this machine and print a link to it."""
+    """Serve the project's page and HTTP API on this machine, and print a link to the page."""
     with closing(_opened(session)) as gateway:
         record = gateway.project_files.kept(RUNNING)
         with _alone(record) as mine:

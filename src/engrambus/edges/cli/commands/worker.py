@@ -40,9 +40,10 @@ _IMPORT = click.Option(
     click.Option(["--until-empty", "until_empty"], is_flag=True, help="Stop when there is nothing left to do."),
     section="work",
     example="engrambus worker --lane build --concurrency 4 --import tools.yools",
+    rank=20,
 )
 def worker(session: Session, values: Values) -> None:
-    """Work on the tuples of a lane until told to stop."""
+    """Run the tasks of a lane (a queue) until stopped."""
     from engrambus.app import open_caretaker
     from engrambus.space.tuples import check_lane, read_pattern
 
@@ -59,9 +60,14 @@ def worker(session: Session, values: Values) -> None:
         _work(session, shop, read_pattern(wanted), values.get("concurrency"), until_empty=once)
 
 
-@local_command("resume", _CONCURRENCY, _IMPORT, section="work", example="engrambus resume --import tools.yools")
+@local_command(
+    "resume", _CONCURRENCY, _IMPORT, section="work", example="engrambus resume --import tools.yools", rank=22
+)
 def resume(session: Session, values: Values) -> None:
-    """Go on with the newest run that has unfinished work, or --run RUN, from the first missing step of each tuple."""
+    """Continue the newest run that has unfinished tasks, each from its first missing step.
+
+    Choose another run with --run RUN.
+    """
     from engrambus.space.tuples import read_pattern
     from engrambus.space.work import is_dead
 
