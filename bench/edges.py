@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from bench.measure import Row, in_turns, microseconds, percentile
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
-from engrambus.operations.asking import QueryEngrams
+from engrambus.operations.engram_queries import QueryEngrams
 from engrambus.operations.people import AddAgent
 
 PACED_SECONDS = 10

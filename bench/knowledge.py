@@ -20,7 +20,7 @@ from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.knowledge.engrams import DEPTH, query_keys
 from engrambus.operations import OPERATIONS
-from engrambus.operations.asking import QueryEngrams
+from engrambus.operations.engram_queries import QueryEngrams
 from engrambus.operations.engrams import PutEngram, PutEngrams
 
 QUESTIONS = 400

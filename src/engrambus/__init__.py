@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engrambus.errors import EngramBusError
     from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.engrams import Engram, Kind, Provenance
-    from engrambus.operations.asking import QueryAnswer
+    from engrambus.operations.engram_queries import QueryAnswer
     from engrambus.operations.engrams import PutEngram
     from engrambus.policy import Role, Scope
     from engrambus.settings import Settings
@@ -43,7 +43,7 @@ if not TYPE_CHECKING:
         "errors": "EngramBusError",
         "evidence.pointers": "DerefAnswer Pointer",
         "knowledge.engrams": "Engram Kind Provenance",
-        "operations.asking": "QueryAnswer",
+        "operations.engram_queries": "QueryAnswer",
         "operations.engrams": "PutEngram",
         "policy": "Role Scope",
         "settings": "Settings",

@@ -33,7 +33,7 @@ from engrambus.evidence.pointers import (
 )
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
-from engrambus.operations import SamResolver
+from engrambus.knowledge.cortex import SamResolver
 from engrambus.policy import (
     JOURNAL,
     SHARED_SCOPES,

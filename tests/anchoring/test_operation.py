@@ -12,7 +12,7 @@ from engrambus.core import digest
 from engrambus.errors import FieldValue, NoRepository, RevisionNotFound
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
-from engrambus.operations.anchoring import MAX_TEXT, AnchorAnswer, AnchorText
+from engrambus.operations.pointers import MAX_ANCHOR_TEXT, AnchorAnswer, AnchorText
 from engrambus.settings import Settings
 from tests.cli.runner import Desk
 from tests.http.served import serving
@@ -62,8 +62,12 @@ def test_uncommitted_lines_after_a_snapshot(gateway: Gateway, repository: Reposi
 
 def test_refusals(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(FieldValue) as refused:
-        anchor(gateway, "ö" * (MAX_TEXT // 2 + 1))
-    assert (refused.value.field, refused.value.limit, refused.value.used) == ("text", MAX_TEXT, MAX_TEXT + 2)
+        anchor(gateway, "ö" * (MAX_ANCHOR_TEXT // 2 + 1))
+    assert (refused.value.field, refused.value.limit, refused.value.used) == (
+        "text",
+        MAX_ANCHOR_TEXT,
+        MAX_ANCHOR_TEXT + 2,
+    )
     with pytest.raises(FieldValue):
         anchor(gateway, "x", snapshot=True, revision="HEAD")
     with pytest.raises(RevisionNotFound):
@@ -89,7 +93,7 @@ def test_over_http(gateway: Gateway, repository: Repository) -> None:
             "candidates": [],
             "matched_lines": 3,
         }
-        assert bus.call("POST", "/pointer/anchor", {"text": "x" * (MAX_TEXT + 1)}).status == 422
+        assert bus.call("POST", "/pointer/anchor", {"text": "x" * (MAX_ANCHOR_TEXT + 1)}).status == 422
 
 
 def test_agents_have_it_as_a_tool() -> None:
@@ -117,7 +121,7 @@ def test_on_the_command_line(desk: Desk) -> None:
     assert desk.run("anchor", "--file", "absent.txt").code == 2
     assert desk.run("anchor", "--json", "--file", "src").problem["code"] == "INPUT_NOT_A_FILE"
     assert desk.run("anchor", "-", "--json", given=b"\xff\xfe").problem["code"] == "BAD_TEXT"
-    assert desk.run("anchor", "-", "--json", given=b"x" * (MAX_TEXT + 1)).problem["field"] == "text"
+    assert desk.run("anchor", "-", "--json", given=b"x" * (MAX_ANCHOR_TEXT + 1)).problem["field"] == "text"
 
 
 def test_candidates_and_a_path_from_where_one_stands(desk: Desk) -> None:

@@ -66,7 +66,7 @@ def test_help_loads_nothing_of_the_product(desk: Desk) -> None:
 def test_a_query_loads_no_more_than_it_needs(desk: Desk) -> None:
     desk.ok("put", "The parser trusts its input.", "--at", "src/parser.py:1")
     modules = loaded(desk, "query", "parser")
-    assert "engrambus.operations.asking" in modules
+    assert "engrambus.operations.engram_queries" in modules
     assert not modules & (HEAVY | ROOMS_APART | {"engrambus.edges.cli.show.work", "engrambus.evidence.anchoring"})
 
 

@@ -16,7 +16,7 @@ from engrambus.edges.cli.show import renderer
 from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway.ports import Finding
 from engrambus.operations import OPERATIONS
-from engrambus.operations.asking import QueryAnswer
+from engrambus.operations.engram_queries import QueryAnswer
 from engrambus.operations.people import AgentAnswer, AgentRow, AgentsAnswer, RunAnswer
 from engrambus.operations.pointers import LinkAnswer
 from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer

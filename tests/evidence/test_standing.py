@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.core import digest
-from engrambus.evidence.pointers import STALE, GitRepository, Pointer, Repositories, Standings
+from engrambus.evidence.pointers import STALE, GitRepository, Pointer, Repositories, StalenessChecker
 from tests.projects import Repository, commit_files, make_repository
 
 LINES = [f"line {number} of the parser\n" for number in range(1, 31)]
 
 
 @pytest.fixture
-def standings(repository: Repository) -> Standings:
+def standings(repository: Repository) -> StalenessChecker:
     """The standings of a repository's pointers."""
-    return Standings(Repositories(GitRepository(repository.path)))
+    return StalenessChecker(Repositories(GitRepository(repository.path)))
 
 
 def pointer(repository: Repository, place: str = "src/parser.py#L10-L12") -> Pointer:
@@ -40,14 +40,14 @@ def pointer(repository: Repository, place: str = "src/parser.py#L10-L12") -> Poi
     ],
 )
 def test_lines_that_stay_move_change_or_go(
-    repository: Repository, standings: Standings, text: str | None, standing: str
+    repository: Repository, standings: StalenessChecker, text: str | None, standing: str
 ) -> None:
     head = commit_files(repository.path, {"src/parser.py": text, "src/other.py": "x\n"})
     assert standings.of(pointer(repository), head) == standing
     assert standings.of(pointer(repository), repository.sha) == "same"
 
 
-def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: Standings) -> None:
+def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: StalenessChecker) -> None:
     head = commit_files(repository.path, {"docs/design.md": "# Design\n"})
     assert standings.of(pointer(repository, "docs/design.md"), head) == "changed"
     assert standings.of(pointer(repository, "src/parser.py"), head) == "same"
@@ -63,7 +63,7 @@ def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: 
         "",
     ],
 )
-def test_what_cannot_be_judged_is_not(repository: Repository, standings: Standings, ref: str) -> None:
+def test_what_cannot_be_judged_is_not(repository: Repository, standings: StalenessChecker, ref: str) -> None:
     assert standings.of(Pointer(type="repo", ref=ref), repository.sha) is None
 
 
@@ -79,5 +79,5 @@ def test_stale_exactly_when_the_lines_stand_nowhere_any_more(shared: Repository,
     assert {"changed", "gone"} == STALE
     text = "".join([*LINES[cut:], *(line + "\n" for line in added)])
     head = commit_files(shared.path, {"src/parser.py": text, "mark.txt": digest(text.encode()) + "\n"})
-    standing = Standings(Repositories(GitRepository(shared.path))).of(pointer(shared), head)
+    standing = StalenessChecker(Repositories(GitRepository(shared.path))).of(pointer(shared), head)
     assert (standing in STALE) == ("".join(LINES[9:12]) not in text)

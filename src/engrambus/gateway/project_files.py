@@ -17,8 +17,8 @@ from engrambus.evidence.pointers import (
     Pointer,
     RepoAddress,
     Repositories,
-    Standing,
-    Standings,
+    Staleness,
+    StalenessChecker,
     check_path,
     parse_lines,
     print_address,
@@ -86,7 +86,7 @@ class ProjectFiles:
         self._capabilities: CatalogReader | None = None
         self._anchors: Anchors | None = None
         self._lock = threading.Lock()
-        self._standings = Standings(repositories)
+        self._staleness = StalenessChecker(repositories)
 
     @property
     def anchors(self) -> Anchors:
@@ -138,13 +138,13 @@ class ProjectFiles:
             found = ""
         return found if is_hex(found, 40, 64) else self.expand("HEAD")
 
-    def standings(self, pointers: Sequence[Pointer]) -> list[Standing | None]:
+    def staleness_of(self, pointers: Sequence[Pointer]) -> list[Staleness | None]:
         """How these stand at the commit that is checked out; nothing is said where there is none."""
         try:
             head = self.head()
         except EngramBusError:
             return [None] * len(pointers)
-        return [self._standings.of(pointer, head) for pointer in pointers]
+        return [self._staleness.of(pointer, head) for pointer in pointers]
 
     def snapshot(self, path: str | None = None) -> str:
         """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""

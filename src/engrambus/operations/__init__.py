@@ -6,7 +6,6 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.operations.gc import pointed_at
-    from engrambus.operations.sam import SamResolver
     from engrambus.operations.table import OPERATIONS
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -14,10 +13,9 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "gc": "pointed_at",
-        "sam": "SamResolver",
         "table": "OPERATIONS",
     })
 
 __all__ = [
-    "OPERATIONS", "SamResolver", "pointed_at",
+    "OPERATIONS", "pointed_at",
 ]

@@ -1,42 +1,60 @@
-"""Putting engrams on the bus."""
+"""Operations that change engrams: put, confirm, forget, promote, pin. The rules are in `knowledge/engrams`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engrambus.core import parse_duration
-from engrambus.errors import EngramBusError, FieldValue, FileNotFound, NoPointer, RoleForbidden, SpanNotFound
+from engrambus.errors import (
+    EngramBusError,
+    EngramNotFound,
+    FieldValue,
+    FileNotFound,
+    NoPointer,
+    RoleForbidden,
+    SpanNotFound,
+)
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context
-from engrambus.gateway.declare import PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
+from engrambus.gateway.declare import ADMINS, PARENTS, TOOLS_AND_ADMINS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
 from engrambus.gateway.project_files import is_ref
 from engrambus.knowledge.engrams import (
     CheckedEngram,
+    ConfirmAnswer,
     Engram,
+    ForgetAnswer,
     Kind,
+    PinAnswer,
     PreparedEngram,
     PutFact,
     Source,
+    confirm,
+    forget,
     prefix_field,
     prepare,
+    promote,
     put_all,
     put_one,
+    set_pinned,
     validate,
 )
-from engrambus.policy import Scope
+from engrambus.operations.engram_queries import EngramId
+from engrambus.policy import ADMIN, PROJECT_SPACE, Scope, shared_scopes, visible_spaces
 
-MAX_AT_ONCE = 500
+T = TypeVar("T")
+
+MAX_PER_REQUEST = 500
 
 
 class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An engram as its author sends it; `id` and provenance are the gateway's to give."""
+    """An engram as its author sends it; the gateway adds the provenance, and the id where it is left out."""
 
     claim: Annotated[str, Meta(description="1-3 sentences, at most 500 characters")]
     kind: Annotated[Kind, Meta(description="What sort of claim it is")] = "fact"
@@ -44,10 +62,10 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: Annotated[list[str], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
     confidence: Annotated[float | UnsetType, Meta(description="How sure, 0 to 1")] = UNSET
     ttl: Annotated[str | UnsetType, Meta(description="How long it lives: PT6H, P7D")] = UNSET
-    scope: Annotated[Scope | UnsetType, Meta(description="How far it is seen")] = UNSET
+    scope: Annotated[Scope | UnsetType, Meta(description="Who can see it: this run, the project, or more")] = UNSET
     tags: Annotated[list[str] | UnsetType, Meta(description="Words to file it under")] = UNSET
     hash_keys: Annotated[list[str] | UnsetType, Meta(description="Extra keys to find it by")] = UNSET
-    embedding_ref: Annotated[str | UnsetType, Meta(description="Where an embedding of it is kept")] = UNSET
+    embedding_ref: Annotated[str | UnsetType, Meta(description="Where an embedding of it is stored")] = UNSET
     id: Annotated[str | UnsetType, Meta(description="A ULID or UUID of your own")] = UNSET
     provenance: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped by the gateway; refused here")] = UNSET
 
@@ -82,7 +100,7 @@ def put_engram(context: Context, request: PutEngram) -> Engram:
 
 
 class PutFound(PutEngram, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An engram about something that was looked up for an agent rather than said by it."""
+    """An engram about something that was looked up for an agent, not stated by it."""
 
     source: Annotated[Literal["rag", "sam"], Meta(description="Where it was found: by retrieval, or in the memory")]
 
@@ -99,9 +117,9 @@ def put_found(context: Context, request: PutFound) -> Engram:
     caller = context.caller
     if caller.spoken_by is None and caller.role not in PARENTS | TOOLS_AND_ADMINS:
         raise RoleForbidden(
-            "What an agent says of itself comes from an agent.",
+            "An agent may not name another source than itself.",
             field="source",
-            limit="a parent, a tool, or somebody who speaks for the agent",
+            limit="a parent, a tool, or a caller that speaks for the agent",
             hint="Put it with less.put_engram.",
         )
     return _put(context, request, request.source)
@@ -125,9 +143,9 @@ def _put(context: Context, request: PutEngram, source: Source | None = None) -> 
 
 
 class PutEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Many engrams, all of them or none."""
+    """Several engrams, all of them or none."""
 
-    engrams: Annotated[list[PutEngram], Meta(description=f"At most {MAX_AT_ONCE}")]
+    engrams: Annotated[list[PutEngram], Meta(description=f"At most {MAX_PER_REQUEST}")]
 
 
 class PutAnswer(Struct, frozen=True, kw_only=True):
@@ -144,8 +162,13 @@ class PutAnswer(Struct, frozen=True, kw_only=True):
 )
 def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
     """Record many engrams in one commit: all of them, or none."""
-    if not 0 < len(request.engrams) <= MAX_AT_ONCE:
-        raise FieldValue("Too few or too many at once.", field="engrams", limit=MAX_AT_ONCE, used=len(request.engrams))
+    if not 0 < len(request.engrams) <= MAX_PER_REQUEST:
+        raise FieldValue(
+            f"Send 1 to {MAX_PER_REQUEST} engrams at a time.",
+            field="engrams",
+            limit=MAX_PER_REQUEST,
+            used=len(request.engrams),
+        )
     prepared = []
     commits: dict[str, str] = {}
     for position, draft in enumerate(request.engrams):
@@ -169,36 +192,39 @@ def put_engrams(context: Context, request: PutEngrams) -> PutAnswer:
 
 
 def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | None = None) -> PreparedEngram:
-    """Everything about a put that needs no lock: its rules, its evidence, its keys."""
+    """Validate a request and prepare its engram; `commits` caches the commits of revisions between calls."""
     draft = msgspec.to_builtins(request)
     draft.pop("source", None)
-    places = draft.pop("at")
+    spans = draft.pop("at")
     draft["pointers"] += [
-        {"type": place.partition(":")[0], "ref": place}
-        if is_ref(place)
-        else msgspec.to_builtins(context.project_files.point_at(place, f"at[{position}]", commits))
-        for position, place in enumerate(places)
+        {"type": span.partition(":")[0], "ref": span}
+        if is_ref(span)
+        else msgspec.to_builtins(context.project_files.point_at(span, f"at[{position}]", commits))
+        for position, span in enumerate(spans)
     ]
-    with _naming_places(places, len(request.pointers)):
+    with _naming_spans(spans, len(request.pointers)):
         return prepare_engram(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
 
 
 @contextmanager
-def _naming_places(places: list[str], before: int) -> Iterator[None]:
-    """Let a refusal of what was given in `at` name that, and not the pointer that was made of it."""
+def _naming_spans(spans: list[str], pointer_count: int) -> Iterator[None]:
+    """Make a refusal name the field the author wrote, `at[0]`, and not the pointer that was made from it.
+
+    `pointer_count` is how many pointers the author sent, which precede those made from `at`.
+    """
     try:
         yield
     except NoPointer as refusal:
-        refusal.hint = "Say where it shows: `at` takes src/parser.py:10-20."
+        refusal.hint = "Name the lines that show it: `at` takes src/parser.py:10-20."
         raise
     except EngramBusError as refusal:
         pointer = re.match(r"pointers\[(\d+)\]", refusal.field or "")
-        position = int(pointer[1]) - before if pointer else -1
+        position = int(pointer[1]) - pointer_count if pointer else -1
         if position >= 0:
             refusal.field = f"at[{position}]"
-            if isinstance(refusal, FileNotFound | SpanNotFound) and not is_ref(places[position]):
-                more = "Lines that are not committed yet can be pointed at once they are anchored with `snapshot`."
-                refusal.hint = f"{refusal.hint} {more}" if refusal.hint else more
+            if isinstance(refusal, FileNotFound | SpanNotFound) and not is_ref(spans[position]):
+                advice = "To point at lines that are not committed yet, anchor them with `snapshot` first."
+                refusal.hint = f"{refusal.hint} {advice}" if refusal.hint else advice
         raise
 
 
@@ -211,3 +237,149 @@ def prepare_engram(context: Context, checked: CheckedEngram) -> PreparedEngram:
         evidence=context.evidence,
         repositories=context.project_files.repositories,
     )
+
+
+@operation(
+    "engram.forget",
+    roles=TOOLS_AND_ADMINS,
+    writes=True,
+    route=Route("DELETE", "/engram/{id}"),
+    command=Command(
+        "forget",
+        section="knowledge",
+        example="engrambus forget 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:forget_result",
+        rank=68,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "forgetting is for people and tools"},
+    span="delete_memory",
+)
+def forget_engram(context: Context, request: EngramId) -> ForgetAnswer:
+    """Remove an engram, so that no query and no brief shows it again."""
+    return _commit_where_found(
+        context, lambda view, spaces: forget(view, spaces, request.id, context.caller), ForgetAnswer
+    )
+
+
+@operation(
+    "engram.confirm",
+    writes=True,
+    route=Route("POST", "/engram/{id}/confirm"),
+    command=Command(
+        "confirm",
+        section="knowledge",
+        example="engrambus confirm 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:confirmation",
+        rank=60,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "putting the same claim again confirms it"},
+    span="update_memory",
+)
+def confirm_engram(context: Context, request: EngramId) -> ConfirmAnswer:
+    """Confirm that an engram is still true; its lifetime starts again."""
+    return _commit_where_found(
+        context, lambda view, spaces: confirm(view, spaces, request.id, context.caller), ConfirmAnswer
+    )
+
+
+class Promote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=36, description="The engram's id")]
+    scope: Annotated[Scope, Meta(description="The next wider scope")] = "project"
+
+
+@operation(
+    "engram.promote",
+    roles=PARENTS,
+    writes=True,
+    route=Route("POST", "/engram/{id}/promote"),
+    command=Command(
+        "promote",
+        section="knowledge",
+        example="engrambus promote 01K7Z3V5QX0000000000000000 --scope project",
+        renderer="knowledge:engram",
+        rank=62,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "promoting is a parent's decision, made at the gateway"},
+    span="update_memory",
+)
+def promote_engram(context: Context, request: Promote) -> Engram:
+    """Show an engram to more agents: to the project, then to wider scopes.
+
+    Only a parent of its author, or an admin, may decide this.
+    """
+    engram = _commit_where_found(
+        context,
+        lambda view, spaces: promote(
+            view, spaces, request.id, request.scope, caller=context.caller, policy=context.policy
+        ),
+        Engram,
+    )
+    context.deliver(engram.scope)
+    return engram
+
+
+@operation(
+    "engram.pin",
+    roles=ADMINS,
+    writes=True,
+    route=Route("POST", "/engram/{id}/pin"),
+    command=Command(
+        "pin",
+        section="knowledge",
+        example="engrambus pin 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:pin_state",
+        rank=64,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "pinning is a person's decision"},
+)
+def pin_engram(context: Context, request: EngramId) -> PinAnswer:
+    """Show an engram first in every brief, until it is unpinned."""
+    return _set_pinned(context, request.id, pinned=True)
+
+
+@operation(
+    "engram.unpin",
+    roles=ADMINS,
+    writes=True,
+    route=Route("DELETE", "/engram/{id}/pin"),
+    command=Command(
+        "unpin",
+        section="knowledge",
+        example="engrambus unpin 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:pin_state",
+        rank=66,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "pinning is a person's decision"},
+)
+def unpin_engram(context: Context, request: EngramId) -> PinAnswer:
+    """Stop showing an engram first in every brief."""
+    return _set_pinned(context, request.id, pinned=False)
+
+
+def _set_pinned(context: Context, engram_id: str, *, pinned: bool) -> PinAnswer:
+    caller = context.caller
+    return context.commit(
+        lambda view: set_pinned(view, visible_spaces(caller), engram_id, caller, pinned=pinned), PinAnswer
+    )
+
+
+def _commit_where_found(
+    context: Context, rule: Callable[[View, Sequence[str]], tuple[Sequence[Any], T]], answer_type: type[T]
+) -> T:
+    """Commit `rule` in the store that has the engram: the project's, or for the admin an enabled shared one."""
+    try:
+        return context.commit(lambda view: rule(view, visible_spaces(context.caller)), answer_type)
+    except EngramNotFound:
+        # decision 10: a shared store belongs to no run, so only the admin changes what it holds
+        for scope in shared_scopes(context.policy) if context.caller.role == ADMIN else ():
+            with suppress(EngramNotFound):
+                store = context.shared.store(scope)
+                answer = store.commit(lambda view: rule(view, (PROJECT_SPACE,)))
+                context.shared.deliver(store)
+                return answer
+        raise

@@ -1,4 +1,4 @@
-"""Reading what pointers lead to, under a budget."""
+"""Operations on pointers: read the content, check the budget, make links, find the pointer of a pasted text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import is_hex
+from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import (
     DerefAnswer,
     Pointer,
     RepoAddress,
-    Standing,
+    Staleness,
     check,
     editor,
     full_answer,
@@ -28,6 +29,7 @@ from engrambus.policy.grants import check_deref, deref
 
 DEFAULT_MAX_TOKENS = 400
 MAX_MAX_TOKENS = 100_000
+MAX_ANCHOR_TEXT = 16 * 1024
 
 PointerOrRef = Annotated[Pointer | str, Meta(description="A pointer, or its ref alone")]
 
@@ -80,12 +82,12 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
         ),
         DerefAnswer,
         in_run=False,
-        remember=False,  # the journal must not hold the content
+        remember=False,  # a remembered answer is journalled, and the journal holds no content
     )
 
 
 class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A dereference to be judged and not done."""
+    """A dereference to check without doing it."""
 
     pointer: PointerOrRef
     budget_token: Annotated[str, Meta(max_length=8192, description="A grant that would pay for it")] | None = None
@@ -95,11 +97,11 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
     ok: bool
     turn: int
     tokens_left: int
-    """What the turn, or the grant, still pays for."""
+    """Tokens the turn, or the grant, still pays for."""
     granted: bool
-    """Whether a grant would pay for it instead of the turn."""
+    """True if a grant would pay for it instead of the turn."""
     problems: list[dict[str, Any]]
-    """What it would be refused with."""
+    """The error it would be refused with."""
 
 
 @operation(
@@ -136,11 +138,11 @@ def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAns
     )
 
 
-def as_pointer(given: Pointer | str) -> Pointer:
-    """A pointer, its type read off its ref when only that was given."""
-    if isinstance(given, Pointer):
-        return given
-    return Pointer(type=given.partition(":")[0], ref=given)
+def as_pointer(pointer: Pointer | str) -> Pointer:
+    """Return a pointer; of a ref alone, with the type it begins with."""
+    if isinstance(pointer, Pointer):
+        return pointer
+    return Pointer(type=pointer.partition(":")[0], ref=pointer)
 
 
 class LinkPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,13 +155,13 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     editor: str | None = None
     """Opens the file at the line in an editor on this machine."""
     github: str | None = None
-    """The permalink, when the repository has an origin on GitHub."""
+    """The permalink, if the repository has an origin on GitHub."""
     swhid: str | None = None
     """The archival identifier, which only SHA-1 repositories have."""
-    standing: Standing | None = None
-    """How the lines stand at the commit that is checked out: same, moved, changed or gone."""
+    standing: Staleness | None = None
+    """How the lines compare with the commit that is checked out: same, moved, changed or gone."""
     head: str | None = None
-    """The same lines of the file as it is now, where they are no longer the same."""
+    """The ref of the same line numbers at that commit, if the lines are no longer the same there."""
 
 
 @operation(
@@ -183,17 +185,75 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     if not isinstance(address, RepoAddress):
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")
-    origin = context.project_files.repositories.select(address.repository).origin_url()
-    (standing,) = context.project_files.standings([pointer])
+    files = context.project_files
+    origin = files.repositories.select(address.repository).origin_url()
+    (standing,) = files.staleness_of([pointer])
+    head = None
+    if standing in ("moved", "changed"):
+        head = print_address(msgspec.structs.replace(address, revision=files.head()))
     return LinkAnswer(
         ref=pointer.ref,
-        editor=editor(address, context.project_files.root),
+        editor=editor(address, files.root),
         github=github(address, origin) if origin else None,
         swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
-        head=_at_head(context, address) if standing in ("moved", "changed") else None,
+        head=head,
     )
 
 
-def _at_head(context: Context, address: RepoAddress) -> str:
-    return print_address(msgspec.structs.replace(address, revision=context.project_files.head()))
+class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A text, and where to look for it."""
+
+    text: Annotated[
+        str, Meta(min_length=1, max_length=MAX_ANCHOR_TEXT, description="Lines of a file, as they were pasted")
+    ]
+    path: Annotated[str, Meta(max_length=4096, description="Their path, its end, or a file's name")] | None = None
+    revision: Annotated[str, Meta(max_length=256, description="The commit to look in; HEAD unless said")] | None = None
+    snapshot: Annotated[bool, Meta(description="Look at uncommitted lines too")] = False
+
+
+class AnchorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    found: bool
+    """True if the text is in exactly one place."""
+    candidates: list[Pointer]
+    """Where the text is, if in several places; the likeliest first."""
+    matched_lines: int
+    """How many lines of the text were found."""
+    pointer: Pointer | None = None
+    """The lines that hold the text, with their digest."""
+
+
+@operation(
+    "less.anchor",
+    route=Route("POST", "/pointer/anchor"),
+    command=Command(
+        "anchor",
+        section="knowledge",
+        example='engrambus anchor "def refund(order):" --path src/refunds.py',
+        renderer="evidence:anchor",
+        rank=32,
+        arguments=("text",),
+        override="knowledge:anchor",
+    ),
+    tool=Tool(hidden=("revision",), explained=("snapshot",), writes_files=True),
+)
+def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
+    """Find the lines that contain a text and return a pointer."""
+    size_bytes = len(request.text.encode())
+    if size_bytes > MAX_ANCHOR_TEXT:
+        raise FieldValue("The text is too long.", field="text", limit=MAX_ANCHOR_TEXT, used=size_bytes)
+    if request.snapshot and request.revision is not None:
+        raise FieldValue(
+            "A snapshot is of the files on disk, so it takes no revision.",
+            field="revision",
+            hint="Leave out the revision or the snapshot.",
+        )
+    files = context.project_files
+    commit = files.snapshot(request.path) if request.snapshot else files.expand(request.revision or "HEAD")
+    anchor = files.anchors.find(request.text, path=request.path, revision=commit)
+    return AnchorAnswer(
+        found=anchor.pointer is not None,
+        pointer=context.evidence.stamp(*check(anchor.pointer)) if anchor.pointer else None,
+        candidates=list(anchor.candidates),
+        matched_lines=anchor.matched_lines,
+    )

@@ -11,7 +11,7 @@ from engrambus.core import MICROS
 from engrambus.errors import AuthorityStamped, TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
-from engrambus.operations.asking import read_cursor
+from engrambus.operations.engram_queries import read_cursor
 from engrambus.operations.short_ids import meant
 from engrambus.operations.steps import StepState, steps_of
 from engrambus.policy import ADMIN, Caller

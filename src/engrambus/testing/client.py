@@ -15,7 +15,7 @@ from engrambus.evidence.pointers import DerefAnswer
 from engrambus.gateway import LOCAL_ADMIN, Credential, to_request
 from engrambus.knowledge.engrams import Engram
 from engrambus.operations import OPERATIONS
-from engrambus.operations.asking import QueryAnswer
+from engrambus.operations.engram_queries import QueryAnswer
 from engrambus.operations.messages import MailRow, MessageAnswer
 from engrambus.testing.harness import HasGateway
 

@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot, SnapshotScope
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
-    from engrambus.operations.anchoring import AnchorAnswer
     from engrambus.operations.answers import AnswerTaken
-    from engrambus.operations.asking import QueryAnswer
     from engrambus.operations.board import BoardAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.contributing import EvidenceGiven
+    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
     from engrambus.operations.engrams import PutAnswer, PutEngram
-    from engrambus.operations.feed import FeedAnswer
     from engrambus.operations.gc import GarbageAnswer
     from engrambus.operations.grants import Denied, GrantAnswer, RequestAnswer, RequestsAnswer, Revoked
     from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
-    from engrambus.operations.pointers import LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
     from engrambus.operations.remembering import EpisodeAnswer
     from engrambus.operations.reports import TestsRecorded
@@ -48,24 +46,6 @@ class Methods(ABC):
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         """Carry out the operation of that name."""
 
-    def anchor_text(
-        self,
-        text: str,
-        *,
-        path: str | None = None,
-        revision: str | None = None,
-        snapshot: bool = False,
-    ) -> AnchorAnswer:
-        """Find the lines that contain a text and return a pointer.
-
-        Args:
-            text: Lines of a file, as they were pasted
-            path: Their path, its end, or a file's name
-            revision: The commit to look in; HEAD unless said
-            snapshot: Look at uncommitted lines too
-        """
-        return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
-
     def take_answer(
         self,
         text: str,
@@ -79,41 +59,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
-
-    def query_engrams(
-        self,
-        q: str = "",
-        *,
-        keys: list[str] | tuple[str, ...] = (),
-        k: int = 12,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        max_tokens: int | None = None,
-        cursor: str | None = None,
-    ) -> QueryAnswer:
-        """Find engrams by words, or list the newest.
-
-        Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
-        """
-        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
-
-    def get_engram(
-        self,
-        id: str,
-    ) -> Engram:
-        """Show one engram in full.
-
-        Args:
-            id: The engram's id
-        """
-        return cast("Engram", self._do("get_engram", {"id": id}))
 
     def work_board(
         self,
@@ -210,6 +155,69 @@ class Methods(ABC):
         """
         return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
 
+    def query_engrams(
+        self,
+        q: str = "",
+        *,
+        keys: list[str] | tuple[str, ...] = (),
+        k: int = 12,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        max_tokens: int | None = None,
+        cursor: str | None = None,
+    ) -> QueryAnswer:
+        """Find engrams by words, or list the newest.
+
+        Args:
+            q: Free text
+            keys: Exact keys
+            k: How many at the most
+            scope: Only this scope
+            kind: Only this kind
+            max_tokens: The answer is never larger
+            cursor: Where the last page ended; only without words
+        """
+        return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
+
+    def get_engram(
+        self,
+        id: str,
+    ) -> Engram:
+        """Show one engram in full.
+
+        Args:
+            id: The engram's id
+        """
+        return cast("Engram", self._do("get_engram", {"id": id}))
+
+    def feed(
+        self,
+        q: str = "",
+        *,
+        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
+        agent: str | None = None,
+        scope: Literal["run", "project", "org", "global"] | None = None,
+        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
+        stale: bool = False,
+        id: str | None = None,
+        k: int = 50,
+        cursor: str | None = None,
+    ) -> FeedAnswer:
+        """List engrams by time, with their author and whether their evidence has changed.
+
+        Args:
+            q: Only engrams that contain all of these words
+            role: Only by agents of this role
+            agent: Only by this agent
+            scope: Only this scope
+            kind: Only this kind
+            stale: Only engrams whose evidence has changed since
+            id: Only this engram
+            k: How many at the most
+            cursor: Where the last page ended
+        """
+        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
+
     def put_engram(
         self,
         claim: str,
@@ -236,10 +244,10 @@ class Methods(ABC):
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
             confidence: How sure, 0 to 1
             ttl: How long it lives: PT6H, P7D
-            scope: How far it is seen
+            scope: Who can see it: this run, the project, or more
             tags: Words to file it under
             hash_keys: Extra keys to find it by
-            embedding_ref: Where an embedding of it is kept
+            embedding_ref: Where an embedding of it is stored
             id: A ULID or UUID of your own
             provenance: Stamped by the gateway; refused here
             idempotency_key: Repeats under the same key are answered, not done again
@@ -274,10 +282,10 @@ class Methods(ABC):
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
             confidence: How sure, 0 to 1
             ttl: How long it lives: PT6H, P7D
-            scope: How far it is seen
+            scope: Who can see it: this run, the project, or more
             tags: Words to file it under
             hash_keys: Extra keys to find it by
-            embedding_ref: Where an embedding of it is kept
+            embedding_ref: Where an embedding of it is stored
             id: A ULID or UUID of your own
             provenance: Stamped by the gateway; refused here
             idempotency_key: Repeats under the same key are answered, not done again
@@ -298,33 +306,77 @@ class Methods(ABC):
         """
         return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
 
-    def feed(
+    def forget_engram(
         self,
-        q: str = "",
+        id: str,
         *,
-        role: Literal["architect", "director", "manager", "programmer", "tool", "admin"] | None = None,
-        agent: str | None = None,
-        scope: Literal["run", "project", "org", "global"] | None = None,
-        kind: Literal["fact", "decision", "risk", "todo", "constraint", "diff", "test", "perf", "policy"] | None = None,
-        stale: bool = False,
-        id: str | None = None,
-        k: int = 50,
-        cursor: str | None = None,
-    ) -> FeedAnswer:
-        """List engrams by time, with their author and whether their evidence has changed.
+        idempotency_key: str | None = None,
+    ) -> ForgetAnswer:
+        """Remove an engram, so that no query and no brief shows it again.
 
         Args:
-            q: Only those that hold each of these words, in any part
-            role: Only by agents of this role
-            agent: Only by this agent
-            scope: Only this scope
-            kind: Only this kind
-            stale: Only those whose evidence has changed since
-            id: Only this one
-            k: How many at the most
-            cursor: Where the last page ended
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
         """
-        return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
+        return cast("ForgetAnswer", self._do("forget_engram", {"id": id}, idempotency_key))
+
+    def confirm_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ConfirmAnswer:
+        """Confirm that an engram is still true; its lifetime starts again.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
+
+    def promote_engram(
+        self,
+        id: str,
+        *,
+        scope: Literal["run", "project", "org", "global"] = "project",
+        idempotency_key: str | None = None,
+    ) -> Engram:
+        """Show an engram to more agents: to the project, then to wider scopes.
+
+        Args:
+            id: The engram's id
+            scope: The next wider scope
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("Engram", self._do("promote_engram", {"id": id, "scope": scope}, idempotency_key))
+
+    def pin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PinAnswer:
+        """Show an engram first in every brief, until it is unpinned.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PinAnswer", self._do("pin_engram", {"id": id}, idempotency_key))
+
+    def unpin_engram(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PinAnswer:
+        """Stop showing an engram first in every brief.
+
+        Args:
+            id: The engram's id
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
 
     def collect_garbage(
         self,
@@ -439,78 +491,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
-
-    def forget_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> ForgetAnswer:
-        """Remove an engram, so that no query and no brief shows it again.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("ForgetAnswer", self._do("forget_engram", {"id": id}, idempotency_key))
-
-    def confirm_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> ConfirmAnswer:
-        """Confirm that an engram is still true; its lifetime starts again.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
-
-    def promote_engram(
-        self,
-        id: str,
-        *,
-        scope: Literal["run", "project", "org", "global"] = "project",
-        idempotency_key: str | None = None,
-    ) -> Engram:
-        """Show an engram to more agents: to the project, then to wider scopes.
-
-        Args:
-            id: The engram's id
-            scope: How far it is to be seen
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("Engram", self._do("promote_engram", {"id": id, "scope": scope}, idempotency_key))
-
-    def pin_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> PinAnswer:
-        """Show an engram first in every brief, until it is unpinned.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("PinAnswer", self._do("pin_engram", {"id": id}, idempotency_key))
-
-    def unpin_engram(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> PinAnswer:
-        """Stop showing an engram first in every brief.
-
-        Args:
-            id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
 
     def memory_read(
         self,
@@ -718,6 +698,24 @@ class Methods(ABC):
             ref: The pointer's ref
         """
         return cast("LinkAnswer", self._do("link_pointer", {"ref": ref}))
+
+    def anchor_text(
+        self,
+        text: str,
+        *,
+        path: str | None = None,
+        revision: str | None = None,
+        snapshot: bool = False,
+    ) -> AnchorAnswer:
+        """Find the lines that contain a text and return a pointer.
+
+        Args:
+            text: Lines of a file, as they were pasted
+            path: Their path, its end, or a file's name
+            revision: The commit to look in; HEAD unless said
+            snapshot: Look at uncommitted lines too
+        """
+        return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
 
     def receipt_get(
         self,

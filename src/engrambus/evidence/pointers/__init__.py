@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
     from engrambus.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
-    from engrambus.evidence.pointers.standing import STALE, Standing, Standings
+    from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
     from engrambus.evidence.pointers.tested import TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
 
@@ -44,7 +44,7 @@ if not TYPE_CHECKING:
         "links": "editor from_github from_swhid github swhid",
         "repo": "RepoResolver Repositories cut_lines",
         "resolve": "Content Evidence Resolver",
-        "standing": "STALE Standing Standings",
+        "staleness": "STALE Staleness StalenessChecker",
         "tested": "TestResolver",
         "url": "UrlResolver UrlSettings",
     })
@@ -52,8 +52,8 @@ if not TYPE_CHECKING:
 __all__ = [
     "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "Bodies", "BodyAddress",
     "BodyResolver", "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer",
-    "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Standing", "Standings", "TestAddress",
-    "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines", "cut_to_fit",
-    "editor", "find_repository", "from_github", "from_swhid", "full_answer", "github", "parse", "parse_lines",
-    "print_address", "swhid",
+    "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker",
+    "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines",
+    "cut_to_fit", "editor", "find_repository", "from_github", "from_swhid", "full_answer", "github", "parse",
+    "parse_lines", "print_address", "swhid",
 ]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from engrambus.knowledge.cortex.forensics import signature
     from engrambus.knowledge.cortex.ports import CortexReads
+    from engrambus.knowledge.cortex.sam_resolver import SamResolver
     from engrambus.knowledge.cortex.sameness import content_hash, similarity_key
     from engrambus.knowledge.cortex.snapshots import (
         MAX_BYTES,
@@ -63,6 +64,7 @@ if not TYPE_CHECKING:
         "facts": "ContributionMoved ContributionSubmitted EpisodeKept SnapshotTaken moved",
         "forensics": "signature",
         "ports": "CortexReads",
+        "sam_resolver": "SamResolver",
         "sameness": "content_hash similarity_key",
         "snapshots": "MAX_BYTES MAX_ITEMS Limits SharedContextSnapshot SnapshotScope items_of take_snapshot",
         "texts": "MAX_INPUT MAX_KIND MAX_LABEL check_kind check_label check_plain",
@@ -72,7 +74,7 @@ __all__ = [
     "MAX_BYTES", "MAX_CATEGORIES", "MAX_CONTENT", "MAX_EVIDENCE", "MAX_INPUT", "MAX_ITEMS", "MAX_KIND", "MAX_LABEL",
     "MAX_SLUG", "MAX_TEXT", "MAX_VALUE", "OPEN", "Accepted", "ConflictCheck", "Contribution", "ContributionMoved",
     "ContributionSubmitted", "CortexReads", "Dedupe", "Episode", "EpisodeKept", "EvidenceItem", "EvidenceKind",
-    "Limits", "Security", "SharedContextSnapshot", "SnapshotScope", "SnapshotTaken", "Status", "Verdict", "check_kind",
-    "check_label", "check_plain", "content_hash", "contradicts", "find_conflicts", "is_slug", "items_of", "moved",
-    "signature", "similarity_key", "slug_of", "take_snapshot",
+    "Limits", "SamResolver", "Security", "SharedContextSnapshot", "SnapshotScope", "SnapshotTaken", "Status", "Verdict",
+    "check_kind", "check_label", "check_plain", "content_hash", "contradicts", "find_conflicts", "is_slug", "items_of",
+    "moved", "signature", "similarity_key", "slug_of", "take_snapshot",
 ]

@@ -166,10 +166,10 @@ def _complete(session: Session, values: Values) -> Values:
 
 
 def _read_excerpt(name: str) -> str:
-    from engrambus.operations.anchoring import MAX_TEXT
+    from engrambus.operations.pointers import MAX_ANCHOR_TEXT
 
     if name == STDIN:
-        data = sys.stdin.buffer.read(MAX_TEXT + 1)
+        data = sys.stdin.buffer.read(MAX_ANCHOR_TEXT + 1)
     else:
         path = Path(name)
         if not path.exists():
@@ -177,9 +177,9 @@ def _read_excerpt(name: str) -> str:
         if not path.is_file():
             raise InputNotAFile(f"'{name}' is not a regular file.", field="file")
         with path.open("rb") as source:
-            data = source.read(MAX_TEXT + 1)
-    if len(data) > MAX_TEXT:
-        raise FieldValue("The text is too long.", field="text", limit=MAX_TEXT)
+            data = source.read(MAX_ANCHOR_TEXT + 1)
+    if len(data) > MAX_ANCHOR_TEXT:
+        raise FieldValue("The text is too long.", field="text", limit=MAX_ANCHOR_TEXT)
     try:
         return data.decode()
     except UnicodeDecodeError:

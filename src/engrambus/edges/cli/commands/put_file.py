@@ -20,7 +20,7 @@ from engrambus.edges.cli.session import Session
 from engrambus.errors import BadText, BodyTooLarge, EngramBusError, InputNotAFile
 from engrambus.gateway import to_request
 from engrambus.operations import OPERATIONS
-from engrambus.operations.engrams import MAX_AT_ONCE, PutEngram, PutEngrams
+from engrambus.operations.engrams import MAX_PER_REQUEST, PutEngram, PutEngrams
 
 if TYPE_CHECKING:
     from engrambus.edges.sdk import Bus
@@ -72,7 +72,7 @@ class Import:
                 raise self._stopped(number, refusal) from None
             self._batch.append((number, engram))
             size += len(line)
-            if len(self._batch) == MAX_AT_ONCE or size >= MAX_BATCH:
+            if len(self._batch) == MAX_PER_REQUEST or size >= MAX_BATCH:
                 self._flush()
                 self._tell(done)
                 size = 0

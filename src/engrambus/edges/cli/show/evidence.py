@@ -12,8 +12,7 @@ from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
-    from engrambus.operations.anchoring import AnchorAnswer
-    from engrambus.operations.pointers import LinkAnswer, ValidateDerefAnswer
+    from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.reports import TestsRecorded
 
 

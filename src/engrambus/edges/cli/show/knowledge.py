@@ -14,9 +14,8 @@ from engrambus.evidence.pointers import RepoAddress, parse
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Pointer
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
-    from engrambus.operations.asking import QueryAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
-    from engrambus.operations.feed import FeedAnswer
+    from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
 
 KIND_COLUMN = 12
 SHORT = 7

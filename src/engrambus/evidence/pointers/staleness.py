@@ -11,21 +11,21 @@ from engrambus.evidence.pointers.git import GitRepository
 from engrambus.evidence.pointers.grammar import parse
 from engrambus.evidence.pointers.repo import Repositories, cut_lines
 
-Standing = Literal["same", "moved", "changed", "gone"]
+Staleness = Literal["same", "moved", "changed", "gone"]
 STALE: frozenset[str] = frozenset({"changed", "gone"})
 """The standings in which the evidence no longer says what it said."""
 
 REMEMBERED = 16_384
 
 
-class Standings:
+class StalenessChecker:
     """Tells how pointers stand; what was found out about a pointer and a commit never changes and is remembered."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
-        self._known: Memo[tuple[str, str], Standing] = Memo(REMEMBERED)
+        self._known: Memo[tuple[str, str], Staleness] = Memo(REMEMBERED)
 
-    def of(self, pointer: Pointer, head: str) -> Standing | None:
+    def of(self, pointer: Pointer, head: str) -> Staleness | None:
         """How the lines a pointer leads to stand at a commit of the project's own repository.
 
         None where that cannot be said: other repositories, documents by tag, and all that is no file.
@@ -43,7 +43,7 @@ class Standings:
         return known
 
 
-def _compare(repository: GitRepository, address: RepoAddress, head: str) -> Standing:
+def _compare(repository: GitRepository, address: RepoAddress, head: str) -> Staleness:
     then = repository.blob_id(address.revision, address.path)
     try:
         now = repository.blob_id(head, address.path)

@@ -1,0 +1,303 @@
+"""Operations that read engrams: query by words, list the newest with their authors, show one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from engrambus.core import print_time
+from engrambus.core.token_limit import fits, take_within
+from engrambus.errors import EngramNotFound, FieldValue
+from engrambus.evidence.pointers import STALE, Staleness
+from engrambus.gateway.context import Context
+from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
+from engrambus.knowledge.engrams import (
+    DEFAULT_K,
+    MAX_K,
+    Engram,
+    Kind,
+    StoredEngram,
+    VisibleStore,
+    normalise_key,
+    query_keys,
+    recall,
+)
+from engrambus.policy import ADMIN, Role, Scope
+
+MAX_QUERY_CHARS = 2000
+MAX_CURSOR_DIGITS = 18
+DEFAULT_ROWS = 50
+MAX_ROWS = 200
+MAX_SEARCHED = 10_000
+"""Engrams one feed request looks at; its cursor continues from there."""
+READ_SIZE = 200
+
+
+class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to the team's knowledge; without words or keys, the newest engrams."""
+
+    q: Annotated[str, Meta(max_length=MAX_QUERY_CHARS, description="Free text")] = ""
+    keys: Annotated[list[str], Meta(max_length=32, description="Exact keys")] = []
+    k: Annotated[int, Meta(ge=1, le=MAX_K, description="How many at the most")] = DEFAULT_K
+    scope: Annotated[Scope | None, Meta(description="Only this scope")] = None
+    kind: Annotated[Kind | None, Meta(description="Only this kind")] = None
+    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended; only without words")] | None = (
+        None
+    )
+
+
+class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    engrams: list[Engram]
+    as_of: str
+    """The time the answer is true of."""
+    truncated: bool = False
+    """True if engrams were left out to stay within max_tokens."""
+    cursor: str | None = None
+    """Send it to get the next page."""
+
+
+@operation(
+    "less.query_engrams",
+    route=Route("GET", "/engram/query"),
+    command=Command(
+        "query",
+        section="knowledge",
+        example="engrambus query refund approval --kind risk",
+        renderer="knowledge:engram_list",
+        rank=20,
+        arguments=("q",),
+    ),
+    tool=Tool(hidden=("cursor", "keys", "max_tokens", "scope")),
+    span="search_memory",
+)
+def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
+    """Find engrams by words, or list the newest.
+
+    An engram is a short claim with pointers to its evidence.
+    """
+    keys = _requested_keys(request)
+    with context.visible_stores(request.scope) as stores:
+        if keys or request.q.strip():
+            if request.cursor is not None:
+                raise FieldValue(
+                    "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with k."
+                )
+            return _query_answer(context, request, recall(stores, keys, k=request.k, kind=request.kind), [])
+        # decision 10: without words only the nearest store is listed; there is no order across stores
+        if not stores:
+            return _query_answer(context, request, [], [])
+        reads, spaces = stores[0]
+        ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, before=read_cursor(request.cursor))
+        return _query_answer(context, request, reads.engrams(ordinals[: request.k]), ordinals)
+
+
+def _query_answer(
+    context: Context, request: QueryEngrams, engrams: list[Engram], ordinals: Sequence[int]
+) -> QueryAnswer:
+    """Return the engrams that fit into the request's budget; `ordinals` are theirs, and one more if a page follows."""
+    shown_engrams = [_without_keys(engram) for engram in engrams]
+    cursor = str(ordinals[request.k - 1]) if len(ordinals) > request.k else None
+    answer = QueryAnswer(engrams=shown_engrams, as_of=print_time(context.as_of), cursor=cursor)
+    if request.max_tokens is None or fits(answer, request.max_tokens):
+        return answer
+    # The cursor depends on how many engrams fit, so room is reserved for the longest.
+    longest_cursor = "9" * MAX_CURSOR_DIGITS if ordinals else None
+    empty = QueryAnswer(engrams=[], as_of=answer.as_of, truncated=True, cursor=longest_cursor)
+    fitting = take_within(empty, shown_engrams, request.max_tokens)
+    last_cursor = str(ordinals[len(fitting) - 1]) if ordinals and fitting else None
+    return msgspec.structs.replace(empty, engrams=fitting, cursor=last_cursor)
+
+
+def _requested_keys(request: QueryEngrams) -> list[str]:
+    """Return the keys to look up, without repeats: the caller's own first, then those of the words."""
+    own_keys = (normalise_key(key) for key in request.keys)
+    word_keys = query_keys(request.q) if request.q else ()
+    return list(dict.fromkeys([*(key for key in own_keys if key), *word_keys]))
+
+
+def _without_keys(engram: Engram) -> Engram:
+    """Return the engram without its hash keys, which would cost the reader as many tokens as the rest (decision 6)."""
+    return msgspec.structs.replace(engram, hash_keys=())
+
+
+def read_cursor(cursor: str | None) -> int | None:
+    """Return the ordinal that the last page ended with."""
+    if cursor is None:
+        return None
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > MAX_CURSOR_DIGITS:
+        raise FieldValue("This cursor did not come from an earlier answer.", field="cursor")
+    return int(cursor)
+
+
+class EngramId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=36, description="The engram's id")]
+
+
+@operation(
+    "engram.get",
+    route=Route("GET", "/engram/{id}"),
+    command=Command(
+        "show",
+        section="knowledge",
+        example="engrambus show 01K7Z3V5QX0000000000000000",
+        renderer="knowledge:engram",
+        rank=25,
+        arguments=("id",),
+    ),
+    absent_from={"mcp": "less_query_engrams shows all an agent needs"},
+    resource=Resource("engrambus://engram/{id}", "One engram", "application/json", ttl_ms=60_000),
+    span="search_memory",
+)
+def get_engram(context: Context, request: EngramId) -> Engram:
+    """Show one engram in full."""
+    with context.visible_stores() as stores:
+        return _find(stores, request.id)[1].engram
+
+
+def _find(stores: Sequence[VisibleStore], engram_id: str) -> tuple[VisibleStore, StoredEngram]:
+    """Return an engram and the nearest visible store that has it, or refuse."""
+    for store in stores:
+        stored = store.reads.find(store.spaces, engram_id)
+        if stored is not None:
+            return store, stored
+    raise EngramNotFound(field="id")
+
+
+class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters of the feed."""
+
+    q: Annotated[str, Meta(max_length=200, description="Only engrams that contain all of these words")] = ""
+    role: Annotated[Role | None, Meta(description="Only by agents of this role")] = None
+    agent: Annotated[str, Meta(max_length=64, description="Only by this agent")] | None = None
+    scope: Annotated[Scope | None, Meta(description="Only this scope")] = None
+    kind: Annotated[Kind | None, Meta(description="Only this kind")] = None
+    stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
+    id: Annotated[str, Meta(max_length=36, description="Only this engram")] | None = None
+    k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="How many at the most")] = DEFAULT_ROWS
+    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended")] | None = None
+
+
+class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One engram with its author's role and the state of its evidence."""
+
+    engram: Engram
+    agent: str
+    """Its author, by its name in the run."""
+    role: str | None = None
+    """Its author's role; none if the run belongs to another project."""
+    standings: list[Staleness | None]
+    """For each pointer, how its lines compare with the commit that is checked out."""
+    stale: bool = False
+    """True if a pointer no longer shows what it showed."""
+    pinned: bool = False
+    """True if it comes first in every brief."""
+
+
+class FeedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    rows: list[FeedRow]
+    as_of: str
+    searched: int = 0
+    """How many engrams were looked at."""
+    cursor: str | None = None
+    """Send it to get older engrams; possibly none of those match."""
+
+
+@operation(
+    "engram.feed",
+    route=Route("GET", "/feed"),
+    command=Command(
+        "feed",
+        section="knowledge",
+        example="engrambus feed ledger --role programmer --stale",
+        renderer="knowledge:feed",
+        rank=44,
+        arguments=("q",),
+    ),
+    absent_from={"mcp": "agents ask with less_query_engrams"},
+)
+def feed(context: Context, request: ReadFeed) -> FeedAnswer:
+    """List engrams by time, with their author and whether their evidence has changed."""
+    roles = _Roles(context)
+    as_of = print_time(context.as_of)
+    with context.visible_stores(request.scope) as stores:
+        if request.id is not None:
+            (reads, _), stored = _find(stores, request.id)
+            pinned = stored.ordinal in reads.pinned((stored.space,))
+            return FeedAnswer(rows=[_feed_row(context, stored.engram, roles, pinned=pinned)], as_of=as_of)
+        if not stores:
+            return FeedAnswer(rows=[], as_of=as_of)
+        reads, spaces = stores[0]
+        pinned_ordinals = frozenset(reads.pinned(spaces))
+        matches = _feed_filter(request, roles)
+        rows: list[FeedRow] = []
+        searched, last = 0, read_cursor(request.cursor)
+        for ordinal, engram in _newest_first(stores[0], request.kind, last):
+            if len(rows) == request.k or searched == MAX_SEARCHED:
+                return FeedAnswer(rows=rows, as_of=as_of, searched=searched, cursor=str(last))
+            searched, last = searched + 1, ordinal
+            if matches(engram):
+                row = _feed_row(context, engram, roles, pinned=ordinal in pinned_ordinals)
+                if row.stale or not request.stale:
+                    rows.append(row)
+    return FeedAnswer(rows=rows, as_of=as_of, searched=searched)
+
+
+class _Roles:
+    """The roles of authors, each looked up once per request."""
+
+    def __init__(self, context: Context) -> None:
+        self._view = context.view
+        self._by_author: dict[str, str | None] = {}
+
+    def of(self, author: str) -> str | None:
+        """Return the role of an agent by its full name."""
+        if author not in self._by_author:
+            run, _, name = author.rpartition("/")
+            agent = self._view.agent(run, name)
+            self._by_author[author] = ADMIN if name == ADMIN else agent.role if agent else None
+        return self._by_author[author]
+
+
+def _newest_first(store: VisibleStore, kind: str | None, before: int | None) -> Iterator[tuple[int, Engram]]:
+    reads, spaces = store
+    while True:
+        ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, before=before)
+        yield from zip(ordinals, reads.engrams(ordinals), strict=True)
+        if len(ordinals) < READ_SIZE:
+            return
+        before = ordinals[-1]
+
+
+def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:
+    words = request.q.casefold().split()
+
+    def matches(engram: Engram) -> bool:
+        author = engram.provenance.created_by
+        if request.role is not None and roles.of(author) != request.role:
+            return False
+        name = author.rpartition("/")[2]
+        if request.agent is not None and name != request.agent:
+            return False
+        if not words:
+            return True
+        text = " ".join((engram.claim, name, *engram.tags, *(pointer.ref for pointer in engram.pointers))).casefold()
+        return all(word in text for word in words)
+
+    return matches
+
+
+def _feed_row(context: Context, engram: Engram, roles: _Roles, *, pinned: bool) -> FeedRow:
+    author = engram.provenance.created_by
+    standings = context.project_files.staleness_of(engram.pointers)
+    return FeedRow(
+        engram=_without_keys(engram),
+        agent=author.rpartition("/")[2],
+        role=roles.of(author),
+        standings=standings,
+        stale=any(standing in STALE for standing in standings),
+        pinned=pinned,
+    )
