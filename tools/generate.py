@@ -101,7 +101,8 @@ def declared_operations() -> list[Operation[Any, Any]]:
     from engrambus import operations
     from engrambus.gateway.declare import declared_in
 
-    modules = sorted(module.name for module in pkgutil.iter_modules(operations.__path__))
+    # Without the table itself: it must not be loaded before it is written.
+    modules = sorted({module.name for module in pkgutil.iter_modules(operations.__path__)} - {OPERATIONS_TABLE.stem})
     return [operation for module in modules for operation in declared_in(f"{operations.__name__}.{module}")]
 
 
