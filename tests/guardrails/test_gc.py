@@ -24,7 +24,7 @@ from engrambus.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, s
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import pointed_at
 from engrambus.operations.gc import CollectGarbage
-from engrambus.operations.reports import RecordTests
+from engrambus.operations.receipts import RecordTests
 from engrambus.policy.guardrails import MB, DiskBreaker, Retention
 from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, Settled, TupleSpace

@@ -1,4 +1,4 @@
-"""Receipts: what an execution did, and whether everything it left is still whole."""
+"""Operations on receipts: show one, verify what it names, record a test report as one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from msgspec import Meta, Struct
 
 from engrambus.core import print_time
 from engrambus.errors import ReceiptNotFound
-from engrambus.gateway.context import Context
+from engrambus.evidence.pointers import TestAddress, print_address
+from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
 from engrambus.operations.short_ids import meant
-from engrambus.operations.work import AT_THE_MACHINE
+from engrambus.operations.work import AT_THE_MACHINE, stamped
 from engrambus.policy import ADMIN
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
+
+MAX_REPORT_BYTES = 32 << 20
+MAX_FAILED_CASES = 20
+RECORD_TESTS = "op.test.record"
+"""The yool that a recorded test report is a receipt of."""
 
 
 class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,3 +145,93 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
     matches = receipt_id(receipt) == receipt.id
     sound = matches and all(body.whole or body.gone_at is not None for body in bodies)
     return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
+
+
+class RecordTests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    report: Annotated[str, Meta(max_length=MAX_REPORT_BYTES, description="A test report in JUnit's XML")]
+    name: Annotated[str, Meta(min_length=1, max_length=200, description="The report's file name")] = "junit.xml"
+
+
+class FailedCase(Struct, frozen=True, kw_only=True):
+    ref: str
+    """The pointer to it."""
+    outcome: str
+    message: str
+
+
+class TestsRecorded(Struct, frozen=True, kw_only=True):
+    __test__ = False
+
+    receipt_id: str
+    """The receipt that pointers name: `test:<node id>@<receipt id>`."""
+    tuple_id: str
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    first_failed: list[FailedCase]
+    """The first twenty tests that failed."""
+
+
+@operation(
+    "receipt.junit",
+    writes=True,
+    command=Command(
+        "receipt junit",
+        section="work",
+        example="engrambus receipt junit report.xml",
+        renderer="evidence:test_report",
+        rank=54,
+        arguments=("report",),
+        override="work:receipt_junit",
+    ),
+    absent_from={"http": "receipts are not written over the wire", "mcp": "receipts are not written over the wire"},
+)
+def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
+    """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""
+    from engrambus.evidence.receipts import JUNIT, Artifact, read_report, seal
+
+    data = request.report.encode()
+    report = read_report(data)
+    space = context.tuple_space.space
+    with context.store.read() as view:
+        check_run_goes_on(view, context.caller)
+    space.check_room(context.caller.run.run_id)  # a full disk is refused before the report is stored
+    stored = Artifact(kind=JUNIT, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
+    failures = [case for case in report.cases if case.outcome in ("failed", "error")]
+
+    def seal_receipt(tuple_id: str, now_us: int) -> Receipt:
+        now = print_time(now_us)
+        return seal(
+            yool=f"{RECORD_TESTS}.v1",
+            tuple_id=tuple_id,
+            started_at=now,
+            ended_at=now,
+            exit=1 if failures else 0,
+            artifacts=(stored,),
+            step=0,
+            error=f"{len(failures)} of {len(report.cases)} tests failed" if failures else None,
+        )
+
+    tuple_id, receipt = space.record(
+        {"lane": "tests", "payload": [{"yool": RECORD_TESTS, "args": {"report": stored.sha}}]},
+        seal_receipt,
+        authority=stamped(context.caller, ci=context.tuple_space.ci),
+        run=context.caller.run.run_id,
+    )
+    return TestsRecorded(
+        receipt_id=receipt.id,
+        tuple_id=tuple_id,
+        passed=report.count("passed"),
+        failed=report.count("failed"),
+        errors=report.count("error"),
+        skipped=report.count("skipped"),
+        first_failed=[
+            FailedCase(
+                ref=print_address(TestAddress(node=case.node, receipt=receipt.id)),
+                outcome=case.outcome,
+                message=case.message.partition("\n")[0][:200],
+            )
+            for case in failures[:MAX_FAILED_CASES]
+        ],
+    )

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
-    from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified, TestsRecorded
     from engrambus.operations.remembering import EpisodeAnswer
-    from engrambus.operations.reports import TestsRecorded
     from engrambus.operations.reviewing import ContributionsAnswer
     from engrambus.operations.stats import StatsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
@@ -742,6 +741,22 @@ class Methods(ABC):
         """
         return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
 
+    def record_tests(
+        self,
+        report: str,
+        *,
+        name: str = "junit.xml",
+        idempotency_key: str | None = None,
+    ) -> TestsRecorded:
+        """Record a JUnit test report as a receipt, so that test: pointers can refer to it.
+
+        Args:
+            report: A test report in JUnit's XML
+            name: The report's file name
+            idempotency_key: Repeats under the same key are answered, not done again
+        """
+        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
+
     def keep_episode(
         self,
         text: str,
@@ -807,22 +822,6 @@ class Methods(ABC):
             idempotency_key: Repeats under the same key are answered, not done again
         """
         return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
-
-    def record_tests(
-        self,
-        report: str,
-        *,
-        name: str = "junit.xml",
-        idempotency_key: str | None = None,
-    ) -> TestsRecorded:
-        """Record a JUnit test report as a receipt, so that test: pointers can refer to it.
-
-        Args:
-            report: A test report in JUnit's XML
-            name: What the report is called
-            idempotency_key: Repeats under the same key are answered, not done again
-        """
-        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
 
     def list_contributions(
         self,

@@ -89,12 +89,12 @@ def in_(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 @override(argument_help=("FILE", "A test report in JUnit's XML; - reads stdin"))
 def receipt_junit(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Record a test report read from a file."""
-    from engrambus.operations.reports import MAX_TEXT
+    from engrambus.operations.receipts import MAX_REPORT_BYTES
 
     file = values["report"]
     if "name" not in values and file != "-":
         values["name"] = PurePath(file).name
-    session.call_and_print(operation, {**values, "report": read_text_file(file, "FILE", MAX_TEXT)})
+    session.call_and_print(operation, {**values, "report": read_text_file(file, "FILE", MAX_REPORT_BYTES)})
 
 
 @override()

@@ -13,7 +13,7 @@ from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
-    from engrambus.operations.reports import TestsRecorded
+    from engrambus.operations.receipts import TestsRecorded
 
 
 def deref(answer: DerefAnswer) -> Iterator[str]:
