@@ -86,13 +86,13 @@ def generated_files() -> Iterator[tuple[Path, bytes]]:
     # The table of operations is written before anything reads it: a new operation is then in all files after one run.
     yield OPERATIONS_TABLE, operations_table().encode()
     yield COMMANDS_TABLE, commands_table().encode()
-    from engrambus.edges.integrations import generate as integrations
-    from engrambus.edges.sdk import generate as sdk
+    import integration_files
+    import sdk_methods
 
-    yield sdk.TARGET, sdk.generate().encode()
-    for name, content in integrations.skill_made().items():
+    yield sdk_methods.TARGET, sdk_methods.generate().encode()
+    for name, content in integration_files.skill_files_made().items():
         yield ROOT / "skills" / "less" / name, content
-    for name, content in integrations.plugin_made().items():
+    for name, content in integration_files.plugin_files_made().items():
         yield ROOT / name, content
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from engrambus import Bus, EngramBusError, Hooks, Kind
 from engrambus.edges.cli.screen import counted
-from engrambus.edges.hooks import Accepted, Rejected, Sent
+from engrambus.edges.sdk.hooks import Accepted, Rejected, Sent
 from engrambus.errors import Internal
 
 from .output import DemoOutput

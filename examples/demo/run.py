@@ -107,11 +107,11 @@ def survey_without_secrets(files: dict[str, str]) -> Survey | None:
 def _review(
     gateway: Gateway, folder: Path, files: dict[str, str], surveyed: Survey, sha: str, output: DemoOutput
 ) -> dict[str, Any]:
-    run_id = Bus(gateway, Credential(local_admin=True), owns_way=False).open_run(GOAL).run_id
+    run_id = Bus(gateway, Credential(local_admin=True), owns_transport=False).open_run(GOAL).run_id
     link = running_link(gateway, f"?run={run_id}")
     if link is not None:
         output.note(f"Watch it on the page: {link}")
-    bus = Bus(gateway, Credential(local_admin=True, run=run_id), owns_way=False)
+    bus = Bus(gateway, Credential(local_admin=True, run=run_id), owns_transport=False)
     count = TokenCount(files, surveyed.spans, sha)
     try:
         run_review(bus, surveyed, sha, count, output)

@@ -22,8 +22,8 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from engrambus.app import init_project
-    from engrambus.edges.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from engrambus.edges.sdk import Bus, Worker
+    from engrambus.edges.sdk.hooks import Accepted, Found, Hooks, Refused, Rejected, Retrieved, Sent
     from engrambus.errors import EngramBusError
     from engrambus.evidence.pointers import DerefAnswer, Pointer
     from engrambus.knowledge.engrams import Engram, Kind, Provenance
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "app": "init_project",
-        "edges.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
         "edges.sdk": "Bus Worker",
+        "edges.sdk.hooks": "Accepted Found Hooks Refused Rejected Retrieved Sent",
         "errors": "EngramBusError",
         "evidence.pointers": "DerefAnswer Pointer",
         "knowledge.engrams": "Engram Kind Provenance",

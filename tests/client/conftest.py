@@ -39,6 +39,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         served.add("stranger")
         with (
             Bus.open(repository.path, token=token, settings=settings) as local,
-            Bus.connect(f"http://127.0.0.1:{served.port}", token) as remote,
+            Bus.connect(f"http://127.0.0.1:{served.port}", token=token) as remote,
         ):
             yield Both(served, settings, local, remote)

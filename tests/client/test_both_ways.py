@@ -91,7 +91,7 @@ def test_many_engrams_go_in_one_call_both_ways(both: Both) -> None:
 def test_what_cannot_be_sent_is_refused_before_it_is(both: Both) -> None:
     url = f"http://127.0.0.1:{both.served.port}"
     for token in ("tok€n", "two\nlines", ""):
-        with Bus.connect(url, token) as bus, pytest.raises(EngramBusError) as refused:
+        with Bus.connect(url, token=token) as bus, pytest.raises(EngramBusError) as refused:
             bus.list_agents()
         assert refused.value.code == "TOKEN_INVALID"
     for bus in (both.local, both.remote):

@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 import pytest
+from sdk_methods import TARGET, generate
 
 import engrambus
 from engrambus import Bus
-from engrambus.edges.sdk.generate import TARGET, generate
 from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
 
@@ -19,7 +19,7 @@ OFFERED = [operation for operation in OPERATIONS.values() if "client" not in ope
 
 
 def test_the_methods_are_those_the_declarations_give() -> None:
-    assert TARGET.read_text("utf-8") == generate(), "run: python src/engrambus/edges/sdk/generate.py"
+    assert TARGET.read_text("utf-8") == generate(), "run tools/generate.py"
 
 
 @pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.name)

@@ -39,7 +39,7 @@ def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Sett
     told: list[Progress] = []
     with (
         Bus.open(repository.path, settings=given) as bus,
-        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, told=told.append) as worker,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, on_progress=told.append) as worker,
     ):
         one = bus.tuple_out("build", payload=[ADD]).id
         thread = threading.Thread(target=worker.run)
@@ -81,7 +81,7 @@ def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository:
     told: list[Progress] = []
     with (
         Bus.open(repository.path, settings=given) as bus,
-        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, told=told.append) as worker,
+        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, on_progress=told.append) as worker,
     ):
         bus.tuple_out("build", payload=[{"yool": "agent.show.file", "args": {"path": "README.md"}}])
         narrowed = [msgspec.structs.replace(each.entry, authority=("ci",)) for each in OWN]

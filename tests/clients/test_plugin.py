@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from integration_files import plugin_files_made
+
 from engrambus.edges.integrations.client_config import hook_groups
-from engrambus.edges.integrations.generate import plugin_made
 from engrambus.edges.integrations.skill import skill_files
 from engrambus.version import __version__
 
@@ -19,7 +20,7 @@ def _json(path: str) -> Any:
 
 
 def test_what_lies_in_the_checkout_is_what_is_made() -> None:
-    made = plugin_made()
+    made = plugin_files_made()
     for name, content in made.items():
         assert (ROOT / name).read_bytes() == content, f"{name}: run tools/generate.py"
     lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
@@ -30,7 +31,9 @@ def test_what_lies_in_the_checkout_is_what_is_made() -> None:
 
 def test_the_skill_in_the_plugin_is_the_skill() -> None:
     prefix = "plugin/skills/less/"
-    copied = {name.removeprefix(prefix): content for name, content in plugin_made().items() if name.startswith(prefix)}
+    copied = {
+        name.removeprefix(prefix): content for name, content in plugin_files_made().items() if name.startswith(prefix)
+    }
     assert copied == skill_files()
 
 

@@ -39,7 +39,7 @@ def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     repository = make_repository(folder / "repository")
     settings = make_settings(folder / "home")
     with closing(make_gateway(repository.path, settings)) as gateway:
-        admin = Bus(gateway, LOCAL_ADMIN, owns_way=False)
+        admin = Bus(gateway, LOCAL_ADMIN, owns_transport=False)
         token = admin.add_agent("lead", role="architect").token
         for name in ("ada", "ben"):
             admin.add_agent(name, role="programmer", parent="lead")
@@ -50,6 +50,6 @@ def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         else:
             with (
                 serving(gateway, repository) as served,
-                Bus.connect(f"http://127.0.0.1:{served.port}", token) as bus,
+                Bus.connect(f"http://127.0.0.1:{served.port}", token=token) as bus,
             ):
                 yield Team(Hooks(bus), bus, admin, repository, settings)

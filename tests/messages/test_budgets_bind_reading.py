@@ -13,7 +13,7 @@ from tests.projects import Repository
 @pytest.fixture
 def bus(gateway: Gateway) -> Bus:
     """A project with an architect, a manager below it and a programmer below that."""
-    bus = Bus(gateway, LOCAL_ADMIN, owns_way=False)
+    bus = Bus(gateway, LOCAL_ADMIN, owns_transport=False)
     bus.add_agent("ada", role="architect")
     bus.add_agent("max", role="manager", parent="ada")
     bus.add_agent("pia", role="programmer", parent="max")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+from integration_files import skill_files_made
 from tests.projects import Repository, make_repository
 
 from engrambus.app import init_project
 from engrambus.core import estimate_tokens, parse_duration
-from engrambus.edges.integrations.generate import skill_made
 from engrambus.edges.mcp.tools import tool_operations
 from engrambus.errors import BY_CODE
 from engrambus.knowledge.engrams.schemas import validator
@@ -71,8 +71,8 @@ def test_the_form_it_shows_is_taken() -> None:
 
 
 def test_manifest_and_schemas_are_what_the_operations_say() -> None:
-    for name, content in skill_made().items():
-        assert (SKILL / name).read_bytes() == content, f"{name}: run src/engrambus/edges/integrations/generate.py"
+    for name, content in skill_files_made().items():
+        assert (SKILL / name).read_bytes() == content, f"{name}: run tools/generate.py"
     for tool in MANIFEST["tools"]:
         assert OPERATIONS[tool["operation"]].tool_name == tool["tool"] == tool["name"].replace(".", "_")
 

@@ -37,7 +37,7 @@ def main() -> int:
         if not isinstance(arguments, dict):
             call.error("the arguments are one JSON object")
         if settings.url is not None:
-            bus = Bus.connect(settings.url, settings.token, as_=given.speak_as)
+            bus = Bus.connect(settings.url, token=settings.token, as_=given.speak_as)
         else:
             bus = Bus.open(token=settings.token, run=settings.run, as_=given.speak_as, settings=settings)
         with bus:

@@ -11,7 +11,7 @@ import click
 from engrambus.edges.cli.screen import json_line, safe, safe_line
 
 if TYPE_CHECKING:
-    from engrambus.edges.sdk import Bus, Way
+    from engrambus.edges.sdk import Bus, Transport
     from engrambus.errors import EngramBusError
     from engrambus.gateway import Credential, Operation
     from engrambus.settings import Settings
@@ -84,12 +84,12 @@ class Session:
             speak_as=self._speak_as,
         )
 
-    def way(self, working: str = "Building the index") -> Way:
+    def way(self, working: str = "Building the index") -> Transport:
         """The gateway at ENGRAMBUS_URL, or that of the project's files. A long opening shows how it goes."""
         if self.settings.url is not None:
-            from engrambus.edges.sdk.remote import Remote
+            from engrambus.edges.sdk.http_transport import HttpTransport
 
-            return Remote(self.settings.url)
+            return HttpTransport(self.settings.url)
         from engrambus.app import open_project
         from engrambus.edges.cli.progress import Bytes
 

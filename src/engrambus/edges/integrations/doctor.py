@@ -107,7 +107,7 @@ def _gateway(settings: Settings) -> Finding:
     from engrambus.edges.sdk import Bus
 
     try:
-        with Bus.connect(settings.url or "", settings.token, timeout=5) as bus:
+        with Bus.connect(settings.url or "", token=settings.token, timeout_seconds=5) as bus:
             stats = bus.stats()
     except EngramBusError as problem:
         return _broken("gateway", problem)

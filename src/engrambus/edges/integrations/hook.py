@@ -17,7 +17,7 @@ import msgspec
 
 from engrambus.core import BYTES_PER_TOKEN
 from engrambus.edges.integrations.events import Event, asks_to_spawn, read_event
-from engrambus.edges.sdk.bus import Bus, Way
+from engrambus.edges.sdk.bus import Bus, Transport
 from engrambus.errors import AgentExists, EngramBusError, NotFound, ProjectNotFound, Refusal, TokenMissing
 from engrambus.gateway import Credential
 from engrambus.settings import Settings
@@ -72,13 +72,13 @@ def answer(event: Event, settings: Settings, here: Path) -> dict[str, Any]:
         return _cannot_tell(problem) if event.kind == "spawn" else {}
 
 
-def _way(folder: Path, settings: Settings) -> Way:
+def _way(folder: Path, settings: Settings) -> Transport:
     if settings.url is not None:
-        from engrambus.edges.sdk.remote import Remote
+        from engrambus.edges.sdk.http_transport import HttpTransport
 
         if settings.token is None:
             raise TokenMissing("ENGRAMBUS_URL is set and ENGRAMBUS_TOKEN is not.")
-        return Remote(settings.url, timeout=PATIENCE)
+        return HttpTransport(settings.url, timeout_seconds=PATIENCE)
     from engrambus.app import open_project
 
     return open_project(folder, settings)
@@ -90,20 +90,20 @@ class _Team:
     With a token its bearer is at the head, in the run the token names. Without one the session has a run of its own.
     """
 
-    def __init__(self, event: Event, way: Way, settings: Settings) -> None:
+    def __init__(self, event: Event, way: Transport, settings: Settings) -> None:
         self._event = event
         self.head: str | None = None
         """The name of the session's own agent; none for the bearer of a token."""
         if settings.token is not None:
-            self.bus = Bus(way, Credential(token=settings.token), owns_way=False)
+            self.bus = Bus(way, Credential(token=settings.token), owns_transport=False)
             self._enter()
             return
         run = settings.run
         if run is None:
             where = (event.folder or Path()).name or "a client"
-            admin = Bus(way, Credential(local_admin=True), owns_way=False)
+            admin = Bus(way, Credential(local_admin=True), owns_transport=False)
             run = admin.open_run(f"Session in {where}"[:200], session=event.session).run_id
-        self.bus = Bus(way, Credential(local_admin=True, run=run), owns_way=False)
+        self.bus = Bus(way, Credential(local_admin=True, run=run), owns_transport=False)
         self._enter()
         self.head = event.main
         self._join(event.main, "architect", None)

@@ -1,4 +1,4 @@
-"""The bus as a program sees it."""
+"""The client class: one `Bus`, over a project opened in this process or a gateway at a URL."""
 
 from __future__ import annotations
 
@@ -20,28 +20,26 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 
-class Way(Protocol):
-    """Takes calls to a gateway, and is one when the project is open in this process. Safe under threads."""
+class Transport(Protocol):
+    """Carries calls to a gateway. A gateway opened in this process is one itself. Safe to use from several threads."""
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential, /) -> Response:
-        """The answer; a refusal is raised, the same on every way."""
+        """Return the answer; raise the same error whatever the transport."""
         ...
 
-    def close(self) -> None:
-        """Let go of everything held."""
-        ...
+    def close(self) -> None: ...
 
 
 class Bus(Methods):
-    """Every operation as a method: the same ones whether the project is opened here or served elsewhere.
+    """Every operation as a method, the same in process and remote.
 
-    Safe to share between threads. Refusals are raised as `EngramBusError`s with a stable `code`.
+    Safe to share between threads. A refusal is raised as an `EngramBusError` with a stable `code`.
     """
 
-    def __init__(self, way: Way, credential: Credential, *, owns_way: bool = True) -> None:
-        self._way = way
+    def __init__(self, transport: Transport, credential: Credential, *, owns_transport: bool = True) -> None:
+        self._transport = transport
         self._credential = credential
-        self._owns_way = owns_way
+        self._owns_transport = owns_transport
 
     @classmethod
     def open(
@@ -54,10 +52,11 @@ class Bus(Methods):
         settings: Settings | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Bus:
-        """The project a folder belongs to, in this process.
+        """Open the project a folder belongs to, in this process.
 
-        With a token you are its bearer. Without one you are the admin at the machine, in the current run or in `run`.
-        `as_` names a descendant to speak as; `progress` is told bytes done and in all when the index must be built.
+        With a token the caller is the agent it was issued to; without one, the admin of this machine, in the current
+        run or in `run`. `as_` names a descendant to act for. `progress` is called with the bytes done and the total
+        when the index must be built.
         """
         from engrambus.app import open_project
 
@@ -67,29 +66,30 @@ class Bus(Methods):
         )
 
     @classmethod
-    def connect(cls, url: str, token: str | None = None, *, as_: str | None = None, timeout: float = 60.0) -> Bus:
-        """A gateway served at a URL, for the bearer of a token."""
-        from engrambus.edges.sdk.remote import Remote
+    def connect(
+        cls, url: str, *, token: str | None = None, as_: str | None = None, timeout_seconds: float = 60.0
+    ) -> Bus:
+        """Connect to a gateway as the agent the token was issued to; `as_` names a descendant to act for."""
+        from engrambus.edges.sdk.http_transport import HttpTransport
 
-        return cls(Remote(url, timeout=timeout), Credential(token=token, speak_as=as_))
+        return cls(HttpTransport(url, timeout_seconds=timeout_seconds), Credential(token=token, speak_as=as_))
 
     def speak_as(self, name: str) -> Bus:
-        """The same bus in the name of a descendant; closing it leaves this one open."""
-        return Bus(self._way, msgspec.structs.replace(self._credential, speak_as=name), owns_way=False)
+        """Return a bus that acts for a descendant; closing it leaves this one open."""
+        return Bus(self._transport, msgspec.structs.replace(self._credential, speak_as=name), owns_transport=False)
 
     def call(
         self, operation: Operation[Request, Response], request: Request, *, idempotency_key: str | None = None
     ) -> Response:
-        """Carry out an operation with a request that has been checked."""
+        """Call an operation with a request that is already validated."""
         credential = self._credential
         if idempotency_key is not None:
             credential = msgspec.structs.replace(credential, idempotency_key=idempotency_key)
-        return self._way.call(operation, request, credential)
+        return self._transport.call(operation, request, credential)
 
     def close(self) -> None:
-        """Let go of files and connections."""
-        if self._owns_way:
-            self._way.close()
+        if self._owns_transport:
+            self._transport.close()
 
     def __enter__(self) -> Bus:
         return self
@@ -101,9 +101,9 @@ class Bus(Methods):
 
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
         operation = OPERATIONS[name]
-        given = {field: value for field, value in fields.items() if value is not msgspec.UNSET}
+        values = {field: value for field, value in fields.items() if value is not msgspec.UNSET}
         try:
-            request = to_request(msgspec.to_builtins(given), operation.request)
+            request = to_request(msgspec.to_builtins(values), operation.request)
         except RecursionError:
             raise TooDeep(limit=MAX_DEPTH) from None
         return self.call(operation, request, idempotency_key=idempotency_key)

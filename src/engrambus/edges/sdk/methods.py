@@ -1,7 +1,4 @@
-"""Every operation as a typed method. Generated from the declarations; to renew it:
-
-python src/engrambus/edges/sdk/generate.py
-"""
+"""Every operation as a typed method. Generated from the `@operation` declarations by tools/generate.py."""
 
 # fmt: off
 # ruff: noqa: A002, E501, I001, RUF100
@@ -39,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Methods(ABC):
-    """What one can do, one method each."""
+    """One method for each operation."""
 
     @abstractmethod
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
-        """Carry out the operation of that name."""
+        """Call the operation of that name."""
 
     def take_answer(
         self,
@@ -55,7 +52,7 @@ class Methods(ABC):
 
         Args:
             text: The answer: a message in its form, or plain prose
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
 
@@ -85,7 +82,7 @@ class Methods(ABC):
             role: Another role's brief; your own unless said
             since: Only what changed after this version
             max_tokens: The answer is never larger
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("BriefAnswer", self._do("brief", {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key))
 
@@ -150,7 +147,7 @@ class Methods(ABC):
             proposed_categories: What to file it under
             evidence: path, url, command_output or note, with a value
             inputs_used: Snapshots it was made from
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
 
@@ -249,7 +246,7 @@ class Methods(ABC):
             embedding_ref: Where an embedding of it is stored
             id: A ULID or UUID of your own
             provenance: Stamped by the gateway; refused here
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Engram", self._do("put_engram", {"claim": claim, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
 
@@ -287,7 +284,7 @@ class Methods(ABC):
             embedding_ref: Where an embedding of it is stored
             id: A ULID or UUID of your own
             provenance: Stamped by the gateway; refused here
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Engram", self._do("put_found", {"claim": claim, "source": source, "kind": kind, "pointers": pointers, "at": at, "confidence": confidence, "ttl": ttl, "scope": scope, "tags": tags, "hash_keys": hash_keys, "embedding_ref": embedding_ref, "id": id, "provenance": provenance}, idempotency_key))
 
@@ -301,7 +298,7 @@ class Methods(ABC):
 
         Args:
             engrams: At most 500
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PutAnswer", self._do("put_engrams", {"engrams": engrams}, idempotency_key))
 
@@ -315,7 +312,7 @@ class Methods(ABC):
 
         Args:
             id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ForgetAnswer", self._do("forget_engram", {"id": id}, idempotency_key))
 
@@ -329,7 +326,7 @@ class Methods(ABC):
 
         Args:
             id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ConfirmAnswer", self._do("confirm_engram", {"id": id}, idempotency_key))
 
@@ -345,7 +342,7 @@ class Methods(ABC):
         Args:
             id: The engram's id
             scope: The next wider scope
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Engram", self._do("promote_engram", {"id": id, "scope": scope}, idempotency_key))
 
@@ -359,7 +356,7 @@ class Methods(ABC):
 
         Args:
             id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("pin_engram", {"id": id}, idempotency_key))
 
@@ -373,7 +370,7 @@ class Methods(ABC):
 
         Args:
             id: The engram's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PinAnswer", self._do("unpin_engram", {"id": id}, idempotency_key))
 
@@ -387,7 +384,7 @@ class Methods(ABC):
 
         Args:
             dry_run: Only tell what would go
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))
 
@@ -413,7 +410,7 @@ class Methods(ABC):
             expires_in: An ISO 8601 duration
             intended_use: What will be done with it
             inline_code_chars: Code a message may carry by it
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
 
@@ -427,7 +424,7 @@ class Methods(ABC):
 
         Args:
             id: The grant's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Revoked", self._do("revoke_grant", {"id": id}, idempotency_key))
 
@@ -447,7 +444,7 @@ class Methods(ABC):
             reason: Why it is needed
             intended_use: What will be done with it
             max_tokens: Tokens it may cost in all
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
 
@@ -473,7 +470,7 @@ class Methods(ABC):
             cap_tokens: Tokens it may cost; what was asked for unless said
             uses: How often it may be used
             expires_in: An ISO 8601 duration
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
 
@@ -487,7 +484,7 @@ class Methods(ABC):
 
         Args:
             id: The request's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Denied", self._do("deny_request", {"id": id}, idempotency_key))
 
@@ -513,7 +510,7 @@ class Methods(ABC):
             trust_filter: Which records are left out
             now_utc: The moment recency is measured from
             dropped: List what was dropped, or only count it by reason
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("ContextPackage", self._do("memory_read", {"query": query, "store_paths": store_paths, "budget": budget, "scoring": scoring, "trust_filter": trust_filter, "now_utc": now_utc, "dropped": dropped}, idempotency_key))
 
@@ -529,7 +526,7 @@ class Methods(ABC):
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
             budget_token: A grant that allows inline code
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
 
@@ -545,7 +542,7 @@ class Methods(ABC):
         Args:
             text: The message in its form, as YAML or JSON
             to: Which children; all of them unless said
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
 
@@ -591,7 +588,7 @@ class Methods(ABC):
         Args:
             goal: What the run is for
             session: A client's session it is for; the run that session has is given again
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
 
@@ -605,7 +602,7 @@ class Methods(ABC):
 
         Args:
             run_id: The run
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
 
@@ -629,7 +626,7 @@ class Methods(ABC):
             name: Unique in its run
             role: Below its parent's
             parent: An agent of the same run; the caller unless said
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
 
@@ -669,7 +666,7 @@ class Methods(ABC):
             max_tokens: The whole answer is never larger; cut at a line's end if one fits
             budget_token: A grant that pays for it
             tail: Its end, if not all fits
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
 
@@ -753,7 +750,7 @@ class Methods(ABC):
         Args:
             report: A test report in JUnit's XML
             name: The report's file name
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
 
@@ -783,7 +780,7 @@ class Methods(ABC):
             ttl: How long it holds: P30D; for ever unless said
             pointers: Where the evidence is, pinned
             at: Evidence the easy way: path:10-20, stamped at HEAD
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
 
@@ -799,7 +796,7 @@ class Methods(ABC):
         Args:
             id: decision:use-sqlite, or its memory_id
             unpin: Take it out of working memory
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
 
@@ -819,7 +816,7 @@ class Methods(ABC):
             scope: What is to be inherited
             max_bytes: The snapshot is never larger
             max_items: Nor longer
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
 
@@ -872,7 +869,7 @@ class Methods(ABC):
             importance: Its confidence unless said
             pinned: Keep it in working memory
             ttl: How long it holds: P30D; for ever unless said
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
 
@@ -888,7 +885,7 @@ class Methods(ABC):
         Args:
             id: The contribution's id
             reason: Why; its author will read it
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
 
@@ -902,7 +899,7 @@ class Methods(ABC):
 
         Args:
             id: The contribution's id
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("withdraw_contribution", {"id": id}, idempotency_key))
 
@@ -934,7 +931,7 @@ class Methods(ABC):
         Args:
             name: An agent of the run: you, or one of your descendants
             why: What the client reported
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))
 
@@ -954,7 +951,7 @@ class Methods(ABC):
 
         Args:
             policy: What .catalog/policy.yaml says
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("PolicyAnswer", self._do("apply_policy", {"policy": policy}, idempotency_key))
 
@@ -998,7 +995,7 @@ class Methods(ABC):
             authority: Stamped; only with an id
             receipts: None when it is created
             created_at: When it was created
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Dispatched", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
 
@@ -1038,7 +1035,7 @@ class Methods(ABC):
             receipts: None when it is created
             created_at: When it was created
             block: Seconds to wait while the lane is full
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Dispatched", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
 
@@ -1076,7 +1073,7 @@ class Methods(ABC):
             state: Only in this state: waiting, claimed, done, dead, cancelled
             pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
             timeout: Seconds to wait for one
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("TupleAnswer", self._do("tuple_in", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key))
 
@@ -1125,7 +1122,7 @@ class Methods(ABC):
 
         Args:
             id: The tuple's id, or how it begins
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Dispatched", self._do("tuple_again", {"id": id}, idempotency_key))
 
@@ -1139,6 +1136,6 @@ class Methods(ABC):
 
         Args:
             id: The tuple's id, or how it begins
-            idempotency_key: Repeats under the same key are answered, not done again
+            idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))

@@ -1,4 +1,4 @@
-"""The worker as a program sees it."""
+"""The worker class: processes a lane's tuples in the calling program."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Works on a lane's tuples in this process, as `engrambus worker` does.
+    """Processes the tuples of a lane in this process, as `engrambus worker` does.
 
-    `pool` is the `LaneWorkerPool` itself.
+    `pool` is the underlying `LaneWorkerPool`.
     """
 
     def __init__(
-        self, gateway: Gateway, shop: Workshop, pool: LaneWorkerPool, told: Callable[[Progress], None]
+        self, gateway: Gateway, shop: Workshop, pool: LaneWorkerPool, on_progress: Callable[[Progress], None]
     ) -> None:
         self._gateway = gateway
         self._shop = shop
-        self._told = told
+        self._on_progress = on_progress
         self.pool = pool
 
     @classmethod
@@ -41,31 +41,31 @@ class Worker:
         modules: Iterable[str] = (),
         concurrency: int | None = None,
         settings: Settings | None = None,
-        told: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> Worker:
-        """A worker on a lane of the project a folder belongs to; `modules` register the code that carries yools out.
+        """Open a worker on a lane of the project a folder belongs to.
 
-        `told` hears of every step. Close it when its work is done.
+        Importing `modules` registers the code of the yools. `on_progress` is called for every step.
         """
         from engrambus.app import open_project, open_workshop
         from engrambus.space.tuples import check_lane, read_pattern
         from engrambus.space.work import LaneWorkerPool
 
         check_lane(lane)
-        given = settings or Settings.from_environment()
-        gateway = open_project(Path(path), given)
+        settings = settings or Settings.from_environment()
+        gateway = open_project(Path(path), settings)
         try:
-            shop = open_workshop(gateway, given, modules=tuple(modules))
-            pool = LaneWorkerPool(shop, read_pattern({"lane": lane}), concurrency=concurrency, told=told)
+            shop = open_workshop(gateway, settings, modules=tuple(modules))
+            pool = LaneWorkerPool(shop, read_pattern({"lane": lane}), concurrency=concurrency, told=on_progress)
         except BaseException:
             gateway.close()
             raise
-        return cls(gateway, shop, pool, told)
+        return cls(gateway, shop, pool, on_progress)
 
     def run(self, *, until_empty: bool = False) -> None:
-        """Work until told to stop, or, if asked, until nothing is left that could be done now.
+        """Process tuples until `stop` is called; with `until_empty`, until no tuple can be processed now.
 
-        Until told to stop, room is made beside it: when the disk is short of it, and every night.
+        A worker that runs until stopped also collects garbage: every night, and when disk space is low.
         """
         from engrambus.app import open_caretaker
 
@@ -73,19 +73,18 @@ class Worker:
             self.pool.run(until_empty=until_empty)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Begin nothing more; what is begun is finished, or, at once, given back. From any thread."""
+        """Start no further tuples; finish the running ones or, with `at_once`, release them. Thread-safe."""
         self.pool.stop(at_once=at_once)
 
     def eval(self, draft: Mapping[str, Any]) -> Thread:
-        """Linda's `eval`: put a tuple that computes itself, here and now; the thread's name is its id."""
+        """Put a tuple and process it in a new thread at once (Linda's `eval`); the thread's name is the tuple's id."""
         from engrambus.space.work import eval_
 
         caller = self._gateway.identify(LOCAL_ADMIN)
         authority = stamped(caller, ci=self._gateway.tuple_space.ci)
-        return eval_(self._shop, draft, authority=authority, run=caller.run.run_id, told=self._told)
+        return eval_(self._shop, draft, authority=authority, run=caller.run.run_id, told=self._on_progress)
 
     def close(self) -> None:
-        """Let go of processes and files."""
         self._shop.runner.close()
         self._gateway.close()
 

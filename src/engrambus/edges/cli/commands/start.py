@@ -16,7 +16,7 @@ from engrambus.edges.cli.screen import dim, pairs, safe
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
-    from engrambus.edges.sdk import Way
+    from engrambus.edges.sdk import Transport
     from engrambus.errors import EngramBusError
 
 
@@ -70,7 +70,7 @@ def mcp(session: Session, values: Values) -> None:
         )
     with ExitStack() as until_the_end:
 
-        def open_way() -> Way:
+        def open_way() -> Transport:
             way = session.way()
             if isinstance(way, Gateway):
                 until_the_end.enter_context(exporting(session, way))
@@ -78,7 +78,7 @@ def mcp(session: Session, values: Values) -> None:
 
         try:
             credential = session.credential()
-            open_bus: Callable[[], Way] = open_way
+            open_bus: Callable[[], Transport] = open_way
         except EngramBusError as refusal:
             # Clients show what a tool answers and hide what a program dies of.
             credential, open_bus = Credential(), partial(_refuse, refusal)

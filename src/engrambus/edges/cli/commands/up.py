@@ -143,11 +143,11 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
 def _fresh_code(gateway: Gateway, port: int) -> str:
     """A code for the page, asked for as the admin of the project's files."""
     from engrambus.edges.http.sessions import Codes, NewCode, session_operations
-    from engrambus.edges.sdk.remote import Remote
+    from engrambus.edges.sdk.http_transport import HttpTransport
     from engrambus.gateway import Credential
 
     _, new_code = session_operations(Codes())
-    with closing(Remote(f"http://{HOST}:{port}")) as remote:
+    with closing(HttpTransport(f"http://{HOST}:{port}")) as remote:
         code: str = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway))).code
     return code
 

@@ -1,4 +1,4 @@
-"""Writes `methods.py` from the declared operations: `python src/engrambus/edges/sdk/generate.py`."""
+"""The text of `edges/sdk/methods.py`: a typed method for every declared operation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from msgspec import UNSET, UnsetType
 from engrambus.gateway import Operation
 from engrambus.operations import OPERATIONS
 
-TARGET = Path(__file__).with_name("methods.py")
+TARGET = Path(__file__).parents[1] / "src" / "engrambus" / "edges" / "sdk" / "methods.py"
 
 _HEAD = '''\
-"""Every operation as a typed method. Generated from the declarations; to renew it:
-
-python src/engrambus/edges/sdk/generate.py
-"""
+"""Every operation as a typed method. Generated from the `@operation` declarations by tools/generate.py."""
 
 # fmt: off
 # ruff: noqa: A002, E501, I001, RUF100
@@ -35,31 +32,31 @@ if TYPE_CHECKING:
 
 
 class Methods(ABC):
-    """What one can do, one method each."""
+    """One method for each operation."""
 
     @abstractmethod
     def _do(self, name: str, fields: dict[str, Any], idempotency_key: str | None = None) -> Any:
-        """Carry out the operation of that name."""
+        """Call the operation of that name."""
 '''
 
 
 def generate() -> str:
-    """The module's text."""
-    named: dict[str, str] = {}
+    """Return the module's text."""
+    packages: dict[str, str] = {}
     offered = [operation for operation in OPERATIONS.values() if "client" not in operation.absent_from]
-    methods = [_method(operation, named) for operation in offered]
-    doors: dict[str, list[str]] = {}
-    for name, door in named.items():
-        doors.setdefault(door, []).append(name)
-    imports = "\n".join(f"    from {door} import {', '.join(sorted(doors[door]))}" for door in sorted(doors))
+    methods = [_method(operation, packages) for operation in offered]
+    names: dict[str, list[str]] = {}
+    for name, package in packages.items():
+        names.setdefault(package, []).append(name)
+    imports = "\n".join(f"    from {package} import {', '.join(sorted(names[package]))}" for package in sorted(names))
     return "\n".join([_HEAD.format(imports=imports), "\n".join(methods)])
 
 
-def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
+def _method(operation: Operation[Any, Any], packages: dict[str, str]) -> str:
     fields = {field.name: field for field in msgspec.structs.fields(operation.request)}
     hints = get_type_hints(operation.request, include_extras=True)
     required = tuple(name for name, field in fields.items() if field.required)
-    about = operation.field_help
+    descriptions = operation.field_help
     by_position = (operation.command.arguments if operation.command else ()) or required
     order = [*by_position, *(name for name in fields if name not in by_position)]
     parameters = ["self"]
@@ -67,19 +64,23 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
     for name in order:
         if len(parameters) == 1 + len(by_position):
             parameters.append("*")
-        parameters.append(f"{name}: {_annotation(hints[name], named)}{_default(fields[name])}")
-        explained.append(f"            {name}: {about[name]}")
+        parameters.append(f"{name}: {_annotation(hints[name], packages)}{_default(fields[name])}")
+        explained.append(f"            {name}: {descriptions[name]}")
     if operation.writes:
         if "*" not in parameters:
             parameters.append("*")
         parameters.append("idempotency_key: str | None = None")
-        explained.append("            idempotency_key: Repeats under the same key are answered, not done again")
+        explained.append("            idempotency_key: A repeated call with the same key returns the first answer")
     if parameters[-1] == "*":
         parameters.pop()
-    answer = _annotation(operation.response, named)
+    answer = _annotation(operation.response, packages)
     values = ", ".join(f'"{name}": {name}' for name in order)
     key = ", idempotency_key" if operation.writes else ""
-    lines = [f"    def {operation.name}(", *(f"        {each}," for each in parameters), f"    ) -> {answer}:"]
+    lines = [
+        f"    def {operation.name}(",
+        *(f"        {parameter}," for parameter in parameters),
+        f"    ) -> {answer}:",
+    ]
     if explained:
         lines += [f'        """{operation.summary}', "", "        Args:", *explained, '        """']
     else:
@@ -88,20 +89,20 @@ def _method(operation: Operation[Any, Any], named: dict[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _annotation(kind: Any, named: dict[str, str]) -> str:
-    """How a type is written in a signature; lists may also be given as tuples."""
+def _annotation(kind: Any, packages: dict[str, str]) -> str:
+    """Return a type as it is written in a signature; a list parameter also takes a tuple."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _annotation(arguments[0], named)
+        return _annotation(arguments[0], packages)
     if origin in (Union, UnionType):
-        return " | ".join(_annotation(each, named) for each in arguments)
+        return " | ".join(_annotation(argument, packages) for argument in arguments)
     if origin is Literal:
         return f"Literal[{', '.join(map(_quoted, arguments))}]"
     if origin is list:
-        item = _annotation(arguments[0], named)
+        item = _annotation(arguments[0], packages)
         return f"list[{item}] | tuple[{item}, ...]"
     if origin is dict:
-        return f"dict[{', '.join(_annotation(each, named) for each in arguments)}]"
+        return f"dict[{', '.join(_annotation(argument, packages) for argument in arguments)}]"
     if kind is Any:
         return "Any"
     if kind is NoneType:
@@ -109,7 +110,7 @@ def _annotation(kind: Any, named: dict[str, str]) -> str:
     if kind is UnsetType:
         return "UnsetType"
     if kind.__module__ != "builtins":
-        named[kind.__name__] = _door(kind)
+        packages[kind.__name__] = _exporting_package(kind)
     return str(kind.__name__)
 
 
@@ -117,8 +118,8 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _door(kind: type) -> str:
-    """The nearest package that offers the type by name; its own module when none does."""
+def _exporting_package(kind: type) -> str:
+    """Return the outermost package that exports the type, or its own module if none does."""
     parts = kind.__module__.split(".")
     for length in range(2, len(parts)):
         package = ".".join(parts[:length])
@@ -135,7 +136,3 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.default is msgspec.NODEFAULT:
         return " = ()"
     return f" = {_quoted(field.default)}" if isinstance(field.default, str) else f" = {field.default!r}"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(generate(), "utf-8")

@@ -1,4 +1,4 @@
-"""Calls over HTTP: a few connections kept open, the same answers and the same refusals as in process."""
+"""Calls over HTTP through a small pool of connections, with the same answers and errors as in process."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from engrambus.version import __version__
 Request = TypeVar("Request", bound=msgspec.Struct)
 Response = TypeVar("Response", bound=msgspec.Struct)
 
-KEPT = 8
-_HINT = "Is it running? `engrambus up` starts one; ENGRAMBUS_URL says where it is."
+MAX_IDLE_CONNECTIONS = 8
+_HINT = "Start a gateway with `engrambus up`, or set ENGRAMBUS_URL to the address of a running one."
 
 
-class Call(NamedTuple):
-    """One request as it goes out."""
+class HttpCall(NamedTuple):
+    """One HTTP request to send."""
 
     method: str
     target: str
     body: bytes | None
     headers: dict[str, str]
     repeatable: bool
-    """Whether doing it twice does no more than doing it once."""
+    """True if sending it twice has the effect of sending it once."""
 
 
-class Remote:
-    """A gateway at a URL. Threads share a small pool of connections."""
+class HttpTransport:
+    """A gateway at a URL. Threads share the connections."""
 
-    def __init__(self, url: str, *, timeout: float = 60.0) -> None:
+    def __init__(self, url: str, *, timeout_seconds: float = 60.0) -> None:
         parts = urlsplit(url)
         try:
             host, port = parts.hostname, parts.port
@@ -55,17 +55,17 @@ class Remote:
         self._host, self._port = host, port
         self._prefix = parts.path.rstrip("/")
         self._url = url
-        self._timeout = timeout
+        self._timeout_seconds = timeout_seconds
         self._idle: list[HTTPConnection] = []
         self._lock = threading.Lock()
         self._closed = False
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential) -> Response:
-        """The gateway's answer, or its refusal."""
+        """Return the gateway's answer, or raise its error."""
         try:
             call = self._call(operation, request, credential)
         except UnicodeEncodeError:
-            raise BadText("A text holds half of a surrogate pair.") from None
+            raise BadText("A text contains half of a surrogate pair, which is not valid Unicode.") from None
         status, kind, body = self._send(call)
         if 200 <= status < 300 and kind == "application/json":
             try:
@@ -75,19 +75,19 @@ class Remote:
         raise self._refusal(status, kind, body)
 
     def close(self) -> None:
-        """Close the connections nobody is using; the others when they come back."""
+        """Close the idle connections; those in use are closed when their call ends."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
 
-    def _call(self, operation: Operation[Any, Any], request: msgspec.Struct, credential: Credential) -> Call:
+    def _call(self, operation: Operation[Any, Any], request: msgspec.Struct, credential: Credential) -> HttpCall:
         route = operation.route
         if route is None:
-            reason = operation.absent_from.get("http", "it has no address")
+            reason = operation.absent_from.get("http", "it has no route")
             raise RouteNotFound(f"{operation.title} is not offered over HTTP: {reason}.")
-        fields = _said(request)
+        fields = _set_fields(request)
         path = route.path
         for name in operation.request.__struct_fields__:
             if f"{{{name}}}" in path:
@@ -99,95 +99,97 @@ class Remote:
             headers["Authorization"] = f"Bearer {credential.token}"
         if credential.idempotency_key is not None:
             if not _fits_header(credential.idempotency_key):
-                raise FieldValue("The key is not one line of ASCII.", field="Idempotency-Key")
+                raise FieldValue("The idempotency key must be one line of ASCII.", field="Idempotency-Key")
             headers["Idempotency-Key"] = credential.idempotency_key
         if credential.trace is not None and _fits_header(credential.trace):
             headers["traceparent"] = credential.trace
-        body, asked = None, fields
+        body, query = None, fields
         if route.method == "POST":
-            body, asked = msgspec.json.encode(fields), {}
+            body, query = msgspec.json.encode(fields), {}
             headers["Content-Type"] = "application/json"
         if credential.speak_as is not None:
-            asked["as"] = credential.speak_as
-        if asked:
-            path = f"{path}?{urlencode(_text(asked), doseq=True)}"
+            query["as"] = credential.speak_as
+        if query:
+            path = f"{path}?{urlencode(_query_values(query), doseq=True)}"
         repeatable = not operation.writes or credential.idempotency_key is not None
-        return Call(route.method, self._prefix + path, body, headers, repeatable)
+        return HttpCall(route.method, self._prefix + path, body, headers, repeatable)
 
-    def _send(self, call: Call) -> tuple[int, str, bytes]:
-        connection = self._idle_one()
+    def _send(self, call: HttpCall) -> tuple[int, str, bytes]:
+        connection = self._take_idle()
         if connection is not None:
             try:
                 return self._exchange(connection, call)
             except (OSError, HTTPException) as problem:
                 connection.close()
-                # It may have been closed at the other end just now; if so a fresh one will do.
+                # The server may have closed it just now; a repeatable call is tried once on a new connection.
                 if isinstance(problem, TimeoutError) or not call.repeatable:
                     raise self._unreachable(problem, in_doubt=not call.repeatable) from None
-        connection = self._connected()
+        connection = self._connect()
         try:
             return self._exchange(connection, call)
         except (OSError, HTTPException) as problem:
             connection.close()
             raise self._unreachable(problem, in_doubt=not call.repeatable) from None
 
-    def _exchange(self, connection: HTTPConnection, call: Call) -> tuple[int, str, bytes]:
+    def _exchange(self, connection: HTTPConnection, call: HttpCall) -> tuple[int, str, bytes]:
         connection.request(call.method, call.target, call.body, call.headers)
         response = connection.getresponse()
         body = response.read()
         kind = response.headers.get_content_type()
-        self._give_back(connection)
+        self._release(connection)
         return response.status, kind, body
 
-    def _idle_one(self) -> HTTPConnection | None:
+    def _take_idle(self) -> HTTPConnection | None:
         while True:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None or not _readable(connection):
                 return connection
-            connection.close()  # idle and readable: the other end has hung up
+            connection.close()  # an idle connection that is readable was closed by the server
 
-    def _connected(self) -> HTTPConnection:
+    def _connect(self) -> HTTPConnection:
         kind = HTTPSConnection if self._secure else HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection = kind(self._host, self._port, timeout=self._timeout_seconds)
         try:
             connection.connect()
         except OSError as problem:
             raise self._unreachable(problem, in_doubt=False) from None
         return connection
 
-    def _give_back(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: HTTPConnection) -> None:
         with self._lock:
-            keep = not self._closed and connection.sock is not None and len(self._idle) < KEPT
+            keep = not self._closed and connection.sock is not None and len(self._idle) < MAX_IDLE_CONNECTIONS
             if keep:
                 self._idle.append(connection)
         if not keep:
             connection.close()
 
     def _unreachable(self, problem: Exception, *, in_doubt: bool) -> Unreachable:
-        said = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+        reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         if isinstance(problem, TimeoutError):
-            said = f"no answer within {self._timeout:g} s"
-        doubt = " Whether the request was carried out is not known." if in_doubt else ""
-        return Unreachable(f"No gateway answers at {self._url}: {said}.{doubt}", field="url", hint=_HINT)
+            reason = f"no answer within {self._timeout_seconds:g} s"
+        doubt = " The request may or may not have been carried out." if in_doubt else ""
+        return Unreachable(f"No gateway answers at {self._url}: {reason}.{doubt}", field="url", hint=_HINT)
 
     def _refusal(self, status: int, kind: str, body: bytes) -> EngramBusError:
         if kind in ("application/problem+json", "application/json"):
             try:
-                shown = msgspec.json.decode(body)
+                problem = msgspec.json.decode(body)
             except msgspec.MsgspecError:
-                shown = None
-            if isinstance(shown, dict) and "code" in shown:
-                return EngramBusError.from_problem(shown)
-        return Unreachable(f"What answers at {self._url} is not a gateway (HTTP {status}, {kind}).", hint=_HINT)
+                problem = None
+            if isinstance(problem, dict) and "code" in problem:
+                return EngramBusError.from_problem(problem)
+        return Unreachable(
+            f"The server at {self._url} is not an Engram Bus gateway (HTTP {status}, {kind}).", hint=_HINT
+        )
 
 
 def _fits_header(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _said(request: msgspec.Struct) -> dict[str, Any]:
-    """The request's fields, without those that only repeat a default."""
+def _set_fields(request: msgspec.Struct) -> dict[str, Any]:
+    """Return the request's fields that differ from their default."""
     fields: dict[str, Any] = msgspec.to_builtins(request)
     for field in msgspec.structs.fields(request):
         default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
@@ -196,7 +198,7 @@ def _said(request: msgspec.Struct) -> dict[str, Any]:
     return fields
 
 
-def _text(fields: dict[str, Any]) -> dict[str, Any]:
+def _query_values(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
 
 

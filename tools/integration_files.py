@@ -1,4 +1,4 @@
-"""The files that `tools/generate.py` writes for clients: the skill's manifest and schemas, and the plugin folders."""
+"""The generated files for editors and agents: the skill's manifest and schemas, and the plugin folders."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ABOUT = "Shared memory for a team of agents: small claims anchored to pointers, 
 OWNER = {"name": "Engram Bus"}
 
 
-def skill_made() -> dict[str, bytes]:
-    """What of the skill is made from declarations, by path inside its folder."""
+def skill_files_made() -> dict[str, bytes]:
+    """Return the generated files of the skill, by path inside its folder."""
     tools = [
         {
             "name": operation.title,
@@ -48,12 +48,12 @@ def skill_made() -> dict[str, bytes]:
     }
 
 
-def plugin_made() -> dict[str, bytes]:
-    """The plugin folders and their market entries, by path inside the checkout; the skill is copied in whole."""
+def plugin_files_made() -> dict[str, bytes]:
+    """Return the plugin folders and marketplace entries, by path inside the checkout, with a copy of the skill."""
     hooks = {event: [group] for event, group in hook_groups(f"{PROGRAM} hook").items()}
     plugin: dict[str, Any] = {"name": SERVER, "version": __version__, "description": ABOUT, "license": "Apache-2.0"}
     entry = {"name": SERVER, "source": "./plugin", "version": __version__, "description": ABOUT}
-    made = {
+    files = {
         ".claude-plugin/marketplace.json": _json(
             {"name": SERVER, "description": ABOUT, "owner": OWNER, "plugins": [entry]}
         ),
@@ -64,7 +64,7 @@ def plugin_made() -> dict[str, bytes]:
     }
     folder = skill_folder()
     skill = {name: (folder / name).read_bytes() for name in ("SKILL.md", "runtime/less.py")}
-    return made | {f"plugin/skills/less/{name}": content for name, content in (skill | skill_made()).items()}
+    return files | {f"plugin/skills/less/{name}": content for name, content in (skill | skill_files_made()).items()}
 
 
 def _json(value: Any) -> bytes:
