@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
-from engrambus.evidence.pointers import Pointer, RepoAddress, parse
+from engrambus.evidence.pointers import Pointer, RepoAddress, parse_ref
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.pointers import DerefPointer
@@ -34,7 +34,7 @@ def deref_rows(gateway: Gateway, repository: Path, refs: list[str]) -> list[Row]
 
     names = []
     for ref in chosen:
-        address = parse(ref)
+        address = parse_ref(ref)
         assert isinstance(address, RepoAddress)
         names.append(f"{address.revision}:{address.path}\n".encode())
     resolve, deref = gateway.evidence.read, OPERATIONS["deref_pointer"]

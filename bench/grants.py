@@ -9,7 +9,7 @@ from typing import Any
 from biscuit_auth import AuthorizerBuilder, Biscuit
 
 from bench.measure import Row, at_most, in_turns, microseconds, percentile
-from engrambus.evidence.pointers import parse
+from engrambus.evidence.pointers import parse_ref
 from engrambus.policy.grants import GrantKey, Spent, attenuate, check_spend, issue, verify
 
 CHECKS = 2000
@@ -29,7 +29,7 @@ def grant_rows() -> list[Row]:
     """Signatures, limits and spending of a chain, against Biscuit opening the same token and running its checks."""
     key = GrantKey(SECRET)
     target = f"repo:src/ledger/reservation.py#L1-L220@{_SHA}"
-    asked = parse(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
+    asked = parse_ref(f"repo:src/ledger/reservation.py#L10-L20@{_SHA}")
 
     def ours(token: str, key: GrantKey) -> None:
         grant = verify(key, token, pointer=asked, lineage=("dev", "lead"), project="p", run="r", now=1, tokens=100)

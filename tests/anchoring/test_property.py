@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import engrambus
 from engrambus.evidence.anchoring import Anchors
 from engrambus.evidence.anchoring.lines import fold_all, is_fence, is_solid
-from engrambus.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse
+from engrambus.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse_ref
 from tests.evidence.repos import Repo
 
 HOUSE = Path(engrambus.__file__).parents[2]
@@ -91,7 +91,7 @@ def test_mangled_lines_lead_back(anchors: tuple[Anchors, GitRepository], data: s
     pointers = [found.pointer] if found.pointer else list(found.candidates)
     held = []
     for pointer in pointers:
-        address = parse(pointer.ref)
+        address = parse_ref(pointer.ref)
         assert isinstance(address, RepoAddress)
         assert address.lines is not None
         content = cut_lines(repository.read(address.revision, address.path).data, *address.lines).decode()

@@ -18,8 +18,8 @@ from engrambus.evidence.pointers import (
     SamAddress,
     TestAddress,
     UrlAddress,
-    check,
-    parse,
+    check_pointer,
+    parse_ref,
     print_address,
 )
 
@@ -62,7 +62,7 @@ CANONICAL: list[tuple[str, Address]] = [
 
 @pytest.mark.parametrize(("text", "address"), CANONICAL)
 def test_a_canonical_text_and_its_address_are_one(text: str, address: Address) -> None:
-    assert parse(text) == address
+    assert parse_ref(text) == address
     assert print_address(address) == text
 
 
@@ -83,8 +83,8 @@ def test_a_canonical_text_and_its_address_are_one(text: str, address: Address) -
     ],
 )
 def test_one_place_has_one_text(written: str, canonical: str) -> None:
-    assert print_address(parse(written)) == canonical
-    assert print_address(parse(canonical)) == canonical
+    assert print_address(parse_ref(written)) == canonical
+    assert print_address(parse_ref(canonical)) == canonical
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,16 @@ def test_one_place_has_one_text(written: str, canonical: str) -> None:
 )
 def test_bad_refs_are_refused_by_code_and_field(ref: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
-        parse(ref, "pointers[0].ref")
+        parse_ref(ref, "pointers[0].ref")
     assert (caught.value.code, caught.value.field) == (code, "pointers[0].ref")
 
 
 def test_limits_are_named() -> None:
     with pytest.raises(EngramBusError) as long:
-        parse("repo:" + "a" * 300)
+        parse_ref("repo:" + "a" * 300)
     assert (long.value.limit, long.value.used) == (300, 305)
     with pytest.raises(EngramBusError) as huge:
-        parse(f"repo:x#L10000001@{SHA}")
+        parse_ref(f"repo:x#L10000001@{SHA}")
     assert huge.value.limit == 10_000_000
 
 
@@ -240,10 +240,10 @@ def test_limits_are_named() -> None:
     ],
 )
 def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
-    pointer, address = check(given_)
+    pointer, address = check_pointer(given_)
     assert pointer == Pointer(type=given_.type, ref=ref)
-    assert parse(ref) == address
-    assert check(pointer) == (pointer, address)
+    assert parse_ref(ref) == address
+    assert check_pointer(pointer) == (pointer, address)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_span_is_folded_into_the_ref(given_: Pointer, ref: str) -> None:
 )
 def test_a_pointer_whose_parts_disagree_is_refused(pointer: Pointer, code: str, field: str) -> None:
     with pytest.raises(EngramBusError) as caught:
-        check(pointer, "p")
+        check_pointer(pointer, "p")
     assert (caught.value.code, caught.value.field) == (code, field)
 
 
@@ -285,9 +285,9 @@ def test_the_wire_value_is_the_published_object() -> None:
 def test_a_megabyte_is_refused() -> None:
     for text in ("%", "#", "@", "/", "repo:" + "../", "L1-", "%2e"):
         with pytest.raises(EngramBusError):
-            parse("repo:" + text * (1_000_000 // len(text)))
+            parse_ref("repo:" + text * (1_000_000 // len(text)))
         with pytest.raises(EngramBusError):
-            check(Pointer(type="repo", ref=f"repo:x@{SHA}", span=text * (1_000_000 // len(text))))
+            check_pointer(Pointer(type="repo", ref=f"repo:x@{SHA}", span=text * (1_000_000 // len(text))))
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
@@ -315,7 +315,7 @@ addresses: st.SearchStrategy[Address] = st.one_of(
 def test_printing_and_parsing_are_each_others_inverse(address: Address) -> None:
     text = print_address(address)
     if len(text) <= 300:
-        assert parse(text) == address
+        assert parse_ref(text) == address
         assert "\n" not in text
         assert " " not in text
 
@@ -336,12 +336,12 @@ def test_any_text_parses_or_is_refused_and_a_parsed_one_is_stable(
     scheme = ref.partition(":")[0]
     refused: EngramBusError | None = None
     try:
-        pointer, address = check(Pointer(type=scheme, ref=ref, span=span, digest=digest))
+        pointer, address = check_pointer(Pointer(type=scheme, ref=ref, span=span, digest=digest))
     except EngramBusError as problem:
         refused = problem
     if refused is not None:
         assert refused.field
         return
-    assert parse(pointer.ref) == address
+    assert parse_ref(pointer.ref) == address
     assert print_address(address) == pointer.ref
-    assert check(pointer) == (pointer, address)
+    assert check_pointer(pointer) == (pointer, address)

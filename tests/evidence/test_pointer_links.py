@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import RepoAddress, editor, from_github, from_swhid, github, swhid
+from engrambus.evidence.pointers import RepoAddress, editor_link, github_link, parse_github_link, parse_swhid, swhid
 
 from .test_pointer_grammar import lines, paths
 
@@ -19,13 +19,15 @@ ADDRESS = RepoAddress(path="src/a b.py", revision=SHA, lines=(10, 20))
 
 
 def test_the_links_look_as_their_readers_expect() -> None:
-    assert github(ADDRESS, "https://github.com/o/r.git") == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
+    assert (
+        github_link(ADDRESS, "https://github.com/o/r.git") == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
+    )
     assert swhid(ADDRESS, BLOB, "https://github.com/o/r") == (
         f"swh:1:cnt:{BLOB};origin=https://github.com/o/r;anchor=swh:1:rev:{SHA};path=/src/a%20b.py;lines=10-20"
     )
     assert swhid(RepoAddress(path="a;b", revision=SHA), BLOB) == f"swh:1:cnt:{BLOB};anchor=swh:1:rev:{SHA};path=/a%3Bb"
-    assert editor(ADDRESS, Path("/home/ada/my repo")) == "vscode://file/home/ada/my%20repo/src/a%20b.py:10"
-    assert editor(RepoAddress(path="x", revision=SHA), Path("/r")) == "vscode://file/r/x"
+    assert editor_link(ADDRESS, Path("/home/ada/my repo")) == "vscode://file/home/ada/my%20repo/src/a%20b.py:10"
+    assert editor_link(RepoAddress(path="x", revision=SHA), Path("/r")) == "vscode://file/r/x"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_the_links_look_as_their_readers_expect() -> None:
     ],
 )
 def test_origins_of_every_form_lead_to_github_and_never_tell_a_password(origin: str) -> None:
-    assert github(ADDRESS, origin) == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
+    assert github_link(ADDRESS, origin) == f"https://github.com/o/r/blob/{SHA}/src/a%20b.py#L10-L20"
 
 
 @pytest.mark.parametrize(
@@ -52,26 +54,26 @@ def test_origins_of_every_form_lead_to_github_and_never_tell_a_password(origin: 
      "https://github.com/o", "https://github.com/o/r/x", "https://[", "javascript://github.com/o/r"],
 )  # fmt: skip
 def test_other_origins_have_no_permalink(origin: str) -> None:
-    assert github(ADDRESS, origin) is None
+    assert github_link(ADDRESS, origin) is None
 
 
 @given(paths, st.none() | lines)
 def test_links_lead_back_to_the_same_address(path: str, span: tuple[int, int] | None) -> None:
     address = RepoAddress(path=path, revision=SHA, lines=span)
-    link = github(address, "git@github.com:o/r.git")
+    link = github_link(address, "git@github.com:o/r.git")
     assert link is not None
     assert link.isascii()
-    assert from_github(link) == address
+    assert parse_github_link(link) == address
     name = swhid(address, BLOB, "https://example.org/a;b c")
     assert name.isascii()
-    assert from_swhid(name) == address
+    assert parse_swhid(name) == address
 
 
 def test_a_shown_link_is_understood_too() -> None:
     link = f"https://github.com/o/r/blob/{SHA}/README.md?plain=1#L3"
-    assert from_github(link) == RepoAddress(path="README.md", revision=SHA, lines=(3, 3))
+    assert parse_github_link(link) == RepoAddress(path="README.md", revision=SHA, lines=(3, 3))
     name = f"swh:1:cnt:{BLOB};visit=swh:1:snp:{SHA};anchor=swh:1:rev:{SHA};path=/x;lines=7"
-    assert from_swhid(name) == RepoAddress(path="x", revision=SHA, lines=(7, 7))
+    assert parse_swhid(name) == RepoAddress(path="x", revision=SHA, lines=(7, 7))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_shown_link_is_understood_too() -> None:
 )
 def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
-        from_github(text, "at")
+        parse_github_link(text, "at")
     assert (caught.value.code, caught.value.field) == (code, "at")
 
 
@@ -111,7 +113,7 @@ def test_links_that_name_no_place_are_refused(text: str, code: str) -> None:
 )
 def test_swhids_that_name_no_lines_of_a_file_are_refused(text: str, code: str) -> None:
     with pytest.raises(EngramBusError) as caught:
-        from_swhid(text)
+        parse_swhid(text)
     assert caught.value.code == code
 
 
@@ -129,7 +131,7 @@ def test_a_swhid_tells_no_password_and_no_local_path(origin: str, shown: str | N
     name = swhid(ADDRESS, BLOB, origin)
     assert "secret" not in name
     assert shown in name if shown else "origin" not in name
-    assert from_swhid(name) == ADDRESS
+    assert parse_swhid(name) == ADDRESS
 
 
 def test_a_swhid_needs_sha1_objects() -> None:

@@ -28,8 +28,8 @@ from engrambus.evidence.pointers import (
     SamAddress,
     UrlAddress,
     UrlResolver,
-    check,
-    parse,
+    check_pointer,
+    parse_ref,
 )
 from engrambus.evidence.receipts import BodyStore
 
@@ -100,7 +100,7 @@ def test_repositories_are_chosen_by_name(repo: Repo, tmp_path: Path) -> None:
     assert evidence.read(pointer(f"repo:lib//f@{sha}")).data == b"x\n"
     assert refusal(lambda: evidence.read(pointer(f"repo:nope//f@{sha}"))).code == "REPOSITORY_NOT_FOUND"
     for ref in (f"repo:f@{sha}", f"artifact:f@{sha}", f"diff:f@{sha}..{sha}"):
-        assert refusal(lambda ref=ref: evidence.stamp(*check(pointer(ref)))).code == "NO_REPOSITORY"  # type: ignore[misc]
+        assert refusal(lambda ref=ref: evidence.stamp(*check_pointer(pointer(ref)))).code == "NO_REPOSITORY"  # type: ignore[misc]
 
 
 def test_each_thing_that_is_missing_has_its_own_code(repo: Repo) -> None:
@@ -131,9 +131,9 @@ def test_a_digest_that_is_not_the_contents_is_refused(repo: Repo) -> None:
     right, wrong = digest(b"x\n"), digest(b"y\n")
     ref = f"repo:f@{sha}"
     assert evidence.read(pointer(ref, right)).data == b"x\n"
-    assert evidence.stamp(*check(pointer(ref, right))) == pointer(ref, right)
+    assert evidence.stamp(*check_pointer(pointer(ref, right))) == pointer(ref, right)
     read = refusal(lambda: evidence.read(pointer(ref, wrong)))
-    stamped = refusal(lambda: evidence.stamp(*check(pointer(ref, wrong))))
+    stamped = refusal(lambda: evidence.stamp(*check_pointer(pointer(ref, wrong))))
     for problem in (read, stamped):
         assert (problem.code, problem.field) == ("DIGEST_MISMATCH", "pointer.digest")
 
@@ -153,15 +153,17 @@ def test_stamping_remembers_what_never_changes() -> None:
     counting = Counting()
     evidence = Evidence({RepoAddress: counting, ArtifactAddress: counting, SamAddress: counting}, remember=2)
     pinned = pointer(f"repo:f@{ABSENT}")
-    assert evidence.stamp(*check(pinned)) == evidence.stamp(*check(pinned))
+    assert evidence.stamp(*check_pointer(pinned)) == evidence.stamp(*check_pointer(pinned))
     assert counting.asked == 1
     tagged = pointer("artifact:f@v1")
-    assert evidence.stamp(*check(tagged)) != evidence.stamp(*check(tagged))
-    assert evidence.stamp(*check(pointer("sam:a:b@v1"))) != evidence.stamp(*check(pointer("sam:a:b@v1")))
+    assert evidence.stamp(*check_pointer(tagged)) != evidence.stamp(*check_pointer(tagged))
+    assert evidence.stamp(*check_pointer(pointer("sam:a:b@v1"))) != evidence.stamp(
+        *check_pointer(pointer("sam:a:b@v1"))
+    )
     asked = counting.asked
     for name in "ghi":
-        evidence.stamp(*check(pointer(f"repo:{name}@{ABSENT}")))
-    evidence.stamp(*check(pinned))  # let go of meanwhile
+        evidence.stamp(*check_pointer(pointer(f"repo:{name}@{ABSENT}")))
+    evidence.stamp(*check_pointer(pinned))  # let go of meanwhile
     assert counting.asked == asked + 4
 
 
@@ -171,7 +173,7 @@ def test_looking_ahead_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
     odd = [f"repo:d/f1#L90-L91@{sha}", f"repo:none@{sha}", f"repo:d@{sha}", f"repo:f@{ABSENT}", f"repo:other:f@{sha}"]
     for extra in ([], [f"repo:big@{sha}"]):  # one that is too large ends the looking ahead, and nothing else
         ahead, plain = (evidence_of(Repositories(GitRepository(repo.path, cap=4000))) for _ in range(2))
-        checked = [check(pointer(ref)) for ref in (*odd, *refs[:10], *extra, *refs[10:])]
+        checked = [check_pointer(pointer(ref)) for ref in (*odd, *refs[:10], *extra, *refs[10:])]
         ahead.look_ahead(checked)
         assert [outcome(ahead, *each) for each in checked] == [outcome(plain, *each) for each in checked]
 
@@ -189,7 +191,7 @@ def test_looking_ahead_takes_no_damaged_object(repo: Repo) -> None:
     bad.chmod(0o644)
     bad.write_bytes(good.read_bytes())
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
-    a, b = (check(pointer(f"repo:{name}@{sha}")) for name in "ab")
+    a, b = (check_pointer(pointer(f"repo:{name}@{sha}")) for name in "ab")
     evidence.look_ahead([b, a])
     assert refusal(lambda: evidence.stamp(*b)).code in ("OBJECT_DAMAGED", "GIT_TROUBLE")
     assert evidence.stamp(*a).digest == digest(b"x\n")
@@ -199,7 +201,7 @@ def test_stamping_gives_the_canonical_pointer(repo: Repo) -> None:
     sha = repo.commit({"a b": "x\ny\n"})
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     given = Pointer(type="repo", ref=f"repo:a b@{sha}", span="L2")
-    assert evidence.stamp(*check(given)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
+    assert evidence.stamp(*check_pointer(given)) == pointer(f"repo:a%20b#L2-L2@{sha}", digest(b"y\n"))
 
 
 def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
@@ -209,8 +211,8 @@ def test_what_cannot_be_read_here_yet_stays_unstamped() -> None:
         f"test:x@sha256:{'0' * 64}",
         f"url:https://example.org/@sha256:{'0' * 64}",
     ):
-        assert evidence.stamp(*check(pointer(ref))) == pointer(ref)
-    assert refusal(lambda: Evidence({}).stamp(*check(pointer(f"repo:f@{ABSENT}")))).code == "NO_RESOLVER"
+        assert evidence.stamp(*check_pointer(pointer(ref))) == pointer(ref)
+    assert refusal(lambda: Evidence({}).stamp(*check_pointer(pointer(f"repo:f@{ABSENT}")))).code == "NO_RESOLVER"
 
 
 def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
     name = store.put(b"output\n")
     evidence = evidence_of(Repositories(None), tmp_path / "cas")
     assert evidence.read(pointer(f"artifact:{name}")).data == b"output\n"
-    assert evidence.stamp(*check(pointer(f"artifact:{name}"))).digest == name
+    assert evidence.stamp(*check_pointer(pointer(f"artifact:{name}"))).digest == name
 
 
 def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None:  # EB-04
@@ -230,9 +232,9 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
         there = pointer(f"artifact:{name}#L{first}-L{last}")
         read = evidence.read(there)
         assert (read.data, read.digest) == (b"".join(lines[first - 1 : last]), digest(read.data))
-        assert evidence.stamp(*check(Pointer(type="artifact", ref=f"artifact:{name}", span=f"L{first}-L{last}"))) == (
-            pointer(there.ref, read.digest)
-        )
+        assert evidence.stamp(
+            *check_pointer(Pointer(type="artifact", ref=f"artifact:{name}", span=f"L{first}-L{last}"))
+        ) == (pointer(there.ref, read.digest))
     missing = refusal(lambda: evidence.read(pointer(f"artifact:{name}#L199990-L200001")))
     assert (missing.code, missing.limit) == ("SPAN_NOT_FOUND", 200_000)
     assert refusal(lambda: evidence.read(pointer(f"artifact:{name}#L1-L999"))).code == "CONTENT_TOO_LARGE"
@@ -309,7 +311,7 @@ def test_keeping_holds_every_commit_an_address_names(repo: Repo) -> None:
     repo.git("tag", "v1", shas[3])
     repositories = Repositories(GitRepository(repo.path))
     for ref in (f"repo:f@{shas[0]}", f"diff:f@{shas[1]}..{shas[2]}", "artifact:f@v1", "sam:a:b@v1"):
-        repositories.keep(parse(ref))
+        repositories.keep(parse_ref(ref))
     kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/engrambus/keep/").split()
     assert sorted(kept) == sorted(shas)
 

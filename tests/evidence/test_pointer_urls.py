@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from engrambus.core import digest
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse
+from engrambus.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse_ref
 from engrambus.evidence.pointers.fetch import Connect, connect_tls, is_public, wrap_tls
 
 PAGE = b"the page\n"
@@ -28,7 +28,7 @@ SETTINGS = UrlSettings(hosts=frozenset({"docs.example.org", "docs.example.org:84
 
 
 def address(url: str = "https://docs.example.org/a?b=1", content: bytes = PAGE) -> UrlAddress:
-    found = parse(f"url:{url}@{digest(content)}")
+    found = parse_ref(f"url:{url}@{digest(content)}")
     assert isinstance(found, UrlAddress)
     return found
 

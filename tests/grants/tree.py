@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import Address, parse
+from engrambus.evidence.pointers import Address, parse_ref
 from engrambus.policy.grants import GrantKey, VerifiedGrant, issue, verify
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -69,4 +69,4 @@ def refusal(token: str, **changes: Any) -> str | None:
 
 def at(ref: str) -> Address:
     """The address a ref names."""
-    return parse(ref)
+    return parse_ref(ref)

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.errors import EngramBusError, NotYourDescendant
-from engrambus.evidence.pointers import Pointer, check
+from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
@@ -212,7 +212,7 @@ def _pointer(context: Context, given: EvidenceGiven) -> Pointer | None:
         found = _place(context.project_files, given)
         if found is None:
             return None
-        pointer, address = check(found)
+        pointer, address = check_pointer(found)
         stamped = context.evidence.stamp(pointer, address)
         context.project_files.keep((address,))
     except EngramBusError:  # it stays what it was: words

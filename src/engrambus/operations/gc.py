@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse
+from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse_ref
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, operation
 from engrambus.gateway.ports import View
@@ -86,7 +86,7 @@ def pointed_at(store: Store) -> set[str]:
     with store.read() as view:
         found = set()
         for pointer in _pointers(view):
-            address = parse(pointer.ref)
+            address = parse_ref(pointer.ref)
             if isinstance(address, BodyAddress):
                 found.add(address.digest)
             elif isinstance(address, TestAddress):

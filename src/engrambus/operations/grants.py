@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import new_ulid, parse_duration, print_time, ulid_time
 from engrambus.errors import AgentNotFound, GrantNotFound, RequestNotFound, RoleForbidden
-from engrambus.evidence.pointers import Pointer, check
+from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
 from engrambus.gateway.ports import View
@@ -333,7 +333,7 @@ def _what(context: Context, given: Pointer | str) -> str:
 
 def _found(context: Context, given: Pointer | str) -> str:
     """The ref of a pointer that leads to something: nobody waits for leave to read what is not there."""
-    pointer, address = check(as_pointer(given))
+    pointer, address = check_pointer(as_pointer(given))
     return context.evidence.stamp(pointer, address).ref
 
 

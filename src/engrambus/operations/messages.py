@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from engrambus.core import new_ulid, parse_duration, print_time
 from engrambus.core.token_limit import take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
-from engrambus.evidence.pointers import Pointer, check
+from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -331,7 +331,7 @@ def _kept(message: Message) -> Message:
 
 def _weight(context: Context, pack: Sequence[Pointer], besides: Collection[str] = ()) -> int:
     """What stands behind a pack of pointers, in tokens, each of them once."""
-    checked = (check(pointer) for pointer in pack)
+    checked = (check_pointer(pointer) for pointer in pack)
     fresh = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in besides}
     return sum(context.evidence.weigh(*each) for each in fresh.values())
 

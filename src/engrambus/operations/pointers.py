@@ -14,11 +14,11 @@ from engrambus.evidence.pointers import (
     Pointer,
     RepoAddress,
     Staleness,
-    check,
-    editor,
+    check_pointer,
+    editor_link,
     full_answer,
-    github,
-    parse,
+    github_link,
+    parse_ref,
     print_address,
     swhid,
 )
@@ -67,7 +67,7 @@ def deref_pointer(context: Context, request: DerefPointer) -> DerefAnswer:
     A pointer names a file, some of its lines and a commit: src/refunds.py:10-20@3a4c4fe. Following it, or
     "deref", counts against what an agent may read in a turn.
     """
-    pointer, _ = check(as_pointer(request.pointer))
+    pointer, _ = check_pointer(as_pointer(request.pointer))
     full = full_answer(pointer, context.evidence.read(pointer), tail=request.tail)
     return context.commit(
         lambda view: deref(
@@ -120,7 +120,7 @@ class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
 )
 def validate_deref(context: Context, request: ValidateDeref) -> ValidateDerefAnswer:
     """Check whether you may read a pointer now, without reading it."""
-    pointer, _ = check(as_pointer(request.pointer))
+    pointer, _ = check_pointer(as_pointer(request.pointer))
     outcome = check_deref(
         context.view,
         pointer,
@@ -180,8 +180,8 @@ class LinkAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
     """Print links to a pointer's lines: for an editor, GitHub and the Software Heritage archive."""
-    pointer, _ = check(as_pointer(request.ref), "ref")
-    address = parse(pointer.ref)
+    pointer, _ = check_pointer(as_pointer(request.ref), "ref")
+    address = parse_ref(pointer.ref)
     if not isinstance(address, RepoAddress):
         return LinkAnswer(ref=pointer.ref)
     content = context.evidence.read(pointer, "ref")
@@ -193,8 +193,8 @@ def link_pointer(context: Context, request: LinkPointer) -> LinkAnswer:
         head = print_address(msgspec.structs.replace(address, revision=files.head()))
     return LinkAnswer(
         ref=pointer.ref,
-        editor=editor(address, files.root),
-        github=github(address, origin) if origin else None,
+        editor=editor_link(address, files.root),
+        github=github_link(address, origin) if origin else None,
         swhid=swhid(address, content.blob, origin) if content.blob and is_hex(content.blob, 40) else None,
         standing=standing,
         head=head,
@@ -253,7 +253,7 @@ def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
     anchor = files.anchors.find(request.text, path=request.path, revision=commit)
     return AnchorAnswer(
         found=anchor.pointer is not None,
-        pointer=context.evidence.stamp(*check(anchor.pointer)) if anchor.pointer else None,
+        pointer=context.evidence.stamp(*check_pointer(anchor.pointer)) if anchor.pointer else None,
         candidates=list(anchor.candidates),
         matched_lines=anchor.matched_lines,
     )

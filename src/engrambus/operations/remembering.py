@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from engrambus.core import BYTES_PER_TOKEN, estimate_tokens, parse_duration
 from engrambus.errors import BudgetTooSmall, CortexOff, EngramBusError, EpisodeNotFound, FieldValue
-from engrambus.evidence.pointers import Pointer, check
+from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import PARENTS, Command, Route, Tool, operation
@@ -320,7 +320,7 @@ def kept(context: Context, episode: Episode) -> EpisodeKept:
 def stamped(context: Context, pointers: list[Pointer], places: list[str]) -> tuple[Pointer, ...]:
     """Pointers with their digests, those given the easy way included."""
     all_of_them = [*pointers, *(context.project_files.point_at(place, f"at[{n}]") for n, place in enumerate(places))]
-    checked = [check(pointer, f"pointers[{number}]") for number, pointer in enumerate(all_of_them)]
+    checked = [check_pointer(pointer, f"pointers[{number}]") for number, pointer in enumerate(all_of_them)]
     context.project_files.keep(tuple(address for _, address in checked))
     return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
 

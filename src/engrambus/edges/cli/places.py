@@ -12,8 +12,8 @@ from engrambus.evidence.pointers import (
     GitRepository,
     Pointer,
     Repositories,
-    from_github,
-    from_swhid,
+    parse_github_link,
+    parse_swhid,
     print_address,
 )
 from engrambus.gateway import Place, ProjectFiles, is_ref, split_place
@@ -39,9 +39,9 @@ def full_ref(text: str, folder: Path, field: str) -> str:
 def from_link(text: str, field: str) -> Pointer | None:
     """The pointer a GitHub permalink or a SWHID names; none when the text is neither."""
     if text.startswith("https://github.com/"):
-        return Pointer(type="repo", ref=print_address(from_github(text, field)))
+        return Pointer(type="repo", ref=print_address(parse_github_link(text, field)))
     if text.startswith("swh:"):
-        return Pointer(type="repo", ref=print_address(from_swhid(text, field)))
+        return Pointer(type="repo", ref=print_address(parse_swhid(text, field)))
     return None
 
 

@@ -10,7 +10,7 @@ from engrambus.edges.page.highlight import numbered
 from engrambus.edges.page.words import outward
 from engrambus.edges.page.work import load_receipt
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse
+from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse_ref
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
@@ -45,7 +45,7 @@ def _engram(desk: Desk, engram_id: str) -> dict[str, Any]:
 
 def _name_in_receipt(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
     """What the receipt one comes from calls the body: a body has no name of its own."""
-    address = parse(params["pointer"])
+    address = parse_ref(params["pointer"])
     if not isinstance(address, BodyAddress):
         return {}
     receipt = desk.ask("receipt_get", id=params["receipt"]).receipt
@@ -57,7 +57,7 @@ def _pointer(desk: Desk, ref: str, name: str) -> dict[str, Any]:
     """The lines behind a pointer. Reading them is a dereference like any other, and leaves its proof."""
     read = desk.ask("deref_pointer", pointer=ref, max_tokens=MAX_TOKENS)
     link = desk.ask("link_pointer", ref=read.pointer.ref)
-    address = parse(read.pointer.ref)
+    address = parse_ref(read.pointer.ref)
     path, first = "", 1
     if isinstance(address, RepoAddress):
         path, first = address.path, address.lines[0] if address.lines else 1

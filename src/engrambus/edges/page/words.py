@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from engrambus.core import SECOND, is_digest, is_hex, parse_duration
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
+from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
 SHORT = 7
 BODY = 12
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 def place(ref: str) -> Place:
     """A pointer for people: its name first, so that it can be cut at the end."""
     try:
-        address = parse(ref)
+        address = parse_ref(ref)
     except EngramBusError:
         return Place(ref, "", "", "")
     if isinstance(address, RepoAddress):

@@ -13,7 +13,7 @@ from engrambus.errors import PointerRefusal
 from engrambus.evidence.anchoring.index import Commit, Index
 from engrambus.evidence.anchoring.pattern import Match, Pattern
 from engrambus.evidence.anchoring.readings import readings
-from engrambus.evidence.pointers import Pointer, RepoAddress, check, print_address
+from engrambus.evidence.pointers import Pointer, RepoAddress, check_pointer, print_address
 
 MAX_CANDIDATES = 8
 SHORT = 12
@@ -136,7 +136,7 @@ def point_at(commit: Commit, path: str, first: int, last: int) -> Pointer | None
     """The pointer to lines; none for a path that no pointer can carry."""
     ref = print_address(RepoAddress(path=path, revision=commit.id, lines=(first, last)))
     try:
-        return check(Pointer(type="repo", ref=ref))[0]
+        return check_pointer(Pointer(type="repo", ref=ref))[0]
     except PointerRefusal:
         return None
 

@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from engrambus.evidence.pointers.diff import DiffResolver
     from engrambus.evidence.pointers.excerpts import DerefAnswer, cut_to_fit, full_answer
     from engrambus.evidence.pointers.git import GitRepository, find_repository
-    from engrambus.evidence.pointers.grammar import MAX_REF, TYPES, check, check_path, parse, parse_lines, print_address
-    from engrambus.evidence.pointers.links import editor, from_github, from_swhid, github, swhid
+    from engrambus.evidence.pointers.grammar import (
+        MAX_REF,
+        TYPES,
+        check_path,
+        check_pointer,
+        parse_lines,
+        parse_ref,
+        print_address,
+    )
+    from engrambus.evidence.pointers.links import editor_link, github_link, parse_github_link, parse_swhid, swhid
     from engrambus.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
@@ -40,8 +48,8 @@ if not TYPE_CHECKING:
         "diff": "DiffResolver",
         "excerpts": "DerefAnswer cut_to_fit full_answer",
         "git": "GitRepository find_repository",
-        "grammar": "MAX_REF TYPES check check_path parse parse_lines print_address",
-        "links": "editor from_github from_swhid github swhid",
+        "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
+        "links": "editor_link github_link parse_github_link parse_swhid swhid",
         "repo": "RepoResolver Repositories cut_lines",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
@@ -53,7 +61,7 @@ __all__ = [
     "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "Bodies", "BodyAddress",
     "BodyResolver", "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer",
     "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker",
-    "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check", "check_path", "cut_lines",
-    "cut_to_fit", "editor", "find_repository", "from_github", "from_swhid", "full_answer", "github", "parse",
-    "parse_lines", "print_address", "swhid",
+    "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer",
+    "cut_lines", "cut_to_fit", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link",
+    "parse_lines", "parse_ref", "parse_swhid", "print_address", "swhid",
 ]

@@ -54,7 +54,7 @@ _HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 _SHA_HINT = "Write the full commit id: 40 or 64 lower-case hex digits (git rev-parse HEAD)."
 
 
-def parse(ref: str, field: str = "ref") -> Address:
+def parse_ref(ref: str, field: str = "ref") -> Address:
     """The address a ref names, or a refusal that says what is wrong with it."""
     if len(ref) > MAX_REF:
         raise PointerTooLong(field=field, limit=MAX_REF, used=len(ref))
@@ -95,9 +95,9 @@ def print_address(address: Address) -> str:
             return f"url:{address.url}@{address.digest}"
 
 
-def check(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Address]:
+def check_pointer(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Address]:
     """The pointer in its canonical form, everything in `ref` and no `span`, and the address it names."""
-    address = parse(pointer.ref, f"{field}.ref")
+    address = parse_ref(pointer.ref, f"{field}.ref")
     scheme = pointer.ref.partition(":")[0]
     if pointer.type != scheme:
         if pointer.type not in TYPES:

@@ -13,7 +13,7 @@ from engrambus.evidence.pointers.grammar import MAX_LINE, check_path, check_revi
 _GITHUB = "https://github.com/"
 
 
-def github(address: RepoAddress, origin: str) -> str | None:
+def github_link(address: RepoAddress, origin: str) -> str | None:
     """The permalink `https://github.com/o/r/blob/<sha>/path#L10-L20`, if the origin is a repository at GitHub."""
     name = _github_name(origin)
     if name is None:
@@ -22,7 +22,7 @@ def github(address: RepoAddress, origin: str) -> str | None:
     return f"{_GITHUB}{name}/blob/{address.revision}/{quote(address.path, safe='/')}{lines}"
 
 
-def from_github(url: str, field: str = "url") -> RepoAddress:
+def parse_github_link(url: str, field: str = "url") -> RepoAddress:
     """The address a permalink names. A link to a branch is refused: it names no commit."""
     if not url.startswith(_GITHUB):
         raise PointerSyntax("That is not a link to GitHub.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
@@ -48,7 +48,7 @@ def swhid(address: RepoAddress, blob: str, origin: str | None = None) -> str:
     return ";".join([f"swh:1:cnt:{blob}", *qualifiers])
 
 
-def from_swhid(text: str, field: str = "swhid") -> RepoAddress:
+def parse_swhid(text: str, field: str = "swhid") -> RepoAddress:
     """The address a SWHID names; it must say commit and path."""
     content, *rest = text.split(";")
     if not content.startswith("swh:1:cnt:") or not is_hex(content.removeprefix("swh:1:cnt:"), 40):
@@ -71,7 +71,7 @@ def from_swhid(text: str, field: str = "swhid") -> RepoAddress:
     )
 
 
-def editor(address: RepoAddress, worktree: Path) -> str:
+def editor_link(address: RepoAddress, worktree: Path) -> str:
     """The link that opens the file at its first pointed line in VS Code and its kin."""
     line = f":{address.lines[0]}" if address.lines else ""
     return f"vscode://file{quote(str(worktree.absolute() / address.path), safe='/')}{line}"

@@ -18,7 +18,7 @@ from engrambus.evidence.pointers.addresses import (
     RepoAddress,
     UrlAddress,
 )
-from engrambus.evidence.pointers.grammar import check
+from engrambus.evidence.pointers.grammar import check_pointer
 
 A = TypeVar("A", contravariant=True)
 
@@ -79,7 +79,7 @@ class Evidence:
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """What the pointer leads to; a digest it carries must be that of the content."""
-        pointer, address = check(pointer, field)
+        pointer, address = check_pointer(pointer, field)
         content = self._resolve(address, field)
         _compare(pointer, content.digest, field)
         return content

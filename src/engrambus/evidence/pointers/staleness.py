@@ -8,7 +8,7 @@ from engrambus.core import Memo
 from engrambus.errors import EngramBusError, FileNotFound, NotAFile, SpanNotFound
 from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
 from engrambus.evidence.pointers.git import GitRepository
-from engrambus.evidence.pointers.grammar import parse
+from engrambus.evidence.pointers.grammar import parse_ref
 from engrambus.evidence.pointers.repo import Repositories, cut_lines
 
 Staleness = Literal["same", "moved", "changed", "gone"]
@@ -33,7 +33,7 @@ class StalenessChecker:
         known = self._known.get((head, pointer.ref))
         if known is None:
             try:
-                address = parse(pointer.ref)
+                address = parse_ref(pointer.ref)
                 if not isinstance(address, RepoAddress) or address.repository is not None:
                     return None
                 known = _compare(self._repositories.select(), address, head)

@@ -26,7 +26,7 @@ from engrambus.errors import (
     TtlInvalid,
     TtlTooLong,
 )
-from engrambus.evidence.pointers import Pointer, check
+from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.knowledge.engrams.refusals import MAX_SHOWN, first_refusal
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.engrams.sentences import count_sentences
@@ -136,7 +136,7 @@ def _checked(whole: dict[str, Any], max_ttl: int | None, own_id: str | None) -> 
     pointers = []
     addresses = []
     for position, sent in enumerate(whole["pointers"]):
-        pointer, address = check(Pointer(**sent), f"pointers[{position}]")
+        pointer, address = check_pointer(Pointer(**sent), f"pointers[{position}]")
         pointers.append(pointer)
         addresses.append(address)
     if own_id is not None and not (is_ulid(own_id) or is_uuid(own_id)):

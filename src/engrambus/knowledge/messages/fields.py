@@ -8,7 +8,7 @@ from typing import Any
 
 from engrambus.core.canonical import MAX_INTEGER
 from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, PointerSyntax
-from engrambus.evidence.pointers import TYPES, Pointer, check, parse
+from engrambus.evidence.pointers import TYPES, Pointer, check_pointer, parse_ref
 
 _POINTER_FIELDS = ("type", "ref", "digest", "span")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -81,7 +81,7 @@ def pointer(value: Any, field: str) -> Pointer:
     for name, part in said.items():
         if part is not None and not isinstance(part, str):
             raise FieldType(f"{name} is not of type string.", field=f"{field}.{name}", limit="string")
-    checked, _ = check(Pointer(**said), field)
+    checked, _ = check_pointer(Pointer(**said), field)
     return checked
 
 
@@ -110,6 +110,6 @@ def engram_object(value: Any) -> Any:
 def _type(ref: str, field: str) -> str:
     scheme, colon, _ = ref.partition(":")
     if not colon or scheme not in TYPES:
-        parse(ref, field)
+        parse_ref(ref, field)
         raise PointerSyntax(field=field)
     return scheme

@@ -10,7 +10,7 @@ import msgspec
 
 from engrambus.core import estimate_tokens
 from engrambus.errors import BudgetTooSmall, DerefDenied, EngramBusError, GrantRefusal
-from engrambus.evidence.pointers import Address, DerefAnswer, Pointer, cut_to_fit, parse
+from engrambus.evidence.pointers import Address, DerefAnswer, Pointer, cut_to_fit, parse_ref
 from engrambus.policy.facts import DerefProved
 from engrambus.policy.grants.facts import GrantSpent
 from engrambus.policy.grants.keys import GrantKey
@@ -68,7 +68,7 @@ class DerefCheck(msgspec.Struct, frozen=True, kw_only=True):
 def grant_use(view: DerefView, caller: Caller, pointer: Pointer | None) -> GrantUse:
     """Describe what the caller does now, to be held against a grant: a dereference, or without a pointer a message."""
     return {
-        "pointer": parse(pointer.ref) if pointer is not None else None,
+        "pointer": parse_ref(pointer.ref) if pointer is not None else None,
         "lineage": lineage_of(view, caller),
         "project": caller.project,
         "run": caller.run.run_id,

@@ -30,7 +30,7 @@ from engrambus.evidence.pointers import (
     BodyAddress,
     DiffAddress,
     RepoAddress,
-    parse,
+    parse_ref,
     print_address,
 )
 
@@ -90,9 +90,9 @@ Target: TypeAlias = PointerTarget | PrefixTarget
 
 def read_pointer(ref: str, field: str = "pointer") -> PointerTarget:
     """The target that a ref names, taken literally: a `*` in it is a character of a name."""
-    target = PointerTarget(address=parse(ref, field))
+    target = PointerTarget(address=parse_ref(ref, field))
     text = _bounded(quoted(target), field)
-    if text != ref and parse(text, field) != target.address:
+    if text != ref and parse_ref(text, field) != target.address:
         raise FieldValue("A URL with a quote in it cannot be granted.", field=field)
     return target
 
@@ -103,7 +103,7 @@ def read_prefix(text: str, field: str = "prefix") -> PrefixTarget:
     scheme, _, path = head.partition(":")
     if path == "*" or path.endswith("/*"):
         # A name stands in for the star, so that the grammar judges everything around it.
-        address = parse(f"{scheme}:{path[:-1]}x@{pin}", field)
+        address = parse_ref(f"{scheme}:{path[:-1]}x@{pin}", field)
         if isinstance(address, RepoAddress | DiffAddress):
             folder = msgspec.structs.replace(address, path=address.path.rpartition("/")[0])
             target = PrefixTarget(folder=folder)

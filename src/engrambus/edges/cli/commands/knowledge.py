@@ -15,7 +15,7 @@ from engrambus.edges.cli.command import Override, Values, override
 from engrambus.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
 from engrambus.edges.cli.session import Session
 from engrambus.errors import BadText, EngramBusError, FieldValue, FileNotFound, InputNotAFile, PointerPath
-from engrambus.evidence.pointers import GitRepository, RepoAddress, parse
+from engrambus.evidence.pointers import GitRepository, RepoAddress, parse_ref
 from engrambus.gateway import Operation, Place, is_ref, split_place
 from engrambus.knowledge.engrams import Engram
 
@@ -111,7 +111,7 @@ def _on_disk(engram: Engram, place: Place, top: Path) -> set[str]:
     """The digests the pointed lines would have as they lie on disk, with and without carriage returns."""
     from engrambus.evidence.pointers import cut_lines
 
-    addresses = [parse(pointer.ref) for pointer in engram.pointers]
+    addresses = [parse_ref(pointer.ref) for pointer in engram.pointers]
     spans = [each.lines for each in addresses if isinstance(each, RepoAddress) and each.path == place.path]
     try:
         whole = (top / place.path).read_bytes()

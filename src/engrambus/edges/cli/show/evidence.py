@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engrambus.edges.cli.screen import dim, pairs, safe, safe_line
-from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse
+from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def deref(answer: DerefAnswer) -> Iterator[str]:
-    address = parse(answer.pointer.ref)
+    address = parse_ref(answer.pointer.ref)
     lines = [line.removesuffix("\r") for line in answer.excerpt.split("\n")]
     if lines[-1] == "":
         lines.pop()

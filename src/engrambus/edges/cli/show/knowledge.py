@@ -9,7 +9,7 @@ import click
 
 from engrambus.core import age, is_digest, is_hex
 from engrambus.edges.cli.screen import dim, kind, pairs, safe, safe_line, width, wrap
-from engrambus.evidence.pointers import RepoAddress, parse
+from engrambus.evidence.pointers import RepoAddress, parse_ref
 
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import Pointer
@@ -26,7 +26,7 @@ def short_ref(pointer: Pointer) -> str:
     """A pointer as people write it: `src/x.py:10-20@3a4c4fe`; `engrambus deref` takes it back."""
     ref = pointer.ref
     if pointer.type == "repo":
-        address = parse(ref)
+        address = parse_ref(ref)
         if isinstance(address, RepoAddress) and address.repository is None:
             first, last = address.lines or (0, 0)
             lines = f":{first}" + (f"-{last}" if last != first else "") if first else ""
