@@ -1,4 +1,4 @@
-"""The only wiring: settings → back end → rooms → operations."""
+"""The only wiring: settings → back end → domain packages → operations."""
 
 from __future__ import annotations
 
@@ -11,29 +11,11 @@ from engrambus.backends.cortex import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.errors import ProjectExists, ProjectNotFound
-from engrambus.evidence.pointers import (
-    ArtifactAddress,
-    ArtifactResolver,
-    BodyAddress,
-    BodyResolver,
-    DiffAddress,
-    DiffResolver,
-    Evidence,
-    GitRepository,
-    RepoAddress,
-    RepoResolver,
-    Repositories,
-    Resolver,
-    SamAddress,
-    TestAddress,
-    TestResolver,
-    UrlAddress,
-    UrlResolver,
-    UrlSettings,
-)
+from engrambus.evidence import pointers
+from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
 from engrambus.gateway import Gateway, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
-from engrambus.knowledge.cortex import SamResolver
+from engrambus.knowledge import cortex
 from engrambus.policy import (
     JOURNAL,
     SHARED_SCOPES,
@@ -275,10 +257,10 @@ def _memory_stores(project: Project, start: Path) -> Callable[[tuple[Path, ...] 
 def _evidence(
     project: Project, repositories: Repositories, store: SqliteStore, tuple_space: LazyTupleSpace
 ) -> Evidence:
-    def url_settings() -> UrlSettings | None:
+    def url_settings() -> pointers.UrlSettings | None:
         with store.read() as view:
             urls = view.policy().urls
-        return UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
+        return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def of_work(ask: Callable[[WorkView], T]) -> T | None:
         if not (project.catalog / WORK_JOURNAL).exists():  # nothing was ever done here, and asking shall not begin it
@@ -290,13 +272,14 @@ def _evidence(
         return of_work(lambda view: view.receipt(receipt_id))
 
     bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged(sha)))
-    resolvers: dict[type[Any], Resolver[Any]] = {
-        RepoAddress: RepoResolver(repositories),
-        ArtifactAddress: ArtifactResolver(repositories),
-        BodyAddress: BodyResolver(bodies),
-        DiffAddress: DiffResolver(repositories),
-        SamAddress: SamResolver(store.read),
-        TestAddress: TestResolver(receipt, bodies),
-        UrlAddress: UrlResolver(url_settings),
+    # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
+    resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
+        pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),
+        pointers.ArtifactAddress: lambda: pointers.ArtifactResolver(repositories),
+        pointers.BodyAddress: lambda: pointers.BodyResolver(bodies),
+        pointers.DiffAddress: lambda: pointers.DiffResolver(repositories),
+        pointers.SamAddress: lambda: cortex.SamResolver(store.read),
+        pointers.TestAddress: lambda: pointers.TestResolver(receipt, bodies),
+        pointers.UrlAddress: lambda: pointers.UrlResolver(url_settings),
     }
     return Evidence(resolvers)

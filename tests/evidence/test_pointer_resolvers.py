@@ -41,11 +41,11 @@ ABSENT = "0" * 40
 def evidence_of(repositories: Repositories, bodies: Path | None = None) -> Evidence:
     return Evidence(
         {
-            RepoAddress: RepoResolver(repositories),
-            ArtifactAddress: ArtifactResolver(repositories),
-            BodyAddress: BodyResolver(BodyStore(bodies or Path("/nonexistent"))),
-            DiffAddress: DiffResolver(repositories),
-            UrlAddress: UrlResolver(lambda: None),
+            RepoAddress: lambda: RepoResolver(repositories),
+            ArtifactAddress: lambda: ArtifactResolver(repositories),
+            BodyAddress: lambda: BodyResolver(BodyStore(bodies or Path("/nonexistent"))),
+            DiffAddress: lambda: DiffResolver(repositories),
+            UrlAddress: lambda: UrlResolver(lambda: None),
         }
     )
 
@@ -151,7 +151,7 @@ class Counting:
 
 def test_stamping_remembers_what_never_changes() -> None:
     counting = Counting()
-    evidence = Evidence({RepoAddress: counting, ArtifactAddress: counting, SamAddress: counting}, remember=2)
+    evidence = Evidence(dict.fromkeys((RepoAddress, ArtifactAddress, SamAddress), lambda: counting), remember=2)
     pinned = pointer(f"repo:f@{ABSENT}")
     assert evidence.stamp(*check_pointer(pinned)) == evidence.stamp(*check_pointer(pinned))
     assert counting.asked == 1
@@ -227,7 +227,7 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
     store = BodyStore(tmp_path / "cas")
     lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # more than two pieces
     name = store.put(b"".join(lines))
-    evidence = Evidence({BodyAddress: BodyResolver(store, cap=1000)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=1000)})
     for first, last in ((1, 1), (1, 3), (100_000, 100_009), (199_999, 200_000)):
         there = pointer(f"artifact:{name}#L{first}-L{last}")
         read = evidence.read(there)
@@ -254,7 +254,7 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
 @pytest.mark.parametrize("before", ["", "\n", "a", "ab", "abc"])
 def test_one_line_too_large_to_hold_is_cut_at_the_edge_of_a_character(tmp_path: Path, before: str) -> None:  # EB-05
     store = BodyStore(tmp_path / "cas")
-    evidence = Evidence({BodyAddress: BodyResolver(store, cap=1000)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=1000)})
     text = before + "🙂" * 1000 + before
     flat = evidence.read(pointer(f"artifact:{store.put(text.encode())}"))
     assert flat.end is not None
@@ -274,7 +274,7 @@ def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
     name = store.put(b"one\ntwo\n" * 1000)
     file = tmp_path / "cas" / name[7:9] / name[9:]
     file.write_bytes(file.read_bytes()[:-2] + b"!\n")
-    evidence = Evidence({BodyAddress: BodyResolver(store, cap=100)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=100)})
     for ref in (f"artifact:{name}#L1", f"artifact:{name}"):
         assert refusal(lambda ref=ref: evidence.read(pointer(ref))).code == "OBJECT_DAMAGED"  # type: ignore[misc]
 

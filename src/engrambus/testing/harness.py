@@ -66,7 +66,7 @@ def open_gateway(
     """
     return Gateway(
         store=store,
-        evidence=Evidence({RepoAddress: FakeRepository(), BodyAddress: FakeBodyStore()}),
+        evidence=Evidence({RepoAddress: FakeRepository, BodyAddress: FakeBodyStore}),
         project_files=ProjectFiles(root, Repositories(None)),
         key=TokenKey(b"a key that only the tests know .."),
         grant_key=GrantKey(b"another key only the tests know."),

@@ -72,9 +72,10 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence:
     """Reads pointers of every installed type, and proves them by digest. Safe under threads."""
 
-    def __init__(self, resolvers: Mapping[type[Any], Resolver[Any]], *, remember: int = 4096) -> None:
-        self._resolvers = dict(resolvers)
-        self._each = {kind: each for kind, each in resolvers.items() if isinstance(each, ResolvesEach)}
+    def __init__(self, resolvers: Mapping[type[Any], Callable[[], Resolver[Any]]], *, remember: int = 4096) -> None:
+        """Take a function for each type of address that makes its resolver; it is called with the first address."""
+        self._factories = dict(resolvers)
+        self._resolvers: dict[type[Any], Resolver[Any]] = {}
         self._known: Memo[str, _Known] = Memo(remember)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
@@ -92,7 +93,7 @@ class Evidence:
         """
         if isinstance(address, UrlAddress):
             return pointer
-        if not isinstance(address, _LOCAL) and type(address) not in self._resolvers:
+        if not isinstance(address, _LOCAL) and type(address) not in self._factories:
             return pointer
         try:
             found = self._look(pointer, address, field).digest
@@ -108,15 +109,19 @@ class Evidence:
             for pointer, address in pointers
             if _never_changes(address) and self._known.get(pointer.ref) is None
         }
-        for kind, resolver in self._each.items() if len(asked) > 1 else ():
-            resolver.resolve_each(
-                [address for address in asked if type(address) is kind],
-                lambda address, content: self._known.put(asked[address], _Known.of(content)),
-            )
+        if len(asked) < 2:  # one address costs the same either way
+            return
+        for kind in {type(address) for address in asked}:
+            resolver: object = self._resolver(kind)
+            if isinstance(resolver, ResolvesEach):
+                resolver.resolve_each(
+                    [address for address in asked if type(address) is kind],
+                    lambda address, content: self._known.put(asked[address], _Known.of(content)),
+                )
 
     def weigh(self, pointer: Pointer, address: Address) -> int:
         """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""
-        if isinstance(address, UrlAddress) or type(address) not in self._resolvers:
+        if isinstance(address, UrlAddress) or type(address) not in self._factories:
             return 0
         try:
             return self._look(pointer, address, "pointer").tokens
@@ -134,14 +139,20 @@ class Evidence:
         return known
 
     def _resolve(self, address: Address, field: str) -> Content:
-        resolver = self._resolvers.get(type(address))
         try:
+            resolver = self._resolver(type(address))
             if resolver is None:
                 raise NoResolver
             return resolver.resolve(address)
         except EngramBusError as problem:
             problem.field = f"{field}.ref"
             raise
+
+    def _resolver(self, kind: type[Any]) -> Resolver[Any] | None:
+        resolver = self._resolvers.get(kind)
+        if resolver is None and kind in self._factories:
+            resolver = self._resolvers[kind] = self._factories[kind]()
+        return resolver
 
 
 _LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
