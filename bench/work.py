@@ -20,7 +20,7 @@ from bench.measure import Row, at_least, at_most, microseconds, per_second, perc
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock, print_time
 from engrambus.evidence.receipts import EMPTY, BodyStore, seal
-from engrambus.space.tuples import Claim, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+from engrambus.space.tuples import Claim, Completion, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.work import damaged_body
 
 PROJECT = "01KDVP9R00STGMERGYBENCH000"
@@ -40,7 +40,7 @@ def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
     """A space in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     create_work(folder, project=PROJECT, at=SystemClock().now())
-    settings = msgspec.structs.replace(SETTINGS, indexed=indexed)
+    settings = msgspec.structs.replace(SETTINGS, indexed_fields=indexed)
     return TupleSpace(SqliteWork(folder, SystemClock(), indexed=indexed), settings=settings)
 
 
@@ -55,13 +55,13 @@ def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
             for n in range(start, min(count, start + batch))
         ]
         space.out(*drafts, authority=PERSON, run=RUN)
-        _, claims = space.settle([settled(claim) for claim in claims], more=(LANE, worker, batch))
+        _, claims = space.complete([settled(claim) for claim in claims], claim_more=(LANE, worker, batch))
         done += len(claims)
-    space.settle([settled(claim) for claim in claims])
+    space.complete([settled(claim) for claim in claims])
     return done
 
 
-def settled(claim: Claim) -> Settled:
+def settled(claim: Claim) -> Completion:
     """A step that did nothing, and the end of its tuple."""
     now = print_time(SystemClock().now())
     one = seal(
@@ -74,8 +74,10 @@ def settled(claim: Claim) -> Settled:
         attempt=claim.attempt,
         worker=claim.worker,
     )
-    last = whole(claim.id, own=[one], receipts=[one.id], exit=0, at=now, attempt=claim.attempt, worker=claim.worker)
-    return Settled(id=claim.id, fence=claim.fence, receipts=(one,), last=last)
+    last = tuple_receipt(
+        claim.id, executed=[one], receipts=[one.id], exit=0, now=now, attempt=claim.attempt, worker=claim.worker
+    )
+    return Completion(id=claim.id, fence=claim.fence, receipts=(one,), final_receipt=last)
 
 
 def best(work: Callable[[], int], rounds: int = ROUNDS) -> float:
@@ -346,12 +348,12 @@ def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
     now = print_time(SystemClock().now())
     done = seal(yool="agent.bench.nothing.v1", tuple_id=claim.id, started_at=now, ended_at=now, exit=0, step=0,
                 stdout_sha=body, stderr_sha=EMPTY, key="k")  # fmt: skip
-    space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(done,))])
+    space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])
 
     def hits() -> int:
         for _ in range(count):
             with space.store.read() as view:
-                found = view.cached("k")
+                found = view.cached_receipt("k")
             if found is None or damaged_body(found, bodies) is not None:
                 raise RuntimeError("no hit")
         return count

@@ -130,7 +130,7 @@ def _workbench(
 
         space = settings.space()
         create_work(project.catalog, project=project.project_id, at=clock.now())
-        store = SqliteWork(project.catalog, clock, indexed=space.indexed, progress=progress)
+        store = SqliteWork(project.catalog, clock, indexed=space.indexed_fields, progress=progress)
         return TupleSpace(
             store,
             settings=space,
@@ -271,7 +271,7 @@ def _evidence(
     def receipt(receipt_id: str) -> Receipt | None:
         return of_work(lambda view: view.receipt(receipt_id))
 
-    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged(sha)))
+    bodies = BodyStore(project.catalog / "cas", purged=lambda sha: of_work(lambda view: view.purged_at_us(sha)))
     # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
     resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
         pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),

@@ -94,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def space(self) -> SpaceSettings:
         """How the tuple space behaves: `YOOL_TUPLE_*`, with the published defaults."""
-        from engrambus.space.tuples import STAMPED, SpaceSettings, check_lane
+        from engrambus.space.tuples import STAMPED_FIELDS, SpaceSettings, check_lane
 
         said: dict[str, Any] = {}
         for name, field in _WHOLE.items():
@@ -110,13 +110,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             check_lane(lane, field="YOOL_TUPLE_ALARM_LANE")
         if listed := self.environment.get(_INDEXED):
             paths = {each.strip() for each in _text(_INDEXED, listed).split(",")} - {""}
-            if said_elsewhere := sorted(paths & STAMPED):
+            if said_elsewhere := sorted(paths & STAMPED_FIELDS):
                 raise FieldValue(
                     f"{_INDEXED} names fields a tuple was created with; '{said_elsewhere[0]}' is none of them.",
                     field=_INDEXED,
                     used=said_elsewhere[0],
                 )
-            said["indexed"] = tuple(sorted(paths))
+            said["indexed_fields"] = tuple(sorted(paths))
         return SpaceSettings(**said)
 
     def key_folder(self, project: str) -> Path:
@@ -149,8 +149,8 @@ _WHOLE = {
     "YOOL_TUPLE_MAX_RETRIES": "max_retries",
     "YOOL_TUPLE_ALARM_PCT": "alarm_pct",
 }
-_SECONDS = {"YOOL_TUPLE_LEASE_SECONDS": "lease", "YOOL_TUPLE_BACKOFF_SECONDS": "backoff"}
-_TEXTS = {"YOOL_TUPLE_ALARM_LANE": "alarm_lane", "YOOL_TUPLE_CACHE_SALT": "salt"}
+_SECONDS = {"YOOL_TUPLE_LEASE_SECONDS": "lease_us", "YOOL_TUPLE_BACKOFF_SECONDS": "backoff_us"}
+_TEXTS = {"YOOL_TUPLE_ALARM_LANE": "alarm_lane", "YOOL_TUPLE_CACHE_SALT": "cache_salt"}
 _INDEXED = "YOOL_TUPLE_INDEXED"
 _MOST = {"YOOL_TUPLE_CPU_QUOTA_PCT": 100, "YOOL_TUPLE_ALARM_PCT": 100}
 _MAY_BE_NONE = frozenset({"YOOL_TUPLE_MAX_RETRIES", "YOOL_TUPLE_ALARM_PCT"})

@@ -16,7 +16,7 @@ from engrambus.space.tuples import SpaceSettings, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
 from tests.space.shop import open_shop
 
-SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease=1 * SECOND, max_retries=1_000, backoff=1000, alarm_pct=0)
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=1 * SECOND, max_retries=1_000, backoff_us=1000, alarm_pct=0)
 
 
 def main(folder: Path, diary: int) -> None:

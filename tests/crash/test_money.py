@@ -47,13 +47,13 @@ def _check(shop: Shop, one: str, above: str, micros: int, tokens: int) -> None:
     assert (sum(each.micros for each in spent), sum(each.tokens for each in spent)) == (micros, tokens)
     for each in (one, above):
         kept = shop.space.get(each)
-        assert (kept.micros, kept.tokens, kept.held_micros) == (micros, tokens, 0)
+        assert (kept.spent_micros, kept.spent_tokens, kept.reserved_micros) == (micros, tokens, 0)
     with shop.space.store.read() as view:
-        (figures,) = view.runs()
+        (figures,) = view.run_totals()
     assert (figures.micros, figures.tokens) == (micros, tokens)
     assert shop.space.store.verify() == []
     shop.space.store.rebuild()
-    assert shop.space.get(one).micros == micros
+    assert shop.space.get(one).spent_micros == micros
     assert list((shop.shop.root / ".catalog/scratch").iterdir()) == []
 
 
@@ -61,7 +61,7 @@ def test_what_was_spent_when_its_worker_was_killed_counts_before_the_next_begins
     with open_shop(tmp_path / "project", SETTINGS) as shop:
         one, above = _put(shop, tmp_path, signal.SIGKILL)
         _work_until_killed(tmp_path)
-        assert shop.space.get(one).micros == 0, "nobody could have read it"
+        assert shop.space.get(one).spent_micros == 0, "nobody could have read it"
         assert shop.work() == ["miss", "done"]
         last = shop.receipts(one)[-1]
         assert (last.attempt, last.cost.micros, last.cost.tokens) == (2, 100_000, 14)
@@ -95,14 +95,14 @@ def test_what_a_worker_reads_that_slept_past_its_lease_counts(tmp_path: Path) ->
             assert shop.work() == ["miss", "done"]
             last = shop.receipts(one)[-1]
             assert (last.attempt, last.cost.micros, last.cost.tokens) == (2, 50_000, 7)
-            assert shop.space.get(one).micros == 50_000, "its folder is not another's to sweep while it lives"
+            assert shop.space.get(one).spent_micros == 50_000, "its folder is not another's to sweep while it lives"
             worker.send_signal(signal.SIGCONT)
             assert worker.wait(60) == 0
         assert shop.receipts(one)[-1] == last, "a receipt does not change"
         spent = shop.space.get(one)
-        said = 50_000 + 50_000 + 10_000 * (spent.tokens - 14)
-        assert 0 <= spent.tokens - 14 <= 3, "what it said before it was stopped"
-        _check(shop, one, above, said, spent.tokens)
+        said = 50_000 + 50_000 + 10_000 * (spent.spent_tokens - 14)
+        assert 0 <= spent.spent_tokens - 14 <= 3, "what it said before it was stopped"
+        _check(shop, one, above, said, spent.spent_tokens)
 
 
 def test_what_a_cancelled_step_says_to_its_end_counts(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_what_a_cancelled_step_says_to_its_end_counts(tmp_path: Path) -> None:
         one = shop.put(step("agent.spend.last", started=str(started)), parent_id=above)
         with at_work(shop.pool()):
             until(started.exists)
-            until(lambda: shop.space.get(one).micros == 20_000)
+            until(lambda: shop.space.get(one).spent_micros == 20_000)
             last = shop.space.cancel(one)
-            until(lambda: shop.space.get(one).micros > 20_000)
+            until(lambda: shop.space.get(one).spent_micros > 20_000)
         assert (last.cost.micros, shop.receipts(one)) == (20_000, [last])
         _check(shop, one, above, 60_000, 0)

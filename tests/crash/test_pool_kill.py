@@ -104,7 +104,7 @@ def test_killed_workers_leave_nothing_that_does_not_agree(tmp_path: Path) -> Non
             most, least = (
                 sum(round(float(usd) * 1_000_000) for word, usd in notes if word == what) for what in ("about", "said")
             )
-            assert least <= shop.space.get(one).micros <= most, "what was said is not counted, or counted twice"
+            assert least <= shop.space.get(one).spent_micros <= most, "what was said is not counted, or counted twice"
     assert all((calls / str(number)).read_text().startswith("called\n") for number in range(len(put)))
 
 
@@ -128,7 +128,9 @@ def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
     assert ended
     assert all(ends[one][0].id == receipt for one, receipt in ended), "an end that was told is lost"
     kept = {each: shop.space.get(each) for each in put}
-    assert all((one.state, one.micros, one.held_micros) == ("done", spent[one.id], 0) for one in kept.values())
+    assert all(
+        (one.state, one.spent_micros, one.reserved_micros) == ("done", spent[one.id], 0) for one in kept.values()
+    )
     assert all(ends[one][0].cost.micros == spent[one] >= 3000 for one in put), "a step's cost is lost, or told twice"
     bodies = {sha for each in receipts.values() for sha in bodies_of(each)}
     assert len(bodies) >= len(put)

@@ -96,7 +96,7 @@ def _drain(space: TupleSpace) -> None:
 
     pattern = read_pattern({"lane": "work"})
     while claims := space.claim(pattern, worker="last", limit=64, timeout=2.5):
-        space.settle([do(space, claim) for claim in claims])
+        space.complete([do(space, claim) for claim in claims])
 
 
 def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
@@ -123,13 +123,13 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
     assert set(ends) == kept.keys()
     assert set(ends.values()) == {1}, "a tuple has more than one last receipt"
     assert all(last[one] == receipt for one, receipt in ended.items()), "an acknowledged receipt is lost"
-    assert all(one.micros == spent[one.id] for one in kept.values())
+    assert all(one.spent_micros == spent[one.id] for one in kept.values())
     assert told == spent, "a last receipt tells less than was spent, or more"
-    assert all(one.held_micros == 0 for one in kept.values())
+    assert all(one.reserved_micros == 0 for one in kept.values())
     above = space.get(parent)
-    assert (above.micros, above.held_micros) == (sum(spent.values()), 0), "a budget is not exact"
+    assert (above.spent_micros, above.reserved_micros) == (sum(spent.values()), 0), "a budget is not exact"
     with space.store.read() as view:
-        (figures,) = view.runs()
+        (figures,) = view.run_totals()
     assert figures.micros == sum(spent.values())
     assert figures.states == {"done": len(kept), "waiting": 1}
     assert space.store.verify() == [], "the index is not what the journal says"
@@ -164,7 +164,7 @@ def test_a_worker_that_slept_past_its_lease_may_write_nothing(tmp_path: Path) ->
         sleeper.send_signal(signal.SIGCONT)
         assert sleeper.stdout.readline().strip() == "STALE_FENCE"
         assert space.get(one).worker == "other"
-        assert space.shown(one)["receipts"] == []
+        assert space.public_tuple(one)["receipts"] == []
     finally:
         sleeper.kill()
         sleeper.communicate()

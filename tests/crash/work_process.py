@@ -16,11 +16,11 @@ from pathlib import Path
 from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND, SystemClock, print_time
 from engrambus.evidence.receipts import Cost, seal
-from engrambus.space.tuples import Claim, Price, Settled, SpaceSettings, TupleSpace, read_pattern, whole
+from engrambus.space.tuples import Claim, Completion, Price, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"
-SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease=1 * SECOND, max_retries=1_000, alarm_pct=0)
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=1 * SECOND, max_retries=1_000, alarm_pct=0)
 WORK = read_pattern({"lane": "work"})
 BATCH = 8
 STEP_MICROS = 1_000
@@ -31,12 +31,12 @@ def open_space(folder: Path) -> TupleSpace:
     return TupleSpace(SqliteWork(folder, SystemClock()), settings=SETTINGS)
 
 
-def do(space: TupleSpace, claim: Claim) -> Settled:
+def do(space: TupleSpace, claim: Claim) -> Completion:
     """Carry one tuple out; some of them spend while they run."""
     number = claim.tuple.payload[0].args["n"]
     if number % 4 == 0:
         space.start_step(claim, 0, Price(micros=1_500))
-        space.spend(claim.id, claim.fence, 0, Price(micros=500))
+        space.record_cost(claim.id, claim.fence, 0, Price(micros=500))
     now = print_time(SystemClock().now())
     done = seal(
         yool="agent.lint.ruff.v1",
@@ -49,16 +49,16 @@ def do(space: TupleSpace, claim: Claim) -> Settled:
         worker=claim.worker,
         cost=Cost(usd=STEP_MICROS / 1_000_000),
     )
-    last = whole(
+    last = tuple_receipt(
         claim.id,
-        own=[done],
+        executed=[done],
         receipts=[done.id],
         exit=0,
-        at=now,
+        now=now,
         attempt=claim.attempt,
         worker=claim.worker,
     )
-    return Settled(id=claim.id, fence=claim.fence, receipts=(done,), last=last)
+    return Completion(id=claim.id, fence=claim.fence, receipts=(done,), final_receipt=last)
 
 
 def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
@@ -84,9 +84,9 @@ def main(folder: Path, diary: int, parent: str, tuples: int) -> None:
             except Exception as refusal:
                 if getattr(refusal, "code", None) != "STALE_FENCE":
                     raise
-        answered, claims = space.settle(results, more=(WORK, worker, BATCH))
+        answered, claims = space.complete(results, claim_more=(WORK, worker, BATCH))
         ended = [each.id for each, refused in zip(results, answered, strict=True) if refused is None]
-        os.write(diary, "".join(f"end {each} {space.shown(each)['receipts'][-1]}\n" for each in ended).encode())
+        os.write(diary, "".join(f"end {each} {space.public_tuple(each)['receipts'][-1]}\n" for each in ended).encode())
         if not claims and put >= tuples:
             claims = space.claim(WORK, worker=worker, limit=BATCH, timeout=1.5)
             idle = 0 if claims else idle + 1

@@ -27,7 +27,7 @@ from engrambus.operations.gc import CollectGarbage
 from engrambus.operations.receipts import RecordTests
 from engrambus.policy.guardrails import MB, DiskBreaker, Retention
 from engrambus.settings import Settings
-from engrambus.space.tuples import GC_LANE, Settled, TupleSpace
+from engrambus.space.tuples import GC_LANE, Completion, TupleSpace
 from engrambus.space.work import Caretaker, Collected, Collector, Progress
 from engrambus.space.work.caretaker import last_night
 from engrambus.testing import ManualClock, expect_refusal
@@ -168,12 +168,12 @@ def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> No
     assert not any(shop.shop.bodies.has(each) for each in named)
     with shop.space.store.read() as view:
         assert all(view.receipt(each.id) == each for each in kept)
-        assert all(view.purged(each) is not None for each in named)
+        assert all(view.purged_at_us(each) is not None for each in named)
     assert len(list((shop.shop.root / ".catalog/receipts").glob("*/*.json"))) == len(kept)
     assert store(shop.space).verify() == []
     store(shop.space).rebuild()
     with shop.space.store.read() as view:
-        assert all(view.purged(each) is not None for each in named)
+        assert all(view.purged_at_us(each) is not None for each in named)
 
 
 # YT-08, YT-13: a test is pointed at through the receipt of its step or through the whole tuple's.
@@ -345,13 +345,13 @@ def test_room_is_not_asked_for_again_until_a_while_after_the_last_try(shop: Shop
 def test_below_the_floor_nothing_is_put_again_or_recorded(shop: Shop, tmp_path: Path) -> None:
     dead = shop.put(step("agent.fail.always"), agent_terms={"max_retries": 0})
     (claim,) = shop.space.claim({"lane": "build"}, worker="w")
-    shop.space.settle([Settled(id=dead, fence=claim.fence, failed="exit 1")])
+    shop.space.complete([Completion(id=dead, fence=claim.fence, failure="exit 1")])
     space = breaking(shop.space, [0], tmp_path)
     before = [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})]
     with pytest.raises(DiskPressure):
         space.put_again(dead, authority=PERSON)
     with pytest.raises(DiskPressure):
-        space.record({"lane": "tests"}, lambda tuple_id, at: receipt(sha(1), 0), authority=PERSON, run=RUN)
+        space.record_finished({"lane": "tests"}, lambda tuple_id, at: receipt(sha(1), 0), authority=PERSON, run=RUN)
     assert [one.id for one in space.rd_all({"lane": {"ne": GC_LANE}})] == before
     assert len(space.rd_all({"lane": GC_LANE})) == 1
 
@@ -468,7 +468,7 @@ def _let_go(project: Gateway) -> str:
     """Let everything go that may; when the report went."""
     _collect(project)
     with project.tuple_space.space.store.read() as view:
-        at = view.purged(digest(REPORT.encode()))
+        at = view.purged_at_us(digest(REPORT.encode()))
     assert at is not None
     return print_time(at)
 
@@ -533,7 +533,7 @@ def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Pat
                 break
             time.sleep(0.05)
     (one,) = shop.space.rd_all({"lane": GC_LANE})
-    receipts = [shop.space.receipt(each) for each in shop.space.shown(one.id)["receipts"]]
+    receipts = [shop.space.receipt(each) for each in shop.space.public_tuple(one.id)["receipts"]]
     said = shop.bodies.get(receipts[0].stdout_sha).decode() + shop.bodies.get(receipts[0].stderr_sha).decode()
     assert one.state == "done", said
     assert "There is nothing that may go." in said

@@ -62,7 +62,7 @@ class Project:
         ids = [put.id for put in own.out(*drafts, authority=PERSON, run=run)]
         here = msgspec.structs.replace(self.shop, space=own, registry=OWN, catalog=lambda: DECLARED)
         LaneWorkerPool(here, read_pattern({"lane": "build"})).run(until_empty=True)
-        return [own.receipt(own.shown(each)["receipts"][0]) for each in ids]
+        return [own.receipt(own.public_tuple(each)["receipts"][0]) for each in ids]
 
     def grow_old(self) -> None:
         """Nothing was put just now any more."""
@@ -155,11 +155,11 @@ def test_every_receipt_is_surveyed_however_many_there_are(shop: Shop) -> None:
     drafts = [{"lane": "other", "payload": [step("agent.sum.numbers", a=at, b=0)]} for at in range(300)]
     shop.space.out(*drafts, authority=PERSON, run=RUN)
     claims = shop.space.claim({"lane": "other"}, worker="w", limit=300)
-    shop.space.settle([completion(shop.shop, each) for each in claims])  # type: ignore[arg-type]
+    shop.space.complete([completion(shop.shop, each) for each in claims])  # type: ignore[arg-type]
     last = worked(shop)
     done = collector(shop, hot_days=0, warm_days=400).collect()
     with shop.space.store.read() as view:
-        assert done.receipts == len(view.receipts_in(None, limit=10_000)) > 500
+        assert done.receipts == len(view.list_receipts(None, limit=10_000)) > 500
     named = {artifact.sha for each in last for artifact in each.artifacts}
     assert not any(shop.shop.bodies.has(each) for each in named), "the newest receipt was heard, too"
 
@@ -194,7 +194,7 @@ class Watched(BodyStore):
     def remove(self, digest: str, *, untouched_since: float) -> int:
         """Look at the journal first, then remove, or die."""
         with self.space.store.read() as view:
-            self.said[digest] = view.purged(digest)
+            self.said[digest] = view.purged_at_us(digest)
         if self.dies:
             raise KeyboardInterrupt
         return super().remove(digest, untouched_since=untouched_since)

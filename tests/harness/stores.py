@@ -187,6 +187,6 @@ class SqliteWorkHarness:
         self.space.close()
 
     def _open(self) -> None:
-        indexed = self._settings.indexed if self._settings is not None else ()
+        indexed = self._settings.indexed_fields if self._settings is not None else ()
         store = SqliteWork(self.folder, self.clock, indexed=indexed)
         self.space = TupleSpace(store, settings=self._settings, boot=self._boot)

@@ -26,11 +26,11 @@ from engrambus.space.tuples import (
     ENDED,
     BodyPurged,
     Claim,
+    Completion,
     Fact,
     Fence,
     Pattern,
     Price,
-    Settled,
     SpaceSettings,
     TupleSpace,
 )
@@ -122,17 +122,19 @@ class WorkAgreement(RuleBasedStateMachine):
         terms = {"budget_tokens": 10}
         drafts = [draft("last", *range(2), agent_terms=terms) for _ in range(3)]
         first, _, third = [answer.id for answer in self.both(lambda space: space.out(*drafts, **_AS_PERSON))]
-        self.both(lambda space: space.out(space.shown(first), accept=True, asked=("last", "r"), **_AS_PERSON))
+        self.both(
+            lambda space: space.out(space.public_tuple(first), accept=True, idempotency=("last", "r"), **_AS_PERSON)
+        )
         one, other = self.both(lambda space: space.claim({"lane": "last"}, worker="w", limit=2))
         self.heartbeat([one, other])
         self.start_step(one, 0, Price(tokens=9))
         self.spend(one, 0, Price(tokens=9))
         self.finish_a_step(one, 0, 0.0, "last")
         hit = self.both(lambda space: _cached(space, "last"))
-        self.both(lambda space: space.settle([Settled(id=one.id, fence=one.fence, hits=((1, hit.id),))]))
+        self.both(lambda space: space.complete([Completion(id=one.id, fence=one.fence, hits=((1, hit.id),))]))
         self.both(lambda space: space.report_damage(hit.id, hit.stdout_sha))
         self.release(other, True)
-        self.both(lambda space: space.settle([completion(self.reference, one)]))
+        self.both(lambda space: space.complete([completion(self.reference, one)]))
         self.both(lambda space: space.in_({"lane": "last", "id": third}, by="me"))
 
     def both(self, ask: Callable[[TupleSpace], Any]) -> Any:
@@ -173,13 +175,15 @@ class WorkAgreement(RuleBasedStateMachine):
     @rule(one=tuples, asked=st.none() | st.tuples(keys, requests))
     def out_again_with_its_id(self, one: str, asked: tuple[str, str] | None) -> None:
         """Put what is there already, under a key or none."""
-        self.both(lambda space: space.out(space.shown(one), authority=PERSON, run=RUN, accept=True, asked=asked))
+        self.both(
+            lambda space: space.out(space.public_tuple(one), authority=PERSON, run=RUN, accept=True, idempotency=asked)
+        )
 
     @rule(target=tuples, key=keys, request=requests)
     def dispatch(self, key: str, request: str) -> Any:
         """Put under a key, for a receipt."""
         answer = self.both(
-            lambda space: space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=(key, request))
+            lambda space: space.out(draft(), authority=PERSON, run=RUN, accept=True, idempotency=(key, request))
         )
         return multiple(*(each.id for each in answer or ()))
 
@@ -212,20 +216,22 @@ class WorkAgreement(RuleBasedStateMachine):
     @rule(claim=claims, step=steps, price=prices)
     def spend(self, claim: Claim, step: int, price: Price) -> None:
         """Spend while a step runs."""
-        self.both(lambda space: space.spend(claim.id, claim.fence, step, price))
+        self.both(lambda space: space.record_cost(claim.id, claim.fence, step, price))
 
     @rule(claim=claims, step=steps, usd=st.sampled_from((0.0, 0.003)), key=st.sampled_from((None, "k")))
     def finish_a_step(self, claim: Claim, step: int, usd: float, key: str | None) -> None:
         """One step is done."""
         one = receipt(self.reference, claim, step, usd=usd, key=key)
-        self.both(lambda space: space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(one,))]))
+        self.both(lambda space: space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(one,))]))
 
     @rule(claim=claims, step=steps)
     def hit(self, claim: Claim, step: int) -> None:
         """A step had been executed before."""
         found = self.both(lambda space: _cached(space, "k"))
         if found is not None:
-            self.both(lambda space: space.settle([Settled(id=claim.id, fence=claim.fence, hits=((step, found.id),))]))
+            self.both(
+                lambda space: space.complete([Completion(id=claim.id, fence=claim.fence, hits=((step, found.id),))])
+            )
 
     @rule()
     def damage(self) -> None:
@@ -238,24 +244,24 @@ class WorkAgreement(RuleBasedStateMachine):
     def complete(self, claim: Claim, usd: float, more: int) -> Any:
         """All is done; more is claimed in the same commit."""
         one = completion(self.reference, claim, usd=usd)
-        answer = self.both(lambda space: space.settle([one], more=({"lane": "build"}, "w", more)))
+        answer = self.both(lambda space: space.complete([one], claim_more=({"lane": "build"}, "w", more)))
         return multiple(*answer[1])
 
     @rule(claim=consumes(claims), why=st.sampled_from(("exit 1", "BUDGET_EXCEEDED")))
     def fail(self, claim: Claim, why: str) -> None:
         """It did not work."""
         one = failure(self.reference, claim, why=why, usd=0.001)
-        self.both(lambda space: space.settle([one]))
+        self.both(lambda space: space.complete([one]))
 
     @rule(claim=consumes(claims), counts=st.booleans())
     def release(self, claim: Claim, counts: bool) -> None:
         """Give one back."""
-        self.both(lambda space: space.release([(claim.id, claim.fence)], counts=counts))
+        self.both(lambda space: space.release([(claim.id, claim.fence)], counts_attempt=counts))
 
     @rule(claim=claims)
     def let_go(self, claim: Claim) -> None:
         """Take one from a holder who is dead, or who has lost it long ago."""
-        self.both(lambda space: space.let_go([(claim.id, claim.fence)], reason="gone"))
+        self.both(lambda space: space.release_dead([(claim.id, claim.fence)], reason="gone"))
 
     @rule(one=tuples)
     def cancel(self, one: str) -> None:
@@ -295,7 +301,7 @@ class WorkAgreement(RuleBasedStateMachine):
     @rule(one=tuples)
     def look(self, one: str) -> None:
         """Everything there is to see of one, and of all."""
-        self.both(lambda space: space.shown(one))
+        self.both(lambda space: space.public_tuple(one))
         self.both(lambda space: space.get(one))
         self.both(_figures)
 
@@ -312,26 +318,26 @@ class WorkAgreement(RuleBasedStateMachine):
             own = dict.fromkeys((one.id for one in kept), 0)
             spent, at_end = _spent(self.reference.journal_bytes())
             for one in kept:
-                ends = [each for each in view.receipts_of(one.id) if _is_end(view.receipt(each))]
+                ends = [each for each in view.receipt_ids(one.id) if _is_end(view.receipt(each))]
                 assert len(ends) == (one.state in ENDED), one
                 family = [each for each in kept if _descends(each, one.id, {other.id: other for other in kept})]
-                own[one.id] = one.micros - sum(each.micros for each in family if each.parent == one.id)
+                own[one.id] = one.spent_micros - sum(each.spent_micros for each in family if each.parent_id == one.id)
                 assert own[one.id] == one.own_micros >= 0
-                assert one.spent == spent.get(one.id, Price())
+                assert one.own_spent == spent.get(one.id, Price())
                 for last in map(view.receipt, ends):
                     assert last is not None
                     assert Price(micros=last.cost.micros, tokens=last.cost.tokens) == at_end[one.id]
-                assert one.state == "claimed" or one.held_micros == sum(
-                    each.held_micros for each in family if each.parent == one.id
+                assert one.state == "claimed" or one.reserved_micros == sum(
+                    each.reserved_micros for each in family if each.parent_id == one.id
                 )
 
 
 def _descends(one: Any, ancestor: str, every: dict[str, Any]) -> bool:
-    above = one.parent
+    above = one.parent_id
     while above is not None and above in every:
         if above == ancestor:
             return True
-        above = every[above].parent
+        above = every[above].parent_id
     return False
 
 
@@ -341,14 +347,14 @@ def _is_end(one: Any) -> bool:
 
 def _cached(space: TupleSpace, key: str) -> Any:
     with space.store.read() as view:
-        return view.cached(key)
+        return view.cached_receipt(key)
 
 
 def _everything(space: TupleSpace) -> Any:
     with space.store.read() as view:
         kept = view.matching(_EVERYTHING, limit=10_000)
         ids = [one.id for one in kept]
-        said = [(view.receipts_of(each), view.finished(each)) for each in ids]
+        said = [(view.receipt_ids(each), view.finished_steps(each)) for each in ids]
     return kept, said, _figures(space)
 
 
@@ -379,7 +385,7 @@ def _counted(space: TupleSpace, journal: bytes) -> list[Price]:
             more = Price(micros=fact.get("micros", 0), tokens=fact.get("tokens", 0))
             told[key] = told.get(key, Price()) + more
     with space.store.read() as view:
-        counted = [view.counted(*key) for key in told]
+        counted = [view.counted_cost(*key) for key in told]
     assert counted == list(told.values())
     return counted
 
@@ -390,9 +396,16 @@ def _told(journal: bytes) -> list[dict[str, Any]]:
 
 def _figures(space: TupleSpace) -> Any:
     with space.store.read() as view:
-        told = [(view.ended(run, limit=1000), view.under_way(run, limit=1000)) for run in (RUN, "other", None)]
-        ended = told, view.ended(None, limit=2), view.given_up(None, again=True, limit=1000)
-        return view.runs(), view.lanes(), view.reign(), view.receipts_in(RUN, limit=1000), ended, view.as_of
+        told = [(view.list_ended(run, limit=1000), view.list_claimed(run, limit=1000)) for run in (RUN, "other", None)]
+        ended = told, view.list_ended(None, limit=2), view.list_dead(None, include_put_again=True, limit=1000)
+        return (
+            view.run_totals(),
+            view.lane_counts(),
+            view.current_epoch(),
+            view.list_receipts(RUN, limit=1000),
+            ended,
+            view.as_of,
+        )
 
 
 def _asked(ask: Callable[[TupleSpace], Any], space: TupleSpace) -> tuple[str, Any]:

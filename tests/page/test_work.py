@@ -311,7 +311,7 @@ def test_every_budget_is_shown_with_what_is_spent_of_it_and_dollars_always(
 ) -> None:  # YT-11
     one = board.space.out({"lane": "paid", "payload": [], "agent_terms": terms}, authority=PERSON, run=board.run)[0].id
     (claim,) = board.space.claim({"id": one}, worker="w")
-    board.space.spend(claim.id, claim.fence, 0, Price(micros=2_000, tokens=11))
+    board.space.record_cost(claim.id, claim.fence, 0, Price(micros=2_000, tokens=11))
     try:
         cell = visit.open("/page/work").locator(f"[id='running-{one[7:]}'] .cost")
         shown = [
@@ -328,9 +328,9 @@ def test_a_receipt_says_what_went_to_make_room(visit: Visit, board: Board) -> No
     one = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
     board.pool().run(until_empty=True)
     for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
-        gone = BodyPurged(sha=digest(body), size=len(body), why="printed")
+        gone = BodyPurged(sha=digest(body), size_bytes=len(body), reason="printed")
         board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
-        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size
+        assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size_bytes
     page = visit.open("/page/work")
     row, drawer = page.locator(f"#ended-{one[7:]}"), page.locator("#drawer")
     row.locator("a", has_text="agent.leave.report").click()

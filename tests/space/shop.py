@@ -36,7 +36,7 @@ def own_registry(module: str) -> Registry:
 
 OWN = own_registry(MODULE)
 DECLARED = Catalog(each.entry for each in OWN)
-SETTINGS = SpaceSettings(max_retries=0, backoff=1000)
+SETTINGS = SpaceSettings(max_retries=0, backoff_us=1000)
 
 
 class Shop(NamedTuple):
@@ -68,7 +68,7 @@ class Shop(NamedTuple):
 
     def receipts(self, tuple_id: str) -> list[Receipt]:
         """Every receipt of a tuple."""
-        return [self.space.receipt(each) for each in self.space.shown(tuple_id)["receipts"]]
+        return [self.space.receipt(each) for each in self.space.public_tuple(tuple_id)["receipts"]]
 
     def printed(self, tuple_id: str, step: int = 0) -> str:
         """What a step printed."""

@@ -56,7 +56,7 @@ from engrambus.backends.sqlite.work.bells import FifoBell
 from engrambus.core import SystemClock
 from engrambus.space.tuples import TupleSpace, space
 
-space.LOOK_AGAIN = 60.0  # nobody looks again by itself
+space.POLL_SECONDS = 60.0  # nobody looks again by itself
 wait = FifoBell.wait
 
 def said_wait(bell, seconds):

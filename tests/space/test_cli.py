@@ -14,7 +14,7 @@ import pytest
 
 from engrambus.app import open_project
 from engrambus.settings import Settings
-from engrambus.space.tuples import OWN_AUTHORITY, gc_draft
+from engrambus.space.tuples import INTERNAL_AUTHORITY, gc_draft
 from tests.projects import Repository
 from tests.space.terminal import WORK, Terminal, open_terminal
 
@@ -105,7 +105,9 @@ def test_resuming_leaves_alarms_alone_and_makes_room_where_that_was_asked_for(te
         space = gateway.tuple_space.space
         run = terminal.json("run", "list")["runs"][0]["run_id"]
         alarm = {"lane": "alarm", "payload": [{"yool": "op.budget.alarm", "args": {}}]}
-        puts = [space.out(each, authority=OWN_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)]
+        puts = [
+            space.out(each, authority=INTERNAL_AUTHORITY, run=run, trusted=True)[0].id for each in (gc_draft(), alarm)
+        ]
     terminal.run("resume", "--import", "tests.space.yools")
     assert [terminal.json("observe", each)["state"] for each in puts] == ["done", "waiting"]
 

@@ -38,7 +38,9 @@ class TestSqliteIndexed(WorkConformance):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Iterator[WorkHarness]:
         # The last three say what became of a tuple: it is not posted by them, and found by them all the same.
-        settings = SpaceSettings(indexed=("map_pos.n", "map_pos.stack", "payload.0.args.n", "id", "run", "state"))
+        settings = SpaceSettings(
+            indexed_fields=("map_pos.n", "map_pos.stack", "payload.0.args.n", "id", "run", "state")
+        )
         harness = SqliteWorkHarness(tmp_path / "catalog", settings=settings)
         yield harness
         harness.close()

@@ -17,7 +17,7 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.operations.work import TupleId, TuplePattern
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from engrambus.space.tuples import Settled, tuple_id
+from engrambus.space.tuples import Completion, tuple_id
 from engrambus.testing.work import completion, failure
 from mcp import Client
 from tests.http.served import Served, serving
@@ -50,7 +50,7 @@ class _Now:
 
 def _finish(bus: Served) -> None:
     (claim,) = bus.gateway.tuple_space.space.claim({"lane": "build"}, worker="w")
-    bus.gateway.tuple_space.space.settle([completion(_Now, claim)])  # type: ignore[arg-type]
+    bus.gateway.tuple_space.space.complete([completion(_Now, claim)])  # type: ignore[arg-type]
 
 
 def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None:
@@ -155,7 +155,10 @@ def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
     first = bus.call("POST", "/tuple", TUPLE, token=coder).json["id"]
-    whole = bus.gateway.tuple_space.space.shown(first) | {"created_at": "2026-01-01T00:00:00.000000Z", "receipts": []}
+    whole = bus.gateway.tuple_space.space.public_tuple(first) | {
+        "created_at": "2026-01-01T00:00:00.000000Z",
+        "receipts": [],
+    }
     own = whole.pop("authority")
     before = bus.gateway.tuple_space.space.store.last_line()
     for authority, code in (
@@ -240,20 +243,20 @@ def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None: 
     space = bus.gateway.tuple_space.space
     (claim,) = space.claim({"lane": "build"}, worker="w")
     done = completion(_Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
-    space.settle([done])
+    space.complete([done])
     open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]
     run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
     other = bus.gateway.call(add, add.request(name="coder"), Credential(local_admin=True, run=run)).token
     same = bus.call("POST", "/tuple", TUPLE, token=other).json["id"]
     (claim,) = space.claim({"lane": "build"}, worker="w")
     with space.store.read() as view:
-        found = view.cached("agent.lint.ruff.v1@0")
+        found = view.cached_receipt("agent.lint.ruff.v1@0")
     assert found is not None
-    space.settle([Settled(id=same, fence=claim.fence, hits=((0, found.id),))])
+    space.complete([Completion(id=same, fence=claim.fence, hits=((0, found.id),))])
     (step,) = bus.call("GET", f"/tuple/{same}", token=other).json["steps"]
     assert step["hit"]
     assert bus.call("GET", f"/receipt/{step['receipt']}", token=other).json["receipt"]["tuple_id"] == one
-    last = space.shown(one)["receipts"][-1]
+    last = space.public_tuple(one)["receipts"][-1]
     assert bus.call("GET", f"/receipt/{last}", token=other).code == "RECEIPT_NOT_FOUND"
 
 
@@ -285,7 +288,7 @@ def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
     space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
         (claim,) = space.claim({"lane": "build"}, worker="w", timeout=5)
-        space.settle([failure(_Now, claim)])  # type: ignore[arg-type]
+        space.complete([failure(_Now, claim)])  # type: ignore[arg-type]
         seen = bus.call("GET", f"/tuple/{one}").json
         assert (seen["state"], seen["error"], seen["steps"][0]["exit"]) == (state, "exit 1", 1)
         receipt = bus.call("GET", f"/receipt/{seen['steps'][0]['receipt']}").json["receipt"]

@@ -37,7 +37,7 @@ def test_a_step_begins_when_all_it_waits_for_have_ended(shop: Shop, tmp_path: Pa
     with at_work(shop.pool(concurrency=4)):
         until(lambda: all((tmp_path / name).exists() for name in "ab"))
         (tmp_path / f"go-{first}").touch()
-        until(lambda: len(shop.space.shown(one)["receipts"]) == 1)
+        until(lambda: len(shop.space.public_tuple(one)["receipts"]) == 1)
         (tmp_path / ("go-b" if first == "a" else "go-a")).touch()
         until(lambda: shop.space.get(one).state == "done")
     *executed, _ = shop.receipts(one)

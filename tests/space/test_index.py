@@ -21,7 +21,7 @@ from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
 from engrambus.evidence.receipts import ReceiptFolder
-from engrambus.space.tuples import BodyPurged, Claim, Kept, Price, Settled, SpaceSettings
+from engrambus.space.tuples import BodyPurged, Claim, Completion, Price, SpaceSettings, TupleRecord
 from engrambus.testing.work import PERSON, RUN, completion, draft, failure, put, receipt
 from tests.harness.stores import SqliteWorkHarness
 
@@ -31,9 +31,9 @@ def busy(folder: Path) -> SqliteWorkHarness:
     harness = SqliteWorkHarness(folder)
     put(harness, draft(), draft(priority=2), draft("other"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
-    harness.space.let_go([(second.id, second.fence)], reason="gone")
+    harness.space.release_dead([(second.id, second.fence)], reason="gone")
     (again,) = harness.space.claim({"lane": "build"}, worker="w")
-    harness.space.settle([completion(harness, again), failure(harness, first)])
+    harness.space.complete([completion(harness, again), failure(harness, first)])
     harness.clock.advance(seconds=5)
     harness.space.claim({"lane": "build"}, worker="w")
     return harness
@@ -58,9 +58,9 @@ def test_a_rebuild_ends_with_what_was_said_last(tmp_path: Path) -> None:
     for _ in range(8):
         harness.clock.advance(seconds=5)
         assert harness.space.renew([(claim.id, claim.fence)]) == []
-    until = harness.space.get(claim.id).until
+    until = harness.space.get(claim.id).lease_until_us
     harness.delete_index()
-    assert harness.space.get(claim.id).until == until
+    assert harness.space.get(claim.id).lease_until_us == until
     harness.close()
 
 
@@ -127,13 +127,15 @@ def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> No
         held += put(harness)
         (claim,) = harness.space.claim({"lane": "build"}, worker="w")
         done = completion(harness, claim)
-        harness.space.settle([done])
-        receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
+        harness.space.complete([done])
+        receipts += [each.id for each in (*done.receipts, done.final_receipt) if each is not None]
         assert [harness.space.get(each).id for each in (held[0], *held[-3:])] == [held[0], *held[-3:]]
         assert [harness.space.receipt(each).id for each in receipts] == receipts
         assert harness.space.store.verify() == []
     before = len(harness.journal_bytes())
-    assert put(harness, harness.space.shown(held[0])) == held[:1]  # put again under its id, it is the one that is there
+    assert (
+        put(harness, harness.space.public_tuple(held[0])) == held[:1]
+    )  # put again under its id, it is the one that is there
     assert len(harness.journal_bytes()) == before
     harness.close()
 
@@ -147,8 +149,8 @@ def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
         put(harness)
         (claim,) = harness.space.claim({}, worker="w")
         done = completion(harness, claim)
-        harness.space.settle([done])
-        receipts += [each.id for each in (*done.receipts, done.last) if each is not None]
+        harness.space.complete([done])
+        receipts += [each.id for each in (*done.receipts, done.final_receipt) if each is not None]
     with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
         for what, every in (("tuple_ids", 12), ("receipt_ids", 24)):
             ((gathered, together),) = index.execute(
@@ -165,13 +167,13 @@ def test_processes_that_post_by_other_fields_share_one_index(tmp_path: Path) -> 
     """It has the fields of all of them; who asked for fewer keeps those of the others."""
 
     def opened(*indexed: str) -> SqliteWorkHarness:
-        return SqliteWorkHarness(tmp_path / "catalog", first.clock, SpaceSettings(indexed=indexed))
+        return SqliteWorkHarness(tmp_path / "catalog", first.clock, SpaceSettings(indexed_fields=indexed))
 
     def posted_by() -> list[str]:
         with closing(apsw.Connection(str(tmp_path / "catalog" / WORK_INDEX))) as index:
             return [str(path) for (path,) in index.execute("SELECT DISTINCT path FROM posted ORDER BY path")]
 
-    first = SqliteWorkHarness(tmp_path / "catalog", settings=SpaceSettings(indexed=("map_pos.n",)))
+    first = SqliteWorkHarness(tmp_path / "catalog", settings=SpaceSettings(indexed_fields=("map_pos.n",)))
     (one,) = put(first, draft(map_pos={"n": 1, "stack": "python"}))
     assert posted_by() == ["map_pos.n"]
     second = opened("map_pos.stack")
@@ -212,16 +214,16 @@ def test_counts_hold_beside_their_tables_and_in_them(tmp_path: Path) -> None:
             held += one.space.claim({"lane": f"lane-{n:02}"}, worker="w")
         for harness in (one, other):
             with harness.space.store.read() as view:
-                lanes = {each.lane: (each.waiting, each.claimed) for each in view.lanes()}
+                lanes = {each.lane: (each.waiting, each.claimed) for each in view.lane_counts()}
                 assert lanes == {f"lane-{at:02}": (0, 1) if at % 2 else (1, 0) for at in range(n + 1)}
-                assert view.waiting(f"lane-{n:02}") == 1 - n % 2
-                assert sum(each.states.get("claimed", 0) for each in view.runs()) == len(held)
-    one.space.settle([completion(one, claim, usd=0.25) for claim in held])
+                assert view.waiting_count(f"lane-{n:02}") == 1 - n % 2
+                assert sum(each.states.get("claimed", 0) for each in view.run_totals()) == len(held)
+    one.space.complete([completion(one, claim, usd=0.25) for claim in held])
     for harness in (one, other):
         with harness.space.store.read() as view:
-            figures = view.averages(completion(one, held[0]).receipts[0].yool)
-            assert (figures.runs, figures.micros) == (len(held), 250_000 * len(held))
-            assert sum(each.states.get("done", 0) for each in view.runs()) == len(held)
+            figures = view.cost_history(completion(one, held[0]).receipts[0].yool)
+            assert (figures.executions, figures.micros) == (len(held), 250_000 * len(held))
+            assert sum(each.states.get("done", 0) for each in view.run_totals()) == len(held)
     assert one.space.store.verify() == other.space.store.verify() == []
     one.close()
     other.close()
@@ -244,8 +246,8 @@ def test_what_is_held_is_known_as_it_is(tmp_path: Path) -> None:
     for happens in (
         lambda: harness.space.renew([(claim.id, claim.fence)]),
         lambda: harness.space.start_step(below, 0, Price(micros=700_000)),
-        lambda: harness.space.spend(below.id, below.fence, 0, Price(micros=900_000)),
-        lambda: harness.space.settle([completion(harness, below, usd=0.95)]),
+        lambda: harness.space.record_cost(below.id, below.fence, 0, Price(micros=900_000)),
+        lambda: harness.space.complete([completion(harness, below, usd=0.95)]),
         lambda: harness.space.release([(claim.id, claim.fence)]),
     ):
         happens()
@@ -259,7 +261,7 @@ def test_what_another_process_ended_is_not_held(tmp_path: Path) -> None:
     put(one)
     (claim,) = one.space.claim({}, worker="w")
     other.space.cancel(claim.id)
-    assert one.space.settle([completion(one, claim)])[0] == [StaleFence.code]
+    assert one.space.complete([completion(one, claim)])[0] == [StaleFence.code]
     one.close()
     other.close()
 
@@ -269,12 +271,12 @@ def test_a_receipt_told_before_a_tuple_was_given_back_is_told_once(tmp_path: Pat
     put(harness, draft("build", 1, 2))
     (claim,) = harness.space.claim({}, worker="w")
     first = receipt(harness, claim, 0)
-    harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(first,))])
+    harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(first,))])
     harness.space.release([(claim.id, claim.fence)])
     (again,) = harness.space.claim({}, worker="w")
     assert again.attempt == 1
-    harness.space.settle([Settled(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
-    assert harness.space.shown(claim.id)["receipts"].count(first.id) == 1
+    harness.space.complete([Completion(id=again.id, fence=again.fence, receipts=(first, receipt(harness, again, 1)))])
+    assert harness.space.public_tuple(claim.id)["receipts"].count(first.id) == 1
     harness.close()
 
 
@@ -282,8 +284,8 @@ def four_wait(*harnesses: SqliteWorkHarness) -> None:
     """All of them count four that wait, and an index built anew does; then they are closed."""
     for harness in harnesses:
         with harness.space.store.read() as view:
-            assert view.waiting("build") == 4
-            assert [each.states for each in view.runs()] == [{"waiting": 4}]
+            assert view.waiting_count("build") == 4
+            assert [each.states for each in view.run_totals()] == [{"waiting": 4}]
         assert harness.space.store.verify() == []
     for harness in harnesses:
         harness.close()
@@ -307,7 +309,7 @@ def test_counts_hold_when_another_process_cuts_a_torn_line(tmp_path: Path) -> No
         journal.write(b'{"at":"2026-11-16T0')
     other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
     with other.space.store.read() as view:
-        assert view.waiting("build") == 3
+        assert view.waiting_count("build") == 3
     put(one)
     four_wait(one, other)
 
@@ -374,15 +376,15 @@ CHANGES = (
 
 def full(folder: Path) -> SqliteWorkHarness:
     """A space of which every table of the index has something to say."""
-    harness = SqliteWorkHarness(folder, settings=SpaceSettings(indexed=("map_pos.n",)))
+    harness = SqliteWorkHarness(folder, settings=SpaceSettings(indexed_fields=("map_pos.n",)))
     put(harness, draft(map_pos={"n": 1}), draft("build", 1, 2))
-    harness.space.out(draft("asked"), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))
+    harness.space.out(draft("asked"), authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))
     (first, second) = harness.space.claim({"lane": "build"}, worker="w", limit=2)
     done = completion(harness, first, key="k")
-    harness.space.settle([done])
+    harness.space.complete([done])
     harness.space.start_step(second, 0, Price(micros=5))
-    harness.space.spend(second.id, second.fence, 0, Price(micros=2))
-    gone = BodyPurged(sha=done.receipts[0].stdout_sha, size=1, why="room")
+    harness.space.record_cost(second.id, second.fence, 0, Price(micros=2))
+    gone = BodyPurged(sha=done.receipts[0].stdout_sha, size_bytes=1, reason="room")
     harness.space.store.commit(lambda view: ([gone], None))
     return harness
 
@@ -506,10 +508,10 @@ def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> 
     """The folder of bells is gone, or no file can be opened: the tuple is there, and who waits looks by itself."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
     store = harness.space.store
-    with store.bell("work"):
+    with store.wait_on("work"):
         shutil.rmtree(tmp_path / "catalog" / "bells")
         put(harness)
-    with store.bell("work"):  # there is another folder for who waits from now on
+    with store.wait_on("work"):  # there is another folder for who waits from now on
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = os.open(os.devnull, os.O_RDONLY)
         os.close(highest)
@@ -520,7 +522,7 @@ def test_what_was_put_is_answered_though_nobody_can_be_woken(tmp_path: Path) -> 
             put(harness)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    with store.bell("work") as bell:
+    with store.wait_on("work") as bell:
         put(harness)
         bell.wait(60)
     assert len(harness.space.rd_all({})) == 3
@@ -538,7 +540,7 @@ def test_receipts_lie_as_files_though_the_journal_lost_its_end(tmp_path: Path) -
 
     def settle(*steps: int) -> None:
         done = tuple(made[step] for step in steps)
-        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=done)])
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=done)])
 
     copy = harness.journal_bytes()
     settle(0, 1)
@@ -563,15 +565,15 @@ def test_a_claim_reads_what_it_takes_however_many_are_late(
     put(harness, *(draft(map_pos={"n": n}) for n in range(200)))
     claims = harness.space.claim({}, worker="w", limit=200)
     if late == "failed":
-        harness.space.settle([failure(harness, claim) for claim in claims])
+        harness.space.complete([failure(harness, claim) for claim in claims])
     if late == "outlived":
         harness.reboot("second")
     else:
         harness.clock.advance(seconds=30)
-    read: list[Kept] = []
+    read: list[TupleRecord] = []
     real = view.kept_from
 
-    def noted(row: object) -> Kept:
+    def noted(row: object) -> TupleRecord:
         read.append(real(row))
         return read[-1]
 

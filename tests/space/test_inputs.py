@@ -179,7 +179,7 @@ def test_files_that_swap_places_are_another_input(shop: Shop, tmp_path: Path) ->
 
 def test_results_made_under_another_salt_are_no_hits(tmp_path: Path) -> None:
     for salt, told in (("", "miss"), ("", "hit"), ("new", "miss"), ("new", "hit"), ("", "hit")):
-        with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, salt=salt)) as shop:
+        with open_shop(tmp_path / "project", msgspec.structs.replace(SETTINGS, cache_salt=salt)) as shop:
             shop.put(step("agent.sum.numbers", a=1, b=2))
             assert shop.work() == [told, "done"], salt
 

@@ -67,17 +67,17 @@ def test_what_a_killed_workers_step_said_counts_and_its_folder_goes(shop: Shop, 
     claim = _held(shop)
     _leave(shop, claim, text)
     shop.shop.sweep()
-    assert shop.space.get(claim.id).spent == said
+    assert shop.space.get(claim.id).own_spent == said
     assert _left(shop) == []
 
 
 def test_what_was_counted_before_it_was_killed_is_not_counted_again(shop: Shop) -> None:
     claim = _held(shop)
-    shop.space.spend(claim.id, claim.fence, 0, Price(micros=10_000, tokens=2))
+    shop.space.record_cost(claim.id, claim.fence, 0, Price(micros=10_000, tokens=2))
     _leave(shop, claim)
     _leave(shop, claim, '{"usd":0.5}\n', at=1)
     shop.shop.sweep()
-    assert shop.space.get(claim.id).spent == SAID + Price(micros=500_000)
+    assert shop.space.get(claim.id).own_spent == SAID + Price(micros=500_000)
 
 
 def test_whoever_is_killed_between_counting_and_taking_away_leaves_it_to_the_next(shop: Shop) -> None:
@@ -85,7 +85,7 @@ def test_whoever_is_killed_between_counting_and_taking_away_leaves_it_to_the_nex
     _leave(shop, claim)
 
     def die(*told: Any) -> None:
-        shop.space.spend(*told)
+        shop.space.record_cost(*told)
         raise KeyboardInterrupt
 
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_whoever_is_killed_between_counting_and_taking_away_leaves_it_to_the_nex
             sweep(_scratch(shop), die)
         assert len(_left(shop)) == 1
     shop.shop.sweep()
-    assert shop.space.get(claim.id).spent == SAID
+    assert shop.space.get(claim.id).own_spent == SAID
     assert _left(shop) == []
 
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_written_down_waits(shop: Shop) -> None:
     for _ in range(2):
         sweep(_scratch(shop), full)
     shop.shop.sweep()
-    assert (shop.space.get(claim.id).spent, _left(shop)) == (SAID, [])
+    assert (shop.space.get(claim.id).own_spent, _left(shop)) == (SAID, [])
 
 
 def test_several_may_sweep_at_once(shop: Shop) -> None:
@@ -119,7 +119,7 @@ def test_several_may_sweep_at_once(shop: Shop) -> None:
         each.start()
     for each in sweepers:
         each.join(60)
-    assert shop.space.get(claim.id).spent == Price(micros=20 * SAID.micros, tokens=20 * SAID.tokens)
+    assert shop.space.get(claim.id).own_spent == Price(micros=20 * SAID.micros, tokens=20 * SAID.tokens)
     assert _left(shop) == []
 
 
@@ -169,9 +169,9 @@ def test_who_makes_room_counts_first(shop: Shop) -> None:
         shop.space, shop.shop.bodies, catalog, SystemClock(), retention=Retention, pinned=tuple, free=lambda path: 2**40
     )
     assert collector.collect(dry_run=True).freed[-1].bodies == 1
-    assert (shop.space.get(claim.id).spent, len(_left(shop))) == (Price(), 1)
+    assert (shop.space.get(claim.id).own_spent, len(_left(shop))) == (Price(), 1)
     assert collector.collect().freed[-1].bodies == 1
-    assert (shop.space.get(claim.id).spent, _left(shop)) == (SAID, [])
+    assert (shop.space.get(claim.id).own_spent, _left(shop)) == (SAID, [])
 
 
 def test_a_step_whose_spending_could_not_be_counted_leaves_it_to_be_counted(shop: Shop) -> None:

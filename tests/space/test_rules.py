@@ -33,8 +33,8 @@ from engrambus.errors import (
 )
 from engrambus.evidence.receipts import Cost, input_hash, receipt_id, seal
 from engrambus.settings import Settings
-from engrambus.space.tuples import Checked, coming, read_limits, read_pattern, read_tuple, tuple_id
-from engrambus.space.tuples.rules import moved_on
+from engrambus.space.tuples import CheckedTuple, enqueue, read_limits, read_pattern, read_tuple, rules, tuple_id
+from engrambus.space.tuples.rules import moved_later
 from engrambus.space.tuples.values import V1, V2
 from engrambus.testing.work import PERSON, RUN, WorkHarness, draft
 from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
@@ -44,7 +44,7 @@ NOW = 1_778_000_000_000_000  # in May 2026
 BEFORE = 1_700_000_000_000_000
 
 
-def read(**more: Any) -> Checked:
+def read(**more: Any) -> CheckedTuple:
     """A tuple, read."""
     return read_tuple({"lane": "build", **more}, PERSON, NOW)
 
@@ -58,13 +58,14 @@ def test_the_published_ids_are_ours(vector: dict[str, Any]) -> None:
 
 
 def test_many_tuples_that_say_the_same_are_each_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    moves: list[Checked] = []
+    moves: list[CheckedTuple] = []
 
-    def counted(checked: Checked, by: int = 1) -> Checked:
+    def counted(checked: CheckedTuple, by: int = 1) -> CheckedTuple:
         moves.append(checked)
-        return moved_on(checked, by)
+        return moved_later(checked, by)
 
-    monkeypatch.setattr(coming, "moved_on", counted)
+    for module in (rules, enqueue):
+        monkeypatch.setattr(module, "moved_later", counted)
     harness = MemoryWorkHarness()
     try:
         puts = harness.space.out(*[draft()] * 100, authority=PERSON, run=RUN)
@@ -78,19 +79,20 @@ def test_a_tuple_created_when_many_were_is_moved_on_in_few_steps(
     monkeypatch: pytest.MonkeyPatch, spaces: list[WorkHarness]
 ) -> None:
     """To the first moment behind them, as one step after the other would, and under the lock only for a moment."""
-    moves: list[Checked] = []
+    moves: list[CheckedTuple] = []
 
-    def counted(checked: Checked, by: int = 1) -> Checked:
+    def counted(checked: CheckedTuple, by: int = 1) -> CheckedTuple:
         moves.append(checked)
-        return moved_on(checked, by)
+        return moved_later(checked, by)
 
     said = draft(created_at="2026-01-01T00:00:00Z")
     for harness in spaces:
         first = [each.id for each in harness.space.out(*[said] * 300, authority=PERSON, run=RUN)]
         with monkeypatch.context() as patch:
-            patch.setattr(coming, "moved_on", counted)
+            for module in (rules, enqueue):
+                patch.setattr(module, "moved_later", counted)
             more = [each.id for _ in range(5) for each in harness.space.out(said, authority=PERSON, run=RUN)]
-        times = [harness.space.shown(each)["created_at"] for each in first + more]
+        times = [harness.space.public_tuple(each)["created_at"] for each in first + more]
         assert times == [f"2026-01-01T00:00:00.{micros:06}Z" for micros in range(305)]
     assert len(moves) < 5 * 2 * 50
 
@@ -282,7 +284,7 @@ def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
         }
     ).space()
     assert (given.lane_concurrency, given.max_lane_concurrency, given.queue_maxsize) == (4, 8, 10)
-    assert (given.lease, given.indexed) == (2_500_000, ("map_pos.repo", "map_pos.stack"))
+    assert (given.lease_us, given.indexed_fields) == (2_500_000, ("map_pos.repo", "map_pos.stack"))
     others = {
         "YOOL_TUPLE_CPU_QUOTA_PCT": "50",
         "YOOL_TUPLE_COMPRESSION_THRESHOLD": "7",
@@ -293,8 +295,8 @@ def test_settings_are_read_and_refused_by_name() -> None:  # YT-06
         "YOOL_TUPLE_CACHE_SALT": "salt",
     }
     given = Settings.from_environment(others).space()
-    assert (given.cpu_quota_pct, given.compression_threshold, given.salt) == (50, 7, "salt")
-    assert (given.max_retries, given.backoff, given.alarm_pct, given.alarm_lane) == (0, 250_000, 55, "bells")
+    assert (given.cpu_quota_pct, given.compression_threshold, given.cache_salt) == (50, 7, "salt")
+    assert (given.max_retries, given.backoff_us, given.alarm_pct, given.alarm_lane) == (0, 250_000, 55, "bells")
     both = {"YOOL_MAX_LANE_CONCURRENCY": "8", "YOOL_TUPLE_MAX_LANE_CONCURRENCY": "9"}
     assert Settings.from_environment(both).space().max_lane_concurrency == 9
     for name, value in (("YOOL_TUPLE_QUEUE_MAXSIZE", "many"), ("YOOL_TUPLE_CPU_QUOTA_PCT", "101"),
@@ -312,7 +314,7 @@ def test_limits_say_what_terms_say() -> None:
     said = draft(agent_terms={"budget_usd": 0.000001, "max_retries": 0, "deadline_iso": "2030-01-01T00:00:00+02:00"})
     limits = read_limits(said["agent_terms"], "yool-tuple/v1")
     assert (limits.terms.budget_micros, limits.terms.max_retries) == (1, 0)
-    assert limits.deadline == 1_893_448_800_000_000
+    assert limits.deadline_us == 1_893_448_800_000_000
 
 
 def test_a_refused_term_is_told_what_a_tuple_can_say() -> None:  # YT-04

@@ -9,7 +9,7 @@ import pytest
 
 from engrambus.app import open_project
 from engrambus.settings import Settings
-from engrambus.space.tuples import OWN_AUTHORITY, gc_draft
+from engrambus.space.tuples import INTERNAL_AUTHORITY, gc_draft
 from tests.projects import Repository
 from tests.space.terminal import Terminal, open_terminal
 
@@ -47,6 +47,6 @@ def test_modules_called_as_the_standard_librarys_are_not_taken_for_them(terminal
 def test_room_is_made_beside_them(terminal: Terminal) -> None:
     run = terminal.json("run", "list")["runs"][0]["run_id"]
     with closing(open_project(terminal.path, Settings.from_environment(terminal.environment))) as gateway:
-        (put,) = gateway.tuple_space.space.out(gc_draft(), authority=OWN_AUTHORITY, run=run, trusted=True)
+        (put,) = gateway.tuple_space.space.out(gc_draft(), authority=INTERNAL_AUTHORITY, run=run, trusted=True)
     terminal.run("worker", "--lane", "gc.urgent", "--until-empty")
     assert terminal.json("observe", put.id)["state"] == "done"

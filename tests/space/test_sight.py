@@ -18,7 +18,7 @@ from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
-from engrambus.space.tuples import Settled, read_pattern
+from engrambus.space.tuples import Completion, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
 from engrambus.testing.work import completion
 from tests.projects import Repository
@@ -58,7 +58,7 @@ class Runs:
     def give_up(self, lane: str) -> str:
         """What waits in a lane is tried once and given up."""
         (claim,) = self.space.claim({"lane": lane}, worker="w")
-        self.space.settle([Settled(id=claim.id, fence=claim.fence, failed="exit 1")])
+        self.space.complete([Completion(id=claim.id, fence=claim.fence, failure="exit 1")])
         return claim.id
 
 
@@ -146,7 +146,7 @@ def test_a_receipt_of_another_run_is_read_by_who_was_given_its_whole_id(runs: Ru
     runs.ask("tuple_dispatch", runs.hers, lane="build", **STEPS)
     (claim,) = runs.space.claim({"lane": "build"}, worker="w")
     done = completion(Now, claim, key="agent.lint.ruff.v1@0")  # type: ignore[arg-type]
-    runs.space.settle([done])
+    runs.space.complete([done])
     (executed,) = done.receipts
     assert executed.key is not None
     assert runs.ask("receipt_get", runs.his, id=executed.id).receipt["id"] == executed.id

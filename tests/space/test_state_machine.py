@@ -28,7 +28,9 @@ class SqliteAgrees(WorkAgreement):
     def make_other(clock: ManualClock, given: SpaceSettings) -> WorkHarness:
         """A store in a folder of its own."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH, prefix="engrambus-")) / "catalog"
-        return SqliteWorkHarness(folder, clock, msgspec.structs.replace(given, indexed=("map_pos.n", "map_pos.stack")))
+        return SqliteWorkHarness(
+            folder, clock, msgspec.structs.replace(given, indexed_fields=("map_pos.n", "map_pos.stack"))
+        )
 
     def teardown(self) -> None:
         """Check, then clear away."""

@@ -19,7 +19,7 @@ from engrambus.operations import OPERATIONS
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.settings import Settings
 from engrambus.space.catalog import Catalog, Registry
-from engrambus.space.tuples import Averages, Price, projected, read_pattern
+from engrambus.space.tuples import CostHistory, Price, estimate_price, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, StepOutcome, StepRequest, Workshop
 from engrambus.space.work.folder import StepFolder
 from engrambus.space.work.ports import Told
@@ -140,9 +140,9 @@ def test_a_step_whose_contract_costs_more_than_is_left_is_not_begun(
 
 def test_what_a_step_will_probably_cost_is_never_rounded_down() -> None:
     said = Price(micros=7, tokens=8)
-    assert projected(Averages(runs=3, micros=10, tokens=11), said) == Price(micros=4, tokens=4)
-    assert projected(Averages(runs=5, micros=10, tokens=0), said) == Price(micros=2, tokens=0)
-    assert projected(Averages(), said) == said
+    assert estimate_price(CostHistory(executions=3, micros=10, tokens=11), said) == Price(micros=4, tokens=4)
+    assert estimate_price(CostHistory(executions=5, micros=10, tokens=0), said) == Price(micros=2, tokens=0)
+    assert estimate_price(CostHistory(), said) == said
 
 
 def test_a_step_that_spends_what_the_whole_has_not_is_stopped(shop: Shop) -> None:
@@ -151,9 +151,9 @@ def test_a_step_that_spends_what_the_whole_has_not_is_stopped(shop: Shop) -> Non
     one = shop.put(step("agent.spend.money", usd=0.004, times=40), parent_id=whole, agent_terms={"budget_usd": 1})
     assert shop.work() == ["failed", "dead"]
     assert shop.receipts(one)[0].error == "BUDGET_EXCEEDED"
-    spent = shop.space.get(one).micros
+    spent = shop.space.get(one).spent_micros
     assert 10_000 < spent < 40 * 4_000
-    assert shop.space.get(whole).micros == spent
+    assert shop.space.get(whole).spent_micros == spent
 
 
 def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engrambus.core.journal import Journal
-from engrambus.space.tuples import Claim, Settled
+from engrambus.space.tuples import Claim, Completion
 from engrambus.testing.work import completion, draft, failure, put, receipt
 from tests.harness.stores import SqliteWorkHarness
 
@@ -51,9 +51,9 @@ def test_what_is_taken_out_is_gone_on_the_disk(harness: SqliteWorkHarness, done:
     assert done == ["append", "sync"]
 
 
-def some_done(harness: SqliteWorkHarness, claim: Claim) -> Settled:
+def some_done(harness: SqliteWorkHarness, claim: Claim) -> Completion:
     """One step of two."""
-    return Settled(id=claim.id, fence=claim.fence, receipts=(receipt(harness, claim, 0),))
+    return Completion(id=claim.id, fence=claim.fence, receipts=(receipt(harness, claim, 0),))
 
 
 @pytest.mark.parametrize("settled", [some_done, failure, completion])
@@ -63,7 +63,7 @@ def test_what_was_done_is_on_the_disk(harness: SqliteWorkHarness, done: list[str
     (claim,) = harness.space.claim({"lane": "build"}, worker="w")
     result = settled(harness, claim)
     done.clear()
-    assert harness.space.settle([result]) == ([None], [])
+    assert harness.space.complete([result]) == ([None], [])
     assert done == ["append", "sync"]
 
 

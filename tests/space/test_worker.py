@@ -20,7 +20,7 @@ from engrambus.backends.sqlite.work import WORK_JOURNAL
 from engrambus.core import SECOND, print_time
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import EMPTY, Receipt, ReceiptFolder, receipt_id, statement
-from engrambus.space.tuples import Price, Settled, SpaceSettings, read_pattern
+from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
 from engrambus.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
 from engrambus.space.work.flight import Flight
 from engrambus.testing.work import PERSON, RUN
@@ -68,7 +68,7 @@ def test_several_threads_may_write_receipts_at_once(shop: Shop, tmp_path: Path) 
     shop.put(step("agent.sum.numbers", a=1, b=2))
     shop.work()
     with shop.space.store.read() as view:
-        ((_, one), *_) = view.receipts_in(None, limit=9)
+        ((_, one), *_) = view.list_receipts(None, limit=9)
 
     def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
         return [(after + 1, one)] if after < 200 else []
@@ -245,7 +245,7 @@ def test_steps_may_run_as_soon_as_those_they_wait_for_are_done(shop: Shop, tmp_p
     working = threading.Thread(target=pool.run)
     working.start()
     until(lambda: all(mark.exists() for mark in marks))  # both at once, though neither ends
-    assert shop.space.shown(one)["receipts"] == []
+    assert shop.space.public_tuple(one)["receipts"] == []
     pool.stop(at_once=True)
     working.join(30)
     assert shop.space.get(one).state == "waiting"
@@ -276,10 +276,10 @@ def test_a_worker_may_be_sent_to_work_again(shop: Shop) -> None:  # YT-06
 
 def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the work nor the worker is lost when the disk is full for a moment. # YT-13"""
-    real, full = shop.space.store.commit, ["claim", "settle"]
+    real, full = shop.space.store.commit, ["claim", "complete"]
 
     def commit(decide: Any, **more: Any) -> Any:
-        if full and ("settle" in decide.__qualname__) == (full[0] == "settle"):
+        if full and ("complete" in decide.__qualname__) == (full[0] == "complete"):
             full.pop(0)
             raise DiskPressure
         return real(decide, **more)
@@ -299,7 +299,7 @@ def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeyp
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)  # long before it would be renewed
+    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND)  # long before it would be renewed
     with open_shop(tmp_path / "project", settings) as shop:
         one = shop.put(step("agent.run.children", path="child.pid"))
         file = tmp_path / "project" / "child.pid"
@@ -367,7 +367,7 @@ def test_a_step_that_could_not_be_begun_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_worker_does_not_leave_what_comes_due_as_it_looks(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, max_retries=8, backoff=1)  # due before it can look again
+    settings = msgspec.structs.replace(SETTINGS, max_retries=8, backoff_us=1)  # due before it can look again
     with open_shop(tmp_path / "project", settings) as shop:
         ids = [shop.put(step("agent.fail.always")) for _ in range(4)]
         shop.work()
@@ -386,7 +386,7 @@ def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:
 
 
 def test_a_heart_goes_on_beating_though_receipts_cannot_be_written(tmp_path: Path) -> None:  # YT-06
-    settings = msgspec.structs.replace(SETTINGS, lease=SECOND // 2)
+    settings = msgspec.structs.replace(SETTINGS, lease_us=SECOND // 2)
     with open_shop(tmp_path / "project", settings) as shop:
         calls, go = tmp_path / "calls", tmp_path / "go"
         one = shop.put(step("agent.think.once", calls=str(calls), go=str(go)))
@@ -394,13 +394,13 @@ def test_a_heart_goes_on_beating_though_receipts_cannot_be_written(tmp_path: Pat
         receipts.touch()  # no folder can be made there
         other = shop.put(lane="elsewhere")
         (claim,) = shop.space.claim({"lane": "elsewhere"}, worker="another")
-        shop.space.settle([Settled(id=other, fence=claim.fence, failed="so that there is a receipt")])
+        shop.space.complete([Completion(id=other, fence=claim.fence, failure="so that there is a receipt")])
         pool = shop.pool()
         working = threading.Thread(target=pool.run)
         working.start()
         until(calls.exists)
-        first = shop.space.get(one).until
-        until(lambda: shop.space.get(one).until > first + 2 * settings.lease)
+        first = shop.space.get(one).lease_until_us
+        until(lambda: shop.space.get(one).lease_until_us > first + 2 * settings.lease_us)
         receipts.unlink()
         go.touch()
         until(lambda: shop.space.get(one).state == "done")
@@ -431,11 +431,11 @@ def test_what_was_finished_is_not_done_again(shop: Shop, tmp_path: Path) -> None
     until(started.exists)
     held = shop.space.get(one)
     assert held.fence is not None
-    shop.space.let_go([(one, held.fence)], reason="as if it were gone")
+    shop.space.release_dead([(one, held.fence)], reason="as if it were gone")
     pool.stop(at_once=True)
     working.join(30)
     (claim,) = shop.space.claim({"lane": "build"}, worker="next")
-    assert list(claim.done) == [0]
+    assert list(claim.finished_steps) == [0]
     assert calls.read_text() == "called\n"
     assert len(shop.receipts(one)) == 1
 
@@ -448,8 +448,8 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     assert receipt.error == "BUDGET_EXCEEDED"
     why = shop.shop.bodies.get(receipt.stderr_sha).decode()
     assert re.search(r"The tuple has spent 1[26]000 micro-dollars of 10000\.", why)
-    assert receipt.cost.micros == kept.micros
-    assert 10_000 < kept.micros < 40 * 4_000
+    assert receipt.cost.micros == kept.spent_micros
+    assert 10_000 < kept.spent_micros < 40 * 4_000
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1
 
 
@@ -458,7 +458,7 @@ def test_the_last_receipt_says_what_every_attempt_cost(tmp_path: Path) -> None: 
         one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.spend.again", mark=str(tmp_path / "mark")))
         assert shop.work() == ["miss", "failed", "again", "miss", "done"]
         last, kept = shop.receipts(one)[-1], shop.space.get(one)
-        assert (last.cost.micros, last.cost.tokens) == (kept.micros, kept.tokens) == (40_000, 14)
+        assert (last.cost.micros, last.cost.tokens) == (kept.spent_micros, kept.spent_tokens) == (40_000, 14)
         assert len(last.receipts) == 2
 
 
@@ -467,14 +467,14 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         one = shop.put(step("agent.spend.money", usd=0.02, times=2))
         (claim,) = shop.space.claim({"lane": "build"}, worker="killed")
         shop.space.start_step(claim, 0, Price())
-        shop.space.spend(claim.id, claim.fence, 0, Price(micros=1_500_000, tokens=7))
-        shop.space.let_go([(claim.id, claim.fence)], reason="its worker is gone")
+        shop.space.record_cost(claim.id, claim.fence, 0, Price(micros=1_500_000, tokens=7))
+        shop.space.release_dead([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)
         assert (executed.cost.micros, last.cost.micros) == (40_000, 1_540_000)
         assert (last.cost.tokens_in, last.cost.tokens_out) == (27, 2)
         kept = shop.space.get(one)
-        assert (kept.micros, kept.tokens) == (last.cost.micros, last.cost.tokens)
+        assert (kept.spent_micros, kept.spent_tokens) == (last.cost.micros, last.cost.tokens)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_prices_finer_than_a_micro_dollar_are_added_before_they_are_rounded_up(
 ) -> None:  # YT-11
     one = shop.put(step("agent.spend.each", amounts=amounts))
     assert shop.work() == ["miss", "done"]
-    assert shop.receipts(one)[0].cost.micros == shop.space.get(one).micros == micros
+    assert shop.receipts(one)[0].cost.micros == shop.space.get(one).spent_micros == micros
 
 
 @pytest.mark.parametrize("amount", [-0.01, 1e300])
@@ -501,13 +501,13 @@ def test_what_it_cost_before_is_what_it_will_probably_cost(shop: Shop) -> None:
     shop.work()
     one = shop.put(step("agent.spend.money", usd=0.02, times=1), agent_terms={"budget_usd": 0.019})
     assert shop.work() == ["refused", "dead"]
-    assert "left; the step will probably take 20000" in (shop.told[0].error or "")
+    assert "left; the step is estimated to cost 20000" in (shop.told[0].error or "")
     # YT-06: there is no receipt of the step, so that of the tuple says it all.
     assert shop.receipts(one)[-1].error == (
-        "BUDGET_EXCEEDED: The tuple has 19000 micro-dollars left; the step will probably take 20000. "
+        "BUDGET_EXCEEDED: The tuple has 19000 micro-dollars left; the step is estimated to cost 20000. "
         "(agent_terms.budget_usd, 20000 of 19000)"
     )
-    assert shop.space.get(one).micros == 0
+    assert shop.space.get(one).spent_micros == 0
 
 
 # YT-06: another attempt would only be refused again.
@@ -614,7 +614,7 @@ def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05
 
 
 def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease=3600 * SECOND)
+    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND)
     with open_shop(tmp_path / "project", settings) as shop:
         shop.put(step("agent.sum.numbers", a=1, b=2))
         assert shop.space.claim({"lane": "build"}, worker="another")
@@ -654,7 +654,7 @@ def test_an_active_tuple_computes_itself_here_though_others_wait_in_its_lane(sho
 
 def test_an_active_tuple_that_was_put_before_is_worked_on_once(shop: Shop) -> None:  # YT-05
     one = shop.put(step("agent.sum.numbers", a=1, b=2))
-    draft = shop.space.shown(one)
+    draft = shop.space.public_tuple(one)
     for _ in range(2):
         active = eval_(shop.shop, draft, authority=PERSON, run=RUN)
         active.join(60)

@@ -12,7 +12,7 @@ from engrambus.gateway.declare import ADMINS, Command, Route, operation
 from engrambus.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
-    from engrambus.space.tuples import Kept, RunFigures, WorkView
+    from engrambus.space.tuples import RunTotals, TupleRecord, WorkView
 
 MAX_LISTED = 200
 
@@ -92,15 +92,15 @@ def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
         return BoardAnswer(
             as_of=print_time(view.as_of),
             run_id=run,
-            totals=_totals([each for each in view.runs() if run in (None, each.run)]),
-            lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lanes()],
-            running=[_row(view, one) for one in view.under_way(run, limit=request.limit)],
-            ended=[_row(view, one) for one in view.ended(run, limit=request.limit)],
-            dead=[_row(view, one) for one in view.given_up(run, limit=request.limit)],
+            totals=_totals([each for each in view.run_totals() if run in (None, each.run)]),
+            lanes=[LaneRow(lane=each.lane, waiting=each.waiting, claimed=each.claimed) for each in view.lane_counts()],
+            running=[_row(view, one) for one in view.list_claimed(run, limit=request.limit)],
+            ended=[_row(view, one) for one in view.list_ended(run, limit=request.limit)],
+            dead=[_row(view, one) for one in view.list_dead(run, limit=request.limit)],
         )
 
 
-def _totals(runs: list[RunFigures]) -> BoardTotals:
+def _totals(runs: list[RunTotals]) -> BoardTotals:
     """What became of the tuples of some runs, together."""
     states: dict[str, int] = {}
     for each in runs:
@@ -108,7 +108,7 @@ def _totals(runs: list[RunFigures]) -> BoardTotals:
             states[state] = states.get(state, 0) + count
     return BoardTotals(
         states=dict(sorted(states.items())),
-        given_up=states.get("dead", 0) - sum(each.again for each in runs),
+        given_up=states.get("dead", 0) - sum(each.put_again for each in runs),
         executed=sum(each.executed for each in runs),
         hits=sum(each.hits for each in runs),
         usd=sum(each.micros for each in runs) / MICROS,
@@ -116,8 +116,8 @@ def _totals(runs: list[RunFigures]) -> BoardTotals:
     )
 
 
-def _row(view: WorkView, one: Kept) -> TupleRow:
-    receipts = view.receipts_of(one.id) if one.ended is not None else []
+def _row(view: WorkView, one: TupleRecord) -> TupleRow:
+    receipts = view.receipt_ids(one.id) if one.final_receipt_number is not None else []
     last = view.receipt(receipts[-1]) if receipts else None
     return TupleRow(
         id=one.id,
@@ -125,13 +125,13 @@ def _row(view: WorkView, one: Kept) -> TupleRow:
         state=one.state,
         attempts=one.attempts,
         steps=steps_of(view, one),
-        usd=one.micros / MICROS,
-        tokens=one.tokens,
+        usd=one.spent_micros / MICROS,
+        tokens=one.spent_tokens,
         budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
         budget_tokens=one.budget_tokens,
         worker=one.worker if one.state == "claimed" else None,
         ended_at=last.ended_at if last is not None else None,
         receipt=last.id if last is not None else None,
         error=last.error if last is not None else None,
-        again=one.again,
+        again=one.put_again_as,
     )

@@ -75,7 +75,7 @@ def _receipt(context: Context, given: str) -> Receipt:
             # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
             return receipt if ours or (receipt.key is not None and receipt_id == given) else None
 
-        receipt = meant(given, view.receipts_like, see)
+        receipt = meant(given, view.receipt_ids_starting, see)
     if receipt is None:
         raise ReceiptNotFound(field="id", used=given)
     return receipt
@@ -96,7 +96,7 @@ def _gone(context: Context, named: list[str]) -> dict[str, str]:
         return {}
     # It is written down before a body goes: what was seen to be absent is known by now.
     with context.tuple_space.space.store.read() as view:
-        found = {sha: view.purged(sha) for sha in absent}
+        found = {sha: view.purged_at_us(sha) for sha in absent}
     return {sha: print_time(at) for sha, at in found.items() if at is not None}
 
 
@@ -196,7 +196,7 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     space = context.tuple_space.space
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
-    space.check_room(context.caller.run.run_id)  # a full disk is refused before the report is stored
+    space.check_disk_space(context.caller.run.run_id)  # a full disk is refused before the report is stored
     stored = Artifact(kind=JUNIT, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
     failures = [case for case in report.cases if case.outcome in ("failed", "error")]
 
@@ -213,7 +213,7 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
             error=f"{len(failures)} of {len(report.cases)} tests failed" if failures else None,
         )
 
-    tuple_id, receipt = space.record(
+    tuple_id, receipt = space.record_finished(
         {"lane": "tests", "payload": [{"yool": RECORD_TESTS, "args": {"report": stored.sha}}]},
         seal_receipt,
         authority=stamped(context.caller, ci=context.tuple_space.ci),

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
-    from engrambus.space.tuples import Kept, WorkView
+    from engrambus.space.tuples import TupleRecord, WorkView
 
 
 class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,12 +21,12 @@ class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """0 when it is done."""
 
 
-def steps_of(view: WorkView, one: Kept) -> list[StepState]:
+def steps_of(view: WorkView, one: TupleRecord) -> list[StepState]:
     """How each step of a tuple stands."""
-    steps, finished = one.tuple.payload, view.finished(one.id)
+    steps, finished = one.tuple.payload, view.finished_steps(one.id)
     last: dict[int, Receipt] = {}
     if len(finished) < len(steps):
-        for each in view.receipts_of(one.id):
+        for each in view.receipt_ids(one.id):
             receipt = view.receipt(each)
             if receipt is not None and receipt.step is not None and receipt.tuple_id == one.id:
                 last[receipt.step] = receipt

@@ -17,7 +17,7 @@ from engrambus.operations.steps import StepState, steps_of
 from engrambus.policy import ADMIN, Caller
 
 if TYPE_CHECKING:
-    from engrambus.space.tuples import Kept, WorkView
+    from engrambus.space.tuples import PutResult, TupleRecord, WorkView
 
 _INNER_LOOP = {
     "http": "the inner loop stays off the wire: dispatch tuples instead",
@@ -96,7 +96,7 @@ def tuple_dispatch(context: Context, request: TupleDispatch) -> Dispatched:
     catalog that a worker runs.
     """
     put = _put(context, request, block=None, accept=True)
-    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+    return Dispatched(id=put.id, receipt_id=put.receipt_id, new=put.new)
 
 
 class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,10 +119,10 @@ class TupleOut(TupleFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def tuple_out(context: Context, request: TupleOut) -> Dispatched:
     """Put a tuple (a task) into its lane (a queue), for a worker to run."""
     put = _put(context, request, block=request.block, accept=False)
-    return Dispatched(id=put.id, receipt_id=put.accepted, new=put.new)
+    return Dispatched(id=put.id, receipt_id=put.receipt_id, new=put.new)
 
 
-def _put(context: Context, request: TupleFields, *, block: float | None, accept: bool) -> Any:
+def _put(context: Context, request: TupleFields, *, block: float | None, accept: bool) -> PutResult:
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
     stamp = stamped(context.caller, ci=context.tuple_space.ci)
@@ -138,12 +138,12 @@ def _put(context: Context, request: TupleFields, *, block: float | None, accept:
         run=context.caller.run.run_id,
         block=block,
         accept=accept,
-        asked=_asked(context),
+        idempotency=_idempotency(context),
         every_run=context.caller.role == ADMIN,
     )[0]
 
 
-def _asked(context: Context) -> tuple[str, str] | None:
+def _idempotency(context: Context) -> tuple[str, str] | None:
     """Under which key, and with which request, this was asked for."""
     if context.idempotency_key is None or context.request_digest is None:
         return None
@@ -273,10 +273,10 @@ def tuple_observe(context: Context, request: TupleId) -> Observed:
         return _observed(view, one)
 
 
-def _observed(view: WorkView, one: Kept) -> Observed:
+def _observed(view: WorkView, one: TupleRecord) -> Observed:
     from engrambus.space.tuples import ENDED
 
-    receipts = view.receipts_of(one.id)
+    receipts = view.receipt_ids(one.id)
     last = view.receipt(receipts[-1]) if receipts else None
     return Observed(
         id=one.id,
@@ -285,36 +285,36 @@ def _observed(view: WorkView, one: Kept) -> Observed:
         attempts=one.attempts,
         steps=steps_of(view, one),
         receipts=receipts,
-        usd=one.micros / MICROS,
-        tokens=one.tokens,
+        usd=one.spent_micros / MICROS,
+        tokens=one.spent_tokens,
         budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
         budget_tokens=one.budget_tokens,
-        again=one.again,
+        again=one.put_again_as,
         terminal=receipts[-1] if one.state in ENDED else None,
         error=last.error if last is not None else None,
     )
 
 
-def _visible(caller: Caller, view: WorkView, given: str) -> Kept:
+def _visible(caller: Caller, view: WorkView, given: str) -> TupleRecord:
     """A tuple of the caller's run; an admin sees all."""
 
-    def see(tuple_id: str) -> Kept | None:
+    def see(tuple_id: str) -> TupleRecord | None:
         one = view.find(tuple_id)
         if one is None or one.state == "taken" or (caller.role != ADMIN and one.run != caller.run.run_id):
             return None
         return one
 
-    one = meant(given, view.tuples_like, see)
+    one = meant(given, view.tuple_ids_starting, see)
     if one is None:
         raise TupleNotFound(field="id", used=given)
     return one
 
 
-def _shown(context: Context, one: Kept, state: str) -> TupleAnswer:
-    from engrambus.space.tuples import shown
+def _shown(context: Context, one: TupleRecord, state: str) -> TupleAnswer:
+    from engrambus.space.tuples import public_tuple
 
     with context.tuple_space.space.store.read() as view:
-        return TupleAnswer(state=state, tuple=shown(one, view.receipts_of(one.id)))
+        return TupleAnswer(state=state, tuple=public_tuple(one, view.receipt_ids(one.id)))
 
 
 class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -351,7 +351,7 @@ class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
 def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
     """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
     with context.tuple_space.space.store.read() as view:
-        figures = view.runs()
+        figures = view.run_totals()
     rows = [
         RunRow(
             run_id=each.run,
@@ -405,23 +405,25 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def list_dead(context: Context, request: ListDead) -> DeadLetters:
     """List tasks that were given up: retried too often, expired, or over budget."""
     with context.tuple_space.space.store.read() as view:
-        dead = view.given_up(
+        dead = view.list_dead(
             context.run_seen,
             lane=request.lane,
-            again=request.all,
+            include_put_again=request.all,
             limit=request.limit + 1,
-            before=read_cursor(request.cursor),
+            ended_before=read_cursor(request.cursor),
         )
         rows = [
-            DeadLetter(id=one.id, lane=one.lane, attempts=one.attempts, error=_last_error(view, one), again=one.again)
+            DeadLetter(
+                id=one.id, lane=one.lane, attempts=one.attempts, error=_last_error(view, one), again=one.put_again_as
+            )
             for one in dead[: request.limit]
         ]
     more = len(dead) > request.limit
-    return DeadLetters(dead=rows, cursor=str(dead[request.limit - 1].ended) if more else None)
+    return DeadLetters(dead=rows, cursor=str(dead[request.limit - 1].final_receipt_number) if more else None)
 
 
-def _last_error(view: WorkView, one: Kept) -> str | None:
-    receipts = view.receipts_of(one.id)
+def _last_error(view: WorkView, one: TupleRecord) -> str | None:
+    receipts = view.receipt_ids(one.id)
     last = view.receipt(receipts[-1]) if receipts else None
     return last.error if last is not None else None
 

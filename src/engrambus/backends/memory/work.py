@@ -15,40 +15,40 @@ from engrambus.core import Clock
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     AlarmRaised,
-    Asked,
-    Averages,
-    Bell,
     BodyDamaged,
     BodyPurged,
+    CostHistory,
+    Epoch,
     EpochBegun,
     Fact,
     Fence,
-    Kept,
-    Kind,
-    LaneFigures,
+    IdempotencyKeyUsed,
+    IdempotentPut,
+    LaneCounts,
     LeaseRenewed,
     Pattern,
     Price,
-    Reign,
-    RunFigures,
+    RunTotals,
     StepCost,
     StepDone,
     StepHit,
     StepStarted,
-    TupleAsked,
     TupleClaimed,
     TupleDone,
-    TupleOut,
+    TuplePut,
+    TupleRecord,
     TupleReleased,
     TupleTaken,
+    Waiter,
+    WaitKind,
     WorkDecide,
     WorkView,
     after_claim,
     after_end,
     after_release,
-    fields_of,
-    kept_of,
     lineage,
+    new_record,
+    pattern_fields,
 )
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class WorkState:
     """Everything, as of the last commit."""
 
     def __init__(self) -> None:
-        self.tuples: dict[str, Kept] = {}
+        self.tuples: dict[str, TupleRecord] = {}
         self.receipts: dict[str, Receipt] = {}
         self.receipt_runs: list[tuple[str, str]] = []
         self.of_tuple: dict[str, list[str]] = {}
@@ -67,23 +67,25 @@ class WorkState:
         """What is set aside for each step under way and not yet spent."""
         self.counted: dict[tuple[str, Fence, int], Price] = {}
         self.cache: dict[str, list[str]] = {}
-        self.averages: dict[str, Averages] = {}
-        self.figures: dict[str, RunFigures] = {}
-        self.asked: dict[str, Asked] = {}
-        self.reign = Reign()
+        self.averages: dict[str, CostHistory] = {}
+        self.figures: dict[str, RunTotals] = {}
+        self.asked: dict[str, IdempotentPut] = {}
+        self.reign = Epoch()
         self.purged: dict[str, int] = {}
 
-    def find(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> TupleRecord | None:
         """The tuple of that id."""
         return self.tuples.get(tuple_id)
 
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened."""
         match fact:
-            case TupleOut():
+            case TuplePut():
                 self._came(fact)
-            case TupleAsked():
-                self.asked[fact.asked] = Asked(id=fact.id, request=fact.request, accepted=fact.accepted)
+            case IdempotencyKeyUsed():
+                self.asked[fact.idempotency_key] = IdempotentPut(
+                    tuple_id=fact.id, request_digest=fact.request_digest, receipt_id=fact.accepted
+                )
             case TupleTaken():
                 self._stop(fact.id)
                 self._set(after_end(self.tuples[fact.id], "taken", None))
@@ -92,7 +94,7 @@ class WorkState:
                 self._set(after_claim(self.tuples[fact.id], fact))
                 self.reign = msgspec.structs.replace(self.reign, counter=fact.counter)
             case LeaseRenewed():
-                self._set(msgspec.structs.replace(self.tuples[fact.id], until=fact.until))
+                self._set(msgspec.structs.replace(self.tuples[fact.id], lease_until_us=fact.lease_until_us))
             case TupleReleased():
                 self._stop(fact.id)
                 self._set(after_release(self.tuples[fact.id], fact))
@@ -117,7 +119,7 @@ class WorkState:
             case AlarmRaised():
                 self._set(msgspec.structs.replace(self.tuples[fact.id], alarmed=True))
             case EpochBegun():
-                self.reign = Reign(epoch=fact.epoch, boot=fact.boot)
+                self.reign = Epoch(number=fact.epoch, boot=fact.boot)
             case BodyPurged():
                 self.purged[fact.sha] = at
             case BodyDamaged():
@@ -125,25 +127,27 @@ class WorkState:
                     if fact.receipt in kept:
                         kept.remove(fact.receipt)
 
-    def _came(self, fact: TupleOut) -> None:
-        one = kept_of(fact, len(self.tuples) + 1)
+    def _came(self, fact: TuplePut) -> None:
+        one = new_record(fact, len(self.tuples) + 1)
         self.tuples[one.id] = one
-        figures = self.figures.get(one.run) or RunFigures(
-            run=one.run, states={}, again=0, executed=0, hits=0, micros=0, tokens=0
+        figures = self.figures.get(one.run) or RunTotals(
+            run=one.run, states={}, put_again=0, executed=0, hits=0, micros=0, tokens=0
         )
         states = {**figures.states, "waiting": figures.states.get("waiting", 0) + 1}
         self.figures[one.run] = msgspec.structs.replace(figures, states=states)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run)
-        if fact.asked is not None:
+        if fact.idempotency_key is not None:
             accepted = fact.accepted.id if fact.accepted is not None else None
-            self.asked[fact.asked] = Asked(id=fact.id, request=fact.request or "", accepted=accepted)
-        if fact.again is not None:
-            before = self.tuples[fact.again]
-            self._set(msgspec.structs.replace(before, again=fact.id))
-            self._count(before.run, again=1)
+            self.asked[fact.idempotency_key] = IdempotentPut(
+                tuple_id=fact.id, request_digest=fact.request_digest or "", receipt_id=accepted
+            )
+        if fact.replaces is not None:
+            before = self.tuples[fact.replaces]
+            self._set(msgspec.structs.replace(before, put_again_as=fact.id))
+            self._count(before.run, put_again=1)
 
-    def _set(self, one: Kept) -> None:
+    def _set(self, one: TupleRecord) -> None:
         before = self.tuples[one.id]
         self.tuples[one.id] = one
         if before.state != one.state:
@@ -162,9 +166,9 @@ class WorkState:
         self.finished.setdefault(fact.id, {})[fact.step] = receipt.id
         if receipt.key is not None:
             self.cache.setdefault(receipt.key, []).append(receipt.id)
-        past = self.averages.get(receipt.yool, Averages())
-        self.averages[receipt.yool] = Averages(
-            runs=past.runs + 1,
+        past = self.averages.get(receipt.yool, CostHistory())
+        self.averages[receipt.yool] = CostHistory(
+            executions=past.executions + 1,
             micros=past.micros + receipt.cost.micros,
             tokens=past.tokens + receipt.cost.tokens,
         )
@@ -178,7 +182,7 @@ class WorkState:
         steps = self.running.get(fact.id, {})
         aside = None if fact.late else steps.get(fact.step)
         if aside is not None:
-            left = steps[fact.step] = aside.beyond(Price(micros=fact.micros, tokens=fact.tokens))
+            left = steps[fact.step] = aside.minus(Price(micros=fact.micros, tokens=fact.tokens))
             self._hold(fact.id, left.micros - aside.micros, left.tokens - aside.tokens)
         self._spend(fact)
 
@@ -192,7 +196,7 @@ class WorkState:
     def _hold(self, tuple_id: str, micros: int, tokens: int) -> None:
         for each in list(lineage(self, self.tuples[tuple_id])) if micros or tokens else ():
             self.tuples[each.id] = msgspec.structs.replace(
-                each, held_micros=each.held_micros + micros, held_tokens=each.held_tokens + tokens
+                each, reserved_micros=each.reserved_micros + micros, reserved_tokens=each.reserved_tokens + tokens
             )
 
     def _spend(self, fact: StepCost | StepDone) -> None:
@@ -204,7 +208,7 @@ class WorkState:
         one = self.tuples[tuple_id]
         for each in list(lineage(self, one)):
             self.tuples[each.id] = msgspec.structs.replace(
-                each, micros=each.micros + micros, tokens=each.tokens + tokens
+                each, spent_micros=each.spent_micros + micros, spent_tokens=each.spent_tokens + tokens
             )
         self.tuples[tuple_id] = msgspec.structs.replace(
             self.tuples[tuple_id], own_micros=one.own_micros + micros, own_tokens=one.own_tokens + tokens
@@ -212,12 +216,12 @@ class WorkState:
         self._count(self.tuples[tuple_id].run, micros=micros, tokens=tokens)
 
     def _count(
-        self, run: str, *, again: int = 0, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0
+        self, run: str, *, put_again: int = 0, executed: int = 0, hits: int = 0, micros: int = 0, tokens: int = 0
     ) -> None:
         before = self.figures[run]
         self.figures[run] = msgspec.structs.replace(
             before,
-            again=before.again + again,
+            put_again=before.put_again + put_again,
             executed=before.executed + executed,
             hits=before.hits + hits,
             micros=before.micros + micros,
@@ -237,64 +241,67 @@ class MemoryWorkView:
         """The moment."""
         return self._as_of
 
-    def reign(self) -> Reign:
+    def current_epoch(self) -> Epoch:
         """The epoch claims are made in."""
         return self._state.reign
 
-    def find(self, tuple_id: str) -> Kept | None:
+    def find(self, tuple_id: str) -> TupleRecord | None:
         """The tuple of that id."""
         return self._state.tuples.get(tuple_id)
 
-    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
+    def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
         """Those of these tuples that are there."""
         return {each: self._state.tuples[each] for each in ids if each in self._state.tuples}
 
-    def tuples_like(self, start: str, *, limit: int) -> list[str]:
+    def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         """The ids of tuples whose hash begins with these digits."""
-        return [each for each in self._state.tuples if each.startswith(f"sha256:{start}")][:limit]
+        return [each for each in self._state.tuples if each.startswith(f"sha256:{prefix}")][:limit]
 
-    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
+    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
         """Tuples that wait and are due, or whose claim has ended."""
         due = [
             one
             for one in self._state.tuples.values()
-            if (one.state == "waiting" and one.ready_at <= self._as_of)
-            or (one.state == "claimed" and (one.until <= self._as_of or (one.fence and one.fence.epoch < epoch)))
+            if (one.state == "waiting" and one.ready_us <= self._as_of)
+            or (
+                one.state == "claimed"
+                and (one.lease_until_us <= self._as_of or (one.fence and one.fence.epoch < epoch))
+            )
         ]
         due.sort(key=lambda one: (-one.rank, one.ordinal))
-        return [one for one in due if pattern.matches(fields_of(one) | {"state": "waiting"})][:limit]
+        return [one for one in due if pattern.matches(pattern_fields(one) | {"state": "waiting"})][:limit]
 
-    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
+    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
         """Tuples that are in the space."""
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
-        return [one for one in found if pattern.matches(fields_of(one))][:limit]
+        return [one for one in found if pattern.matches(pattern_fields(one))][:limit]
 
-    def last_in(self, lane: str) -> Kept | None:
+    def newest_in(self, lane: str) -> TupleRecord | None:
         """The newest tuple of a lane."""
         return next((one for one in reversed(self._state.tuples.values()) if one.lane == lane), None)
 
-    def asked(self, key: str) -> Asked | None:
+    def idempotent_put(self, key: str) -> IdempotentPut | None:
         """The tuple that was put under an idempotency key."""
         return self._state.asked.get(key)
 
-    def waiting(self, lane: str) -> int:
+    def waiting_count(self, lane: str) -> int:
         """How many tuples wait in a lane."""
         return sum(one.state == "waiting" and one.lane == lane for one in self._state.tuples.values())
 
-    def next_due(self, pattern: Pattern) -> int | None:
+    def next_due_us(self, pattern: Pattern) -> int | None:
         """The next moment at which a tuple that is meant comes due or its claim ends."""
         moments = [
-            one.ready_at if one.state == "waiting" else one.until
+            one.ready_us if one.state == "waiting" else one.lease_until_us
             for one in self._state.tuples.values()
-            if one.state in ("waiting", "claimed") and pattern.matches(fields_of(one) | {"state": "waiting"})
+            if one.state in ("waiting", "claimed") and pattern.matches(pattern_fields(one) | {"state": "waiting"})
         ]
         return min((moment for moment in moments if moment > self._as_of), default=None)
 
-    def finished(self, tuple_id: str) -> dict[int, str]:
+    def finished_steps(self, tuple_id: str) -> dict[int, str]:
         """The receipts of a tuple's finished steps."""
         return dict(self._state.finished.get(tuple_id, {}))
 
-    def receipts_of(self, tuple_id: str) -> list[str]:
+    def receipt_ids(self, tuple_id: str) -> list[str]:
         """Every receipt of a tuple."""
         return list(self._state.of_tuple.get(tuple_id, ()))
 
@@ -302,76 +309,84 @@ class MemoryWorkView:
         """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
 
-    def receipts_like(self, start: str, *, limit: int) -> list[str]:
+    def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         """The ids of receipts whose hash begins with these digits."""
-        return [each for each in self._state.receipts if each.startswith(f"sha256:{start}")][:limit]
+        return [each for each in self._state.receipts if each.startswith(f"sha256:{prefix}")][:limit]
 
-    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+    def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
         """The ids of those of these that were told before."""
         return {each.id for each in receipts if each.id in self._state.receipts}
 
-    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+    def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         """The receipts of a run."""
         numbered = enumerate(self._state.receipt_runs, 1)
         found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if run in (None, of)]
         return [each for each in found if each[0] > after][:limit]
 
-    def cached(self, key: str) -> Receipt | None:
+    def cached_receipt(self, key: str) -> Receipt | None:
         """The newest receipt that may stand for another execution."""
         found = self._state.cache.get(key)
         return self._state.receipts[found[-1]] if found else None
 
-    def averages(self, yool: str) -> Averages:
+    def cost_history(self, yool: str) -> CostHistory:
         """What successful executions of a yool cost so far."""
-        return self._state.averages.get(yool, Averages())
+        return self._state.averages.get(yool, CostHistory())
 
-    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
+    def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
         """What is counted of a step as it was executed under a claim."""
         return self._state.counted.get((tuple_id, fence, step), Price())
 
-    def runs(self) -> list[RunFigures]:
+    def run_totals(self) -> list[RunTotals]:
         """Every run that has tuples."""
         return [
             msgspec.structs.replace(each, states=dict(sorted(each.states.items())))
             for each in self._state.figures.values()
         ]
 
-    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
+    def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         """Tuples that somebody holds."""
         held = (one for one in self._state.tuples.values() if one.state == "claimed")
         return [one for one in held if run in (None, one.run)][:limit]
 
-    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
+    def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
         """Tuples that have ended."""
-        ended = (one for one in self._last() if one.state != "dead" or one.again)
+        ended = (one for one in self._last() if one.state != "dead" or one.put_again_as)
         return [one for one in ended if run in (None, one.run)][:limit]
 
-    def given_up(
-        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
-    ) -> list[Kept]:
+    def list_dead(
+        self,
+        run: str | None,
+        *,
+        lane: str | None = None,
+        include_put_again: bool = False,
+        limit: int,
+        ended_before: int | None = None,
+    ) -> list[TupleRecord]:
         """Dead letters."""
-        dead = (one for one in self._last() if one.state == "dead" and (again or one.again is None))
+        dead = (one for one in self._last() if one.state == "dead" and (include_put_again or one.put_again_as is None))
         meant = (one for one in dead if run in (None, one.run) and lane in (None, one.lane))
-        return [one for one in meant if before is None or (one.ended or 0) < before][:limit]
+        return [one for one in meant if ended_before is None or (one.final_receipt_number or 0) < ended_before][:limit]
 
-    def _last(self) -> list[Kept]:
+    def _last(self) -> list[TupleRecord]:
         """Everything that has ended, the last first."""
         return sorted(
-            (one for one in self._state.tuples.values() if one.ended), key=lambda one: one.ended or 0, reverse=True
+            (one for one in self._state.tuples.values() if one.final_receipt_number),
+            key=lambda one: one.final_receipt_number or 0,
+            reverse=True,
         )
 
-    def purged(self, sha: str) -> int | None:
+    def purged_at_us(self, sha: str) -> int | None:
         """When a body was taken away."""
         return self._state.purged.get(sha)
 
-    def lanes(self) -> list[LaneFigures]:
+    def lane_counts(self) -> list[LaneCounts]:
         """Every lane in which something waits or is worked on."""
         counts: dict[str, dict[str, int]] = {}
         for one in self._state.tuples.values():
             if one.state in ("waiting", "claimed"):
                 states = counts.setdefault(one.lane, {"waiting": 0, "claimed": 0})
                 states[one.state] += 1
-        return [LaneFigures(lane=lane, **states) for lane, states in sorted(counts.items())]
+        return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
 
 class _MemoryBell:
@@ -408,7 +423,7 @@ class MemoryWork(MemoryLog[WorkView]):
         return self._commit(decide, synced=synced)
 
     @contextmanager
-    def bell(self, kind: Kind) -> Iterator[Bell]:
+    def wait_on(self, kind: WaitKind) -> Iterator[Waiter]:
         """A bell that is rung after every commit."""
         bell = _MemoryBell(self._condition)
         self._bells.append(bell)

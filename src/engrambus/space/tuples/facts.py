@@ -1,4 +1,8 @@
-"""What happens in the space, as it stands in `.catalog/tuples.jsonl`."""
+"""Facts of the tuple space, as they are written to `.catalog/tuples.jsonl`.
+
+Tags and field names are the journal's format and never change; where a Python name is clearer than the journalled one,
+`msgspec.field(name=...)` maps it.
+"""
 
 from __future__ import annotations
 
@@ -11,74 +15,72 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", omit_de
     pass
 
 
-class TupleOut(_Fact, frozen=True, tag="tuple.out"):
-    """A tuple came into the space."""
+class TuplePut(_Fact, frozen=True, tag="tuple.out"):
+    """A tuple was put into the space."""
 
     id: str
     run: str
     tuple: msgspec.Raw
-    """As it was created, canonical, without its id."""
+    """Canonical JSON of the tuple as it was created, without its id."""
     accepted: Receipt | None = None
-    """The receipt given for it when it came from an edge."""
-    again: str | None = None
-    """The dead letter it is put in place of."""
-    asked: str | None = None
-    """The caller and the key under which it was asked for: asked again, it is the answer."""
-    request: str | None = None
-    """The digest of what was asked then."""
+    """Acceptance receipt, if the tuple was dispatched through an edge."""
+    replaces: str | None = msgspec.field(default=None, name="again")
+    """Id of the dead letter it replaces."""
+    idempotency_key: str | None = msgspec.field(default=None, name="asked")
+    """Caller and key of the request: a repeated request is answered with this tuple."""
+    request_digest: str | None = msgspec.field(default=None, name="request")
     retries: int | None = None
-    """How often it may be tried again, where not it but its yools say so."""
+    """Number of retries allowed by its yools, if its own terms set none."""
 
 
-class TupleAsked(_Fact, frozen=True, tag="tuple.asked"):
-    """A tuple that was there already was asked for under a key: asked again, it is the answer."""
+class IdempotencyKeyUsed(_Fact, frozen=True, tag="tuple.asked"):
+    """A request with an idempotency key named a tuple that was already in the space."""
 
     id: str
-    asked: str
-    """The caller and the key."""
-    request: str
-    """The digest of what was asked."""
+    idempotency_key: str = msgspec.field(name="asked")
+    """Caller and key of the request."""
+    request_digest: str = msgspec.field(name="request")
     accepted: str | None = None
-    """The id of the receipt for taking it in, where that was the answer."""
+    """Id of the acceptance receipt, if it was part of the answer."""
 
 
 class TupleTaken(_Fact, frozen=True, tag="tuple.taken"):
-    """A tuple was taken out for good."""
+    """A tuple was removed from the space with `in`."""
 
     id: str
     by: str
 
 
 class TupleClaimed(_Fact, frozen=True, tag="tuple.claimed"):
-    """A worker holds a tuple until a moment."""
+    """A worker claimed a tuple."""
 
     id: str
     worker: str
     epoch: int
     counter: int
-    until: int
+    lease_until_us: int = msgspec.field(name="until")
 
 
 class LeaseRenewed(_Fact, frozen=True, tag="lease.renewed"):
-    """The worker goes on holding it."""
+    """A worker renewed its claim."""
 
     id: str
-    until: int
+    lease_until_us: int = msgspec.field(name="until")
 
 
 class TupleReleased(_Fact, frozen=True, tag="tuple.released"):
-    """A worker gave a tuple back."""
+    """A claimed tuple waits again."""
 
     id: str
-    ready_at: int = 0
-    """Not before this moment is it given out again."""
-    counts: bool = True
-    """Whether the attempt counts; not when a worker was told to stop."""
+    ready_us: int = msgspec.field(default=0, name="ready_at")
+    """Time before which it is not claimed again."""
+    counts_attempt: bool = msgspec.field(default=True, name="counts")
+    """False if the attempt is not counted, as when a worker was stopped."""
     reason: str | None = None
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
-    """A step began, with something set aside for it."""
+    """A step started; its estimated cost is reserved."""
 
     id: str
     step: int
@@ -87,17 +89,17 @@ class StepStarted(_Fact, frozen=True, tag="step.started"):
 
 
 class StepCost(_Fact, frozen=True, tag="step.cost"):
-    """A step has spent something more than was counted of it before."""
+    """A step spent more than was counted for it so far."""
 
     id: str
     step: int
     micros: int = 0
     tokens: int = 0
     epoch: int = 0
-    """The claim it was executed under, with the counter: of one execution nothing is counted twice."""
+    """Fence, with `counter`, of the claim it ran under: no cost of one execution is counted twice."""
     counter: int = 0
     late: bool = False
-    """Whether that claim was not the tuple's any more: another's, or the tuple had ended."""
+    """True if that claim was no longer valid: another worker had the tuple, or it had ended."""
 
 
 class StepDone(_Fact, frozen=True, tag="step.done"):
@@ -108,24 +110,24 @@ class StepDone(_Fact, frozen=True, tag="step.done"):
     run: str
     receipt: Receipt
     micros: int = 0
-    """What it cost beyond what was said while it ran."""
+    """Cost not yet counted by StepCost facts, in micro-dollars."""
     tokens: int = 0
     epoch: int = 0
-    """The claim it was executed under, with the counter, if it cost more than was said."""
+    """Fence, with `counter`, of the claim it ran under; set only if there is such a cost."""
     counter: int = 0
 
 
 class StepHit(_Fact, frozen=True, tag="step.hit"):
-    """A step had been executed before, on the same input."""
+    """The result of a step was taken from the cache."""
 
     id: str
     step: int
     receipt: str
-    """The original receipt's id."""
+    """Id of the original receipt."""
 
 
 class TupleDone(_Fact, frozen=True, tag="tuple.done"):
-    """A tuple has come to its end."""
+    """A tuple ended."""
 
     id: str
     run: str
@@ -135,39 +137,39 @@ class TupleDone(_Fact, frozen=True, tag="tuple.done"):
 
 
 class AlarmRaised(_Fact, frozen=True, tag="budget.alarm"):
-    """A tuple has spent so much of its budget that somebody should know."""
+    """An alarm tuple was put because a tuple spent most of its budget."""
 
     id: str
     alarm: str
-    """The tuple that says so."""
+    """Id of the alarm tuple."""
 
 
 class EpochBegun(_Fact, frozen=True, tag="epoch.begun"):
-    """The machine was started anew: nobody who held a claim before is alive."""
+    """The machine restarted: every earlier claim is void, since the process that made it is gone."""
 
     epoch: int
     boot: str
 
 
 class BodyDamaged(_Fact, frozen=True, tag="body.damaged"):
-    """A body a receipt names is not what it was; the receipt serves as no hit any more."""
+    """A stored body named by a receipt is damaged; the receipt is no longer a cache hit."""
 
     receipt: str
     sha: str
 
 
 class BodyPurged(_Fact, frozen=True, tag="body.purged"):
-    """A body that receipts name was taken away to make room; they stay, and say what it was."""
+    """A stored body was deleted to free disk space; the receipts that name it stay."""
 
     sha: str
-    size: int
-    why: str
-    """`artifact` past the hot days, `printed` past the warm days, `room` when there was none."""
+    size_bytes: int = msgspec.field(name="size")
+    reason: str = msgspec.field(name="why")
+    """`artifact` past the hot days, `printed` past the warm days, `room` when the disk was full."""
 
 
 Fact = (
-    TupleOut
-    | TupleAsked
+    TuplePut
+    | IdempotencyKeyUsed
     | TupleTaken
     | TupleClaimed
     | LeaseRenewed

@@ -1,4 +1,4 @@
-"""What the space asks of a back end: a view of one moment, and one way to change anything."""
+"""Ports of the tuple space: what a back end provides. A view of one moment, and one way to commit a change."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ import msgspec
 from engrambus.core.journal import Line
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples.patterns import Pattern
-from engrambus.space.tuples.values import Fence, Kept, Price
+from engrambus.space.tuples.values import Fence, Price, TupleRecord
 
 T = TypeVar("T")
 
 
-class Reign(msgspec.Struct, frozen=True, kw_only=True):
-    """Since when claims can be held, and how many there were."""
+class Epoch(msgspec.Struct, frozen=True, kw_only=True):
+    """The period between two starts of the machine, with the number of claims made in it."""
 
-    epoch: int = 0
+    number: int = 0
     boot: str = ""
-    """What tells one start of the machine from another."""
+    """Identifier of this start of the machine."""
     counter: int = 0
-    """The last claim's."""
+    """Counter of the last claim."""
 
 
-class Averages(msgspec.Struct, frozen=True, kw_only=True):
-    """What a yool has cost so far."""
+class CostHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Total cost of a yool's successful executions so far."""
 
-    runs: int = 0
+    executions: int = 0
     micros: int = 0
     tokens: int = 0
 
 
-class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the tuples of one run."""
+class RunTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of the tuples of one run."""
 
     run: str
     states: dict[str, int]
-    """How many tuples are in each state."""
-    again: int
-    """How many of the dead ones were put again."""
+    """Number of tuples in each state."""
+    put_again: int
+    """Number of dead letters that were put again."""
     executed: int
-    """Steps that were executed."""
+    """Number of steps executed."""
     hits: int
-    """Steps that had been executed before."""
+    """Number of steps answered from the cache."""
     micros: int
-    """What was spent, in micro-dollars."""
+    """Money spent, in micro-dollars."""
     tokens: int
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuple that was put under an idempotency key."""
+class IdempotentPut(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an earlier request with an idempotency key."""
 
-    id: str
-    request: str
-    """The digest of what was asked."""
-    accepted: str | None
+    tuple_id: str
+    request_digest: str
+    receipt_id: str | None
+    """Id of the acceptance receipt, if there was one."""
 
 
-class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lane holds."""
+class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of waiting and of claimed tuples in a lane."""
 
     lane: str
     waiting: int
@@ -69,133 +69,143 @@ class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkView(Protocol):
-    """The space as of one moment."""
+    """The tuple space as of one moment."""
 
     @property
     def as_of(self) -> int:
-        """The moment, by the project's clock: never earlier than the last commit."""
+        """The moment in microseconds, by the project's clock; never earlier than the last commit."""
         ...
 
-    def reign(self) -> Reign:
-        """The epoch claims are made in."""
+    def current_epoch(self) -> Epoch:
+        """Return the epoch of the last claim."""
         ...
 
-    def find(self, tuple_id: str) -> Kept | None:
-        """The tuple of that id, in whatever state."""
+    def find(self, tuple_id: str) -> TupleRecord | None:
+        """Return the tuple with that id, in any state."""
         ...
 
-    def find_all(self, ids: Sequence[str]) -> dict[str, Kept]:
-        """Those of these tuples that are there."""
+    def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
+        """Return the tuples with these ids, as far as they exist."""
         ...
 
-    def tuples_like(self, start: str, *, limit: int) -> list[str]:
-        """The ids of tuples whose hash begins with these digits."""
+    def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
+        """Return the ids of tuples whose hash starts with these hex digits."""
         ...
 
-    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[Kept]:
-        """Tuples that wait and are due, or whose claim has ended: the highest rank first, then the oldest."""
+    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
+        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest."""
         ...
 
-    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[Kept]:
-        """Tuples that are in the space, whatever has become of them, oldest first, behind an ordinal."""
+    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
+        """Return tuples in any state but `taken` with an ordinal greater than `after`, oldest first."""
         ...
 
-    def last_in(self, lane: str) -> Kept | None:
-        """The newest tuple of a lane, whatever has become of it."""
+    def newest_in(self, lane: str) -> TupleRecord | None:
+        """Return the newest tuple of a lane, in any state."""
         ...
 
-    def asked(self, key: str) -> Asked | None:
-        """The tuple that was put under an idempotency key."""
+    def idempotent_put(self, key: str) -> IdempotentPut | None:
+        """Return the answer that was given under an idempotency key."""
         ...
 
-    def waiting(self, lane: str) -> int:
-        """How many tuples wait in a lane."""
+    def waiting_count(self, lane: str) -> int:
+        """Return the number of tuples that wait in a lane."""
         ...
 
-    def next_due(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple that is meant comes due or its claim ends."""
+    def next_due_us(self, pattern: Pattern) -> int | None:
+        """Return the next time at which a matching tuple becomes claimable by itself."""
         ...
 
-    def finished(self, tuple_id: str) -> dict[int, str]:
-        """The receipts of a tuple's finished steps, by position; failed executions are not among them."""
+    def finished_steps(self, tuple_id: str) -> dict[int, str]:
+        """Return the receipt ids of a tuple's successful steps, by position."""
         ...
 
-    def receipts_of(self, tuple_id: str) -> list[str]:
-        """Every receipt of a tuple, in the order they came."""
+    def receipt_ids(self, tuple_id: str) -> list[str]:
+        """Return the ids of all receipts of a tuple, in the order they were recorded."""
         ...
 
     def receipt(self, receipt_id: str) -> Receipt | None:
-        """The receipt of that id."""
+        """Return the receipt with that id."""
         ...
 
-    def receipts_like(self, start: str, *, limit: int) -> list[str]:
-        """The ids of receipts whose hash begins with these digits."""
+    def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
+        """Return the ids of receipts whose hash starts with these hex digits."""
         ...
 
-    def known_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
-        """The ids of those of these that were told before."""
+    def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """Return the ids of the given receipts that are already recorded."""
         ...
 
-    def receipts_in(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """The receipts of a run, or of all, in the order they came, each with its number, behind a number."""
+    def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """Return the receipts of a run, or of all, with their sequence numbers greater than `after`, in order."""
         ...
 
-    def cached(self, key: str) -> Receipt | None:
-        """The newest receipt that may stand for another execution under this key."""
+    def cached_receipt(self, key: str) -> Receipt | None:
+        """Return the newest receipt that is a cache hit for this key."""
         ...
 
-    def averages(self, yool: str) -> Averages:
-        """What successful executions of a yool cost so far."""
+    def cost_history(self, yool: str) -> CostHistory:
+        """Return the total cost of a yool's successful executions."""
         ...
 
-    def counted(self, tuple_id: str, fence: Fence, step: int) -> Price:
-        """What is counted of a step as it was executed under a claim, while it ran and since."""
+    def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """Return the cost counted so far for a step as executed under one claim."""
         ...
 
-    def runs(self) -> list[RunFigures]:
-        """Every run that has tuples, in the order of their first."""
+    def run_totals(self) -> list[RunTotals]:
+        """Return the totals of every run that has tuples, in the order of their first tuples."""
         ...
 
-    def under_way(self, run: str | None, *, limit: int) -> list[Kept]:
-        """Tuples of a run or of all that somebody holds, oldest first."""
+    def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        """Return the claimed tuples of a run, or of all, oldest first."""
         ...
 
-    def ended(self, run: str | None, *, limit: int) -> list[Kept]:
-        """Tuples of a run or of all that have ended, the last first; of the dead only those that were put again."""
+    def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
+        """Return the ended tuples of a run, or of all, last ended first; of dead letters only those put again."""
         ...
 
-    def given_up(
-        self, run: str | None, *, lane: str | None = None, again: bool = False, limit: int, before: int | None = None
-    ) -> list[Kept]:
-        """Dead letters of a run or of all, the last first, from before an ending; those put again if asked for."""
+    def list_dead(
+        self,
+        run: str | None,
+        *,
+        lane: str | None = None,
+        include_put_again: bool = False,
+        limit: int,
+        ended_before: int | None = None,
+    ) -> list[TupleRecord]:
+        """Return the dead letters of a run, or of all, last ended first.
+
+        `ended_before` is a `final_receipt_number`: only tuples that ended before it are returned.
+        """
         ...
 
-    def purged(self, sha: str) -> int | None:
-        """When a body was taken away to make room, if it was."""
+    def purged_at_us(self, sha: str) -> int | None:
+        """Return the time at which a stored body was deleted to free disk space."""
         ...
 
-    def lanes(self) -> list[LaneFigures]:
-        """Every lane in which something waits or is worked on."""
+    def lane_counts(self) -> list[LaneCounts]:
+        """Return the counts of every lane that has waiting or claimed tuples."""
         ...
 
 
 WorkDecide = Callable[[WorkView], tuple[Sequence[Any], T]]
+"""A decision: looks at a view under the write lock and returns the facts to journal, and an answer."""
 
 
-Kind = Literal["work", "room", "any"]
-"""What somebody waits for: something to do, room in a lane, or whatever can be seen."""
+WaitKind = Literal["work", "room", "any"]
+"""Kinds of change one can wait for: a claimable tuple, room in a lane, or any visible change."""
 
 
-class Bell(Protocol):
-    """Wakes whoever waits for the space to change."""
+class Waiter(Protocol):
+    """Wakes up when the space may have changed."""
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something may have changed, or that long."""
+        """Sleep until something may have changed, at most that long."""
         ...
 
 
 class WorkStore(Protocol):
-    """The work of one project."""
+    """The tuples and receipts of one project."""
 
     @property
     def project(self) -> str:
@@ -203,44 +213,42 @@ class WorkStore(Protocol):
         ...
 
     def read(self) -> AbstractContextManager[WorkView]:
-        """The space as of now."""
+        """Return a view of the space as of now."""
         ...
 
     def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
-        """Change the space; returns once the change is on the disk, or, when not to be synced, in the journal."""
+        """Apply a decision; return once its facts are synced to disk, or only journalled if `synced` is false."""
         ...
 
-    def bell(self, kind: Kind) -> AbstractContextManager[Bell]:
-        """A bell that is rung after every commit, by this process or another, that may be what is waited for."""
+    def wait_on(self, kind: WaitKind) -> AbstractContextManager[Waiter]:
+        """Return a waiter that wakes up after every commit of any process that may be a change of this kind."""
         ...
 
     def last_line(self) -> int:
-        """The number of the journal's last line."""
+        """Return the number of the journal's last line."""
         ...
 
     def lines_after(self, seq: int, limit: int) -> list[Line]:
-        """The lines of the journal that follow the line of that number, oldest first."""
+        """Return the lines of the journal after the line of that number, oldest first."""
         ...
 
     def watch(self, committed: Callable[[], None]) -> None:
-        """Have a function called after every commit this process makes; it must be quick and must not raise."""
+        """Call a function after every commit of this process; it must be quick and must not raise."""
         ...
 
     def verify(self) -> list[Any]:
-        """Recompute every checksum and hold the index against a rebuild from the journal."""
+        """Recompute every checksum and compare the index with one rebuilt from the journal."""
         ...
 
     def rebuild(self) -> None:
-        """Make the index anew from the journal."""
+        """Rebuild the index from the journal."""
         ...
 
     def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
-        """Go on in a new segment of the journal if the present one has so many bytes and was begun before a moment.
+        """Start a new segment if the current one has `least` bytes and was begun before that time.
 
-        Dry, only tell whether it would.
+        Return whether one was started, or with `dry_run` whether one would be.
         """
         ...
 
-    def close(self) -> None:
-        """Let go of every file."""
-        ...
+    def close(self) -> None: ...

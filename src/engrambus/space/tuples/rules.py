@@ -1,9 +1,9 @@
-"""What a tuple must be before it is let into the space."""
+"""Rules for tuples: reading and checking one before it is put into the space."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,160 +27,205 @@ from engrambus.errors import (
     TupleTooLarge,
 )
 from engrambus.space.catalog import TERMS, Terms, parse_name, read_terms
-from engrambus.space.tuples.values import MAX_PRIORITY, SCHEMAS, V2, Limits, Tuple
+from engrambus.space.tuples.values import MAX_PRIORITY, SCHEMAS, V2, Step, Tuple, TupleLimits
 
-MAX_TUPLE = 1 << 20
-"""Bytes of a tuple; larger input is kept as a body and pointed at."""
+MAX_TUPLE_BYTES = 1 << 20
+"""Size limit of a tuple; larger input is stored as a body or file and pointed at."""
 MAX_STEPS = 256
 MAX_LANE = 128
 MAX_POINTERS = 64
+MAX_SINGLE_MOVES = 16
+"""Number of microseconds tried one by one before `with_free_id` searches in leaps."""
 _FLAGS = frozenset({"no_cache"})
-_CREATED = ("map_pos", "authority", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
+_REQUIRED_WITH_ID = ("map_pos", "authority", "agent_terms", "src_ptr", "payload", "receipts", "parent_id")
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuple that may go into the space."""
+class CheckedTuple(msgspec.Struct, frozen=True, kw_only=True):
+    """A tuple that satisfies every rule."""
 
     tuple: Tuple
     fields: dict[str, Any]
-    """Exactly what is hashed."""
+    """Exactly the fields that are hashed."""
     body: bytes
-    """Its canonical form."""
+    """Canonical JSON of `fields`."""
     id: str
-    named: bool
-    """Whether it came with its id, and so must keep its time."""
-    limits: Limits
-    receipts: int = 0
-    """How many receipts it says it has got since it was created."""
+    has_id: bool
+    """True if the caller gave its id, and `created_at` may therefore not be changed."""
+    limits: TupleLimits
+    receipt_count: int = 0
+    """Number of receipts the caller says it has."""
 
 
-def read_tuple(given: Mapping[str, Any], authority: Mapping[str, Any], now: int) -> Checked:
-    """The tuple a caller gives, with or without its id, if it breaks no rule.
+def read_tuple(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us: int) -> CheckedTuple:
+    """Parse and check the tuple a caller sent, with or without its id.
 
-    Without an id what was not said is filled in, the authority and the time among it. With one it is taken as it was
-    created, before it got receipts; whether it may still come in is asked of `check_new` once it is known to be new.
+    Without an id, absent fields are filled in, and authority and time are stamped. With one, the tuple is taken as it
+    was created, before it had receipts; `check_new` then decides whether it may still be put, if it is new.
     """
-    fields = dict(given)
-    named = fields.pop("id", None)
+    fields = dict(draft)
+    named_id = fields.pop("id", None)
     if fields.get("schema", SCHEMAS[0]) not in SCHEMAS:
         raise TupleSchema(field="schema", used=str(fields["schema"])[:80], limit=", ".join(SCHEMAS))
-    receipts = 0
-    if named is None:
-        fields = _completed(fields, authority, now)
-        checked = _checked_shape(fields)
+    receipt_count = 0
+    if named_id is None:
+        fields = _completed(fields, authority, now_us)
+        shape = _convert(fields)
     else:
-        for name in _CREATED:
+        for name in _REQUIRED_WITH_ID:
             if name not in fields:
                 raise FieldMissing(f"The field '{name}' is required.", field=name)
-        checked = _checked_shape(fields)
-        _printed(checked.created_at)
-        receipts = len(checked.receipts)
-        fields["receipts"], checked = [], msgspec.structs.replace(checked, receipts=())
+        shape = _convert(fields)
+        _normalized_time(shape.created_at)
+        receipt_count = len(shape.receipts)
+        fields["receipts"], shape = [], msgspec.structs.replace(shape, receipts=())
     body = canonical(fields, max_depth=MAX_DEPTH)
-    if len(body) > MAX_TUPLE:
+    if len(body) > MAX_TUPLE_BYTES:
         raise TupleTooLarge(
-            field="payload", limit=MAX_TUPLE, used=len(body), hint="Keep large input as a file or a body; name it."
+            field="payload",
+            limit=MAX_TUPLE_BYTES,
+            used=len(body),
+            hint="Store large input as a file and put its path or a pointer into the arguments.",
         )
-    found = digest(body)
-    if named is not None and named != found:
+    content_id = digest(body)
+    if named_id is not None and named_id != content_id:
         raise TupleIdMismatch(
-            field="id", used=str(named)[:80], limit=found, hint="Leave the id out, and the tuple gets one."
+            field="id",
+            used=str(named_id)[:80],
+            limit=content_id,
+            hint="Leave the id out: it is computed from the content.",
         )
-    return Checked(
-        tuple=checked,
+    return CheckedTuple(
+        tuple=shape,
         fields=fields,
         body=body,
-        id=found,
-        named=named is not None,
-        limits=_check(checked),
-        receipts=receipts or len(checked.receipts),
+        id=content_id,
+        has_id=named_id is not None,
+        limits=_check(shape),
+        receipt_count=receipt_count or len(shape.receipts),
     )
 
 
-def check_new(read: Checked, now: int) -> None:
-    """Refuse a tuple that comes in with receipts or too late; one that is here already may have both."""
-    if read.receipts:
-        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=read.receipts)
-    if read.limits.deadline is not None and read.limits.deadline <= now:
+def check_new(checked: CheckedTuple, now_us: int) -> None:
+    """Refuse a new tuple that has receipts or whose deadline is past; one already in the space may have both."""
+    if checked.receipt_count:
+        raise FieldValue("A tuple is created without receipts.", field="receipts", limit=0, used=checked.receipt_count)
+    deadline_us = checked.limits.deadline_us
+    if deadline_us is not None and deadline_us <= now_us:
         raise DeadlinePast(
-            field="agent_terms.deadline_iso", used=read.tuple.agent_terms["deadline_iso"], limit=print_time(now)
+            field="agent_terms.deadline_iso",
+            used=checked.tuple.agent_terms["deadline_iso"],
+            limit=print_time(now_us),
         )
 
 
-def moved_on(checked: Checked, by: int = 1) -> Checked:
-    """The same tuple, created a microsecond later, or so many."""
+def moved_later(checked: CheckedTuple, microseconds: int = 1) -> CheckedTuple:
+    """Return the same tuple created some microseconds later, and so with another id."""
     try:
-        later = print_time(parse_time(checked.tuple.created_at) + by)
+        created_at = print_time(parse_time(checked.tuple.created_at) + microseconds)
     except OverflowError:
-        raise TimeInvalid("Every later moment has a tuple that says the same.", field="created_at") from None
-    fields = {**checked.fields, "created_at": later}
+        raise TimeInvalid("Every later moment is taken by a tuple with the same content.", field="created_at") from None
+    fields = {**checked.fields, "created_at": created_at}
     body = canonical(fields)
     return msgspec.structs.replace(
         checked,
-        tuple=msgspec.structs.replace(checked.tuple, created_at=later),
+        tuple=msgspec.structs.replace(checked.tuple, created_at=created_at),
         fields=fields,
         body=body,
         id=digest(body),
     )
 
 
+def with_free_id(draft: CheckedTuple, is_taken: Callable[[str], bool]) -> CheckedTuple:
+    """Return the tuple, created as much later as is needed for an id that is not taken.
+
+    Many equal tuples usually occupy consecutive microseconds. After a few single moves the end of such a stretch is
+    found by doubling and bisection, which leads to the same microsecond.
+    """
+    for _ in range(MAX_SINGLE_MOVES):
+        if not is_taken(draft.id):
+            return draft
+        draft = moved_later(draft)
+
+    def is_taken_after(microseconds: int) -> bool:
+        try:
+            return is_taken(moved_later(draft, microseconds).id)
+        except TimeInvalid:  # after the last time that can be written
+            return False
+
+    low, high = -1, 0
+    while is_taken_after(high):
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_taken_after(middle) else (low, middle)
+    return moved_later(draft, high) if high else draft
+
+
 _TERMS = (*TERMS, "deadline_iso")
 _TERMS_V2 = tuple("budget_micros" if name == "budget_usd" else name for name in _TERMS)
-_NO_LIMITS = Limits(terms=Terms())
+_NO_LIMITS = TupleLimits(terms=Terms())
 
 
-def read_limits(terms: Mapping[str, Any], schema: str) -> Limits:
-    """The terms of a tuple, as they are written in its schema."""
-    if not terms:
+def read_limits(agent_terms: Mapping[str, Any], schema: str) -> TupleLimits:
+    """Parse the `agent_terms` of a tuple of that schema."""
+    if not agent_terms:
         return _NO_LIMITS
-    said = dict(terms)
-    deadline = said.pop("deadline_iso", None)
-    moment: int | None = None
+    terms = dict(agent_terms)
+    deadline = terms.pop("deadline_iso", None)
+    deadline_us: int | None = None
     if deadline is not None:
         if not isinstance(deadline, str):
             raise TermsInvalid("A deadline is a time.", field="agent_terms.deadline_iso")
         try:
-            moment = parse_time(deadline)
+            deadline_us = parse_time(deadline)
         except (ValueError, OverflowError):
             raise TermsInvalid(
-                "A deadline is a time with an offset.", field="agent_terms.deadline_iso", used=deadline[:40]
+                "A deadline is a time with an offset, like 2027-01-31T12:00:00Z.",
+                field="agent_terms.deadline_iso",
+                used=deadline[:40],
             ) from None
     if schema != V2:
-        return Limits(
-            terms=_plain_terms(frozenset(said.items())) if _hashable(said) else read_terms(said, known=_TERMS),
-            deadline=moment,
+        # The same few terms are read over and over; those that are plain numbers can be cached.
+        return TupleLimits(
+            terms=_cached_terms(frozenset(terms.items())) if _all_numbers(terms) else read_terms(terms, known=_TERMS),
+            deadline_us=deadline_us,
         )
-    micros = said.pop("budget_micros", None)
+    micros = terms.pop("budget_micros", None)
     if micros is not None and (isinstance(micros, bool) or not isinstance(micros, int) or micros < 0):
-        raise TermsInvalid("Money is a whole number of micro-dollars.", field="agent_terms.budget_micros")
-    if "budget_usd" in said:
-        raise TermsInvalid("In v2 money is in micro-dollars.", field="agent_terms.budget_usd", limit="budget_micros")
-    return Limits(
-        terms=msgspec.structs.replace(read_terms(said, known=_TERMS_V2), budget_micros=micros), deadline=moment
+        raise TermsInvalid("'budget_micros' is an integer of micro-dollars.", field="agent_terms.budget_micros")
+    if "budget_usd" in terms:
+        raise TermsInvalid(
+            "In yool-tuple/v2 money is given as 'budget_micros', in micro-dollars.",
+            field="agent_terms.budget_usd",
+            limit="budget_micros",
+        )
+    return TupleLimits(
+        terms=msgspec.structs.replace(read_terms(terms, known=_TERMS_V2), budget_micros=micros),
+        deadline_us=deadline_us,
     )
 
 
-def _hashable(said: Mapping[str, Any]) -> bool:
-    return all(type(value) in (int, float) for value in said.values())
+def _all_numbers(terms: Mapping[str, Any]) -> bool:
+    return all(type(value) in (int, float) for value in terms.values())
 
 
 @lru_cache(maxsize=1024)
-def _plain_terms(said: frozenset[tuple[str, Any]]) -> Terms:
-    return read_terms(dict(said), known=_TERMS)
+def _cached_terms(terms: frozenset[tuple[str, Any]]) -> Terms:
+    return read_terms(dict(terms), known=_TERMS)
 
 
 def dependencies(steps: int, after: tuple[tuple[int, ...] | msgspec.UnsetType, ...]) -> list[frozenset[int]]:
-    """What each step waits for: what it says, or, when none says anything, the step before it."""
-    if all(each is msgspec.UNSET for each in after):
-        return [frozenset({at - 1} if at else ()) for at in range(steps)]
-    return [frozenset() if each is msgspec.UNSET else frozenset(each) for each in after]
+    """Return for each step the positions of the steps it waits for; the previous step if no step sets `after`."""
+    if all(positions is msgspec.UNSET for positions in after):
+        return [frozenset({position - 1} if position else ()) for position in range(steps)]
+    return [frozenset() if positions is msgspec.UNSET else frozenset(positions) for positions in after]
 
 
-def _completed(fields: dict[str, Any], authority: Mapping[str, Any], now: int) -> dict[str, Any]:
+def _completed(fields: dict[str, Any], authority: Mapping[str, Any], now_us: int) -> dict[str, Any]:
     payload = fields.get("payload", [])
     if isinstance(payload, list | tuple):
         payload = [{**step, "args": {}} if isinstance(step, dict) and "args" not in step else step for step in payload]
-    created = fields.get("created_at")
+    created_at = fields.get("created_at")
     return {
         "schema": SCHEMAS[0],
         "map_pos": {},
@@ -191,18 +236,20 @@ def _completed(fields: dict[str, Any], authority: Mapping[str, Any], now: int) -
         "payload": payload,
         "receipts": fields.get("receipts", []),
         "authority": dict(authority),
-        "created_at": print_time(now) if created is None else _printed(created),
+        "created_at": print_time(now_us) if created_at is None else _normalized_time(created_at),
     }
 
 
-def _printed(created: Any) -> str:
+def _normalized_time(created_at: Any) -> str:
     try:
-        return print_time(parse_time(created))
+        return print_time(parse_time(created_at))
     except (TypeError, ValueError, OverflowError):
-        raise TimeInvalid("created_at is a time with an offset.", field="created_at") from None
+        raise TimeInvalid(
+            "'created_at' is a time with an offset, like 2027-01-31T12:00:00Z.", field="created_at"
+        ) from None
 
 
-def _checked_shape(fields: dict[str, Any]) -> Tuple:
+def _convert(fields: dict[str, Any]) -> Tuple:
     try:
         return msgspec.convert(fields, Tuple)
     except msgspec.ValidationError as problem:
@@ -210,71 +257,80 @@ def _checked_shape(fields: dict[str, Any]) -> Tuple:
 
 
 def _refusal(message: str) -> FieldRefusal:
-    said, _, path = message.partition(" - at `")
-    where = path.removesuffix("`").removeprefix("$").removeprefix(".")
-    name = said.split("`")[1][:80] if "`" in said else ""
-    at = f"{where}.{name}" if where and name else name or where
-    if "unknown field" in said:
-        return FieldUnknown(f"A tuple has no field '{name}'.", field=at)
-    if "missing required field" in said:
-        return FieldMissing(f"The field '{name}' is required.", field=at)
-    return FieldType(f"{said}.", field=where or None)
+    """Return the error for a message of msgspec, which names a field in backticks and a path behind ` - at `."""
+    problem, _, path = message.partition(" - at `")
+    parent = path.removesuffix("`").removeprefix("$").removeprefix(".")
+    name = problem.split("`")[1][:80] if "`" in problem else ""
+    field = f"{parent}.{name}" if parent and name else name or parent
+    if "unknown field" in problem:
+        return FieldUnknown(f"A tuple has no field '{name}'.", field=field)
+    if "missing required field" in problem:
+        return FieldMissing(f"The field '{name}' is required.", field=field)
+    return FieldType(f"{problem}.", field=parent or None)
 
 
-def _check(one: Tuple) -> Limits:
-    check_lane(one.lane)
-    if one.parent_id is not None and not is_digest(one.parent_id):
-        raise FieldValue("A parent is named by its id.", field="parent_id", used=one.parent_id[:80])
-    if len(one.src_ptr) > MAX_POINTERS:
-        raise FieldValue(field="src_ptr", limit=MAX_POINTERS, used=len(one.src_ptr))
-    if one.priority is not msgspec.UNSET and abs(one.priority) > MAX_PRIORITY:
+def _check(shape: Tuple) -> TupleLimits:
+    check_lane(shape.lane)
+    if shape.parent_id is not None and not is_digest(shape.parent_id):
+        raise FieldValue("A parent is named by its full id.", field="parent_id", used=shape.parent_id[:80])
+    if len(shape.src_ptr) > MAX_POINTERS:
+        raise FieldValue(field="src_ptr", limit=MAX_POINTERS, used=len(shape.src_ptr))
+    if shape.priority is not msgspec.UNSET and abs(shape.priority) > MAX_PRIORITY:
         raise FieldValue("A priority lies between -1000 and 1000.", field="priority", limit=MAX_PRIORITY)
-    if one.flags is not msgspec.UNSET:
-        for name, value in one.flags.items():
+    if shape.flags is not msgspec.UNSET:
+        for name, value in shape.flags.items():
             if name not in _FLAGS or not isinstance(value, bool):
-                raise FieldValue("A flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
-    _check_steps(one)
-    return read_limits(one.agent_terms, one.schema)
+                raise FieldValue("The only flag is 'no_cache', true or false.", field=f"flags.{name[:40]}")
+    _check_steps(shape.payload)
+    return read_limits(shape.agent_terms, shape.schema)
 
 
 def check_lane(lane: str, *, field: str = "lane") -> None:
-    """Refuse a lane nobody could wait in; `field` is where it was named."""
+    """Refuse a lane that is empty, too long or has control characters; `field` names it in the error."""
     if (
         not 0 < len(lane) <= MAX_LANE
-        or (not lane.isascii() and any(unicodedata.category(each)[0] in "C" for each in lane))
+        or (not lane.isascii() and any(unicodedata.category(character)[0] in "C" for character in lane))
         or (lane.isascii() and not lane.isprintable())
     ):
         raise FieldValue(
-            "A lane is a short text without control characters.", field=field, limit=MAX_LANE, used=len(lane)
+            f"A lane is a text of 1 to {MAX_LANE} characters without control characters.",
+            field=field,
+            limit=MAX_LANE,
+            used=len(lane),
         )
 
 
-def _check_steps(one: Tuple) -> None:
-    steps = one.payload
+def _check_steps(steps: Sequence[Step]) -> None:
     if len(steps) > MAX_STEPS:
         raise FieldValue("A tuple has too many steps.", field="payload", limit=MAX_STEPS, used=len(steps))
-    for at, step in enumerate(steps):
-        _check_name(step.yool) if at == 0 else parse_name(step.yool, f"payload[{at}].yool")
+    for position, step in enumerate(steps):
+        # Most tuples have one step, and its name repeats; only that one is worth a cache entry.
+        _check_first_name(step.yool) if position == 0 else parse_name(step.yool, f"payload[{position}].yool")
         if step.after is not msgspec.UNSET:
-            for other in step.after:
-                if not 0 <= other < len(steps):
+            for awaited in step.after:
+                if not 0 <= awaited < len(steps):
                     raise StepUnknown(
-                        f"Step {at} waits for step {other}.", field=f"payload[{at}].after", limit=len(steps) - 1
+                        f"Step {position} waits for step {awaited}, which does not exist.",
+                        field=f"payload[{position}].after",
+                        limit=len(steps) - 1,
                     )
-    if all(step.after is msgspec.UNSET for step in steps):  # then each waits for the one before it
+    if all(step.after is msgspec.UNSET for step in steps):  # a sequence has no cycle
         return
-    waits = dependencies(len(steps), tuple(step.after for step in steps))
-    ready: set[int] = set()
-    while len(ready) < len(steps):
-        more = {at for at, needs in enumerate(waits) if at not in ready and needs <= ready}
-        if not more:
-            stuck = sorted(set(range(len(steps))) - ready)
+    _check_acyclic(dependencies(len(steps), tuple(step.after for step in steps)))
+
+
+def _check_acyclic(waits_for: list[frozenset[int]]) -> None:
+    done: set[int] = set()
+    while len(done) < len(waits_for):
+        ready = {position for position, awaited in enumerate(waits_for) if position not in done and awaited <= done}
+        if not ready:
+            stuck = sorted(set(range(len(waits_for))) - done)
             raise StepCycle(
                 f"Steps {', '.join(map(str, stuck[:8]))} wait for each other.", field=f"payload[{stuck[0]}].after"
             )
-        ready |= more
+        done |= ready
 
 
 @lru_cache(maxsize=1024)
-def _check_name(name: str) -> None:
+def _check_first_name(name: str) -> None:
     parse_name(name, "payload[0].yool")

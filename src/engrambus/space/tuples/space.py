@@ -1,4 +1,4 @@
-"""The tuple space as programs use it: put, read, take, claim, settle. Every change is one commit of the journal."""
+"""The tuple space as programs use it: put, read, take, claim, complete. Every change is one commit of the journal."""
 
 from __future__ import annotations
 
@@ -20,44 +20,45 @@ from engrambus.errors import (
 )
 from engrambus.evidence.receipts import Receipt, ReceiptFolder
 from engrambus.space.catalog import CatalogEntry
-from engrambus.space.tuples import coming, holding
-from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TupleOut
-from engrambus.space.tuples.keep import shown
+from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
+from engrambus.space.tuples.completion import Completion
+from engrambus.space.tuples.enqueue import PutResult
+from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut
 from engrambus.space.tuples.patterns import Pattern, read_pattern
-from engrambus.space.tuples.ports import WorkStore, WorkView
-from engrambus.space.tuples.rules import Checked, read_tuple
-from engrambus.space.tuples.settings import SpaceSettings
-from engrambus.space.tuples.values import Claim, Fence, Kept, Price
+from engrambus.space.tuples.ports import WaitKind, WorkStore, WorkView
+from engrambus.space.tuples.rules import CheckedTuple, read_tuple
+from engrambus.space.tuples.transitions import public_tuple
+from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
 
 T = TypeVar("T")
 
-LOOK_AGAIN = 1.0
-"""Seconds after which a wait looks again unasked, in case a writer died between its commit and the bell."""
+POLL_SECONDS = 1.0
+"""Longest sleep of a wait, in case a writer died between its commit and the wake-up (decision 23)."""
 
-Lookup = Callable[[str], CatalogEntry]
-"""Finds a yool's entry by its name, or refuses."""
+YoolLookup = Callable[[str], CatalogEntry]
+"""Returns the catalog entry of a yool's name, or refuses."""
 
 
 class TupleSpace:
-    """One project's work. Safe to share between threads, and between processes that open the same project."""
+    """The tuples of one project. Safe to share between threads, and between processes that open the same project."""
 
     def __init__(
         self,
         store: WorkStore,
         *,
         settings: SpaceSettings | None = None,
-        lookup: Lookup | None = None,
+        lookup: YoolLookup | None = None,
         boot: str | None = None,
         breaker: Callable[[], None] | None = None,
     ) -> None:
-        """`breaker` raises while there is no room for more work."""
+        """`breaker` raises DiskPressure while the disk is too full for more work."""
         self.store = store
         self.settings = settings or SpaceSettings()
         self._lookup = lookup
         self._boot = boot_id() if boot is None else boot
         self._breaker = breaker
 
-    # Linda
+    # Linda's operations: out, rd, in
 
     def out(
         self,
@@ -66,72 +67,78 @@ class TupleSpace:
         run: str,
         block: float | None = None,
         accept: bool = False,
-        asked: tuple[str, str] | None = None,
+        idempotency: tuple[str, str] | None = None,
         trusted: bool = False,
         every_run: bool = False,
-    ) -> list[coming.Put]:
-        """Put tuples; returns once they are on the disk. All of them or none.
+    ) -> list[PutResult]:
+        """Put tuples, all or none; return once they are synced to disk.
 
-        A full lane refuses them, or, with `block`, is waited for that many seconds. `asked` is an idempotency key and
-        the digest of the request. `trusted` is the product's own: it needs no entry in the catalog, and no room. Only
-        who sees `every_run` puts parts of another run's tuples.
+        Args:
+            drafts: The tuples, with or without their ids
+            authority: Authority stamped on those without an id
+            run: Id of the run they belong to
+            block: Seconds to wait while a lane is full; None to refuse at once
+            accept: Whether each new tuple gets an acceptance receipt
+            idempotency: Idempotency key and request digest
+            trusted: For the product's own tuples, which need neither a catalog entry nor free disk space
+            every_run: Whether the caller may use tuples of other runs as parents
         """
         if not trusted:
-            self.check_room(run)
+            self.check_disk_space(run)
 
-        def put(view: WorkView) -> tuple[Sequence[Any], list[coming.Put]]:
+        def put(view: WorkView) -> tuple[Sequence[Any], list[PutResult]]:
             checked = [read_tuple(draft, authority, view.as_of) for draft in drafts]
-            return coming.put(
+            return enqueue.put(
                 view,
                 checked,
                 run=run,
                 settings=self.settings,
                 admit=(lambda draft: None) if trusted else self._admit,
                 accept=accept,
-                asked=asked,
+                idempotency=idempotency,
                 every_run=every_run,
             )
 
         if block is None:
             return self.store.commit(put)
-        ends = time.monotonic() + block
-        with self.store.bell("room") as bell:
+        end = time.monotonic() + block
+        with self.store.wait_on("room") as waiter:
             while True:
                 try:
                     return self.store.commit(put)
                 except LaneFull:
-                    left = ends - time.monotonic()
-                    if left <= 0:
+                    remaining = end - time.monotonic()
+                    if remaining <= 0:
                         raise
-                bell.wait(min(left, LOOK_AGAIN))
+                waiter.wait(min(remaining, POLL_SECONDS))
 
-    def rd(self, pattern: Mapping[str, Any] | Pattern, timeout: float = 0.0) -> Kept | None:
-        """The oldest tuple that matches, whatever has become of it; waited for so long."""
-        wanted = _read(pattern)
+    def rd(self, pattern: Mapping[str, Any] | Pattern, timeout: float = 0.0) -> TupleRecord | None:
+        """Return the oldest tuple that matches, in any state; wait up to `timeout` seconds for one."""
+        parsed = _parse(pattern)
 
-        def look() -> Kept | None:
+        def look() -> TupleRecord | None:
             with self.store.read() as view:
-                return next(iter(view.matching(wanted, limit=1)), None)
+                return next(iter(view.matching(parsed, limit=1)), None)
 
-        return self._wait(look, wanted, "any", timeout)
+        return self._wait(look, parsed, "any", timeout)
 
-    def rd_all(self, pattern: Mapping[str, Any] | Pattern, *, limit: int = 100, after: int = 0) -> list[Kept]:
-        """The tuples that match, oldest first, behind an ordinal."""
+    def rd_all(self, pattern: Mapping[str, Any] | Pattern, *, limit: int = 100, after: int = 0) -> list[TupleRecord]:
+        """Return the tuples that match with an ordinal greater than `after`, oldest first."""
         with self.store.read() as view:
-            return view.matching(_read(pattern), limit=limit, after=after)
+            return view.matching(_parse(pattern), limit=limit, after=after)
 
-    def in_(self, pattern: Mapping[str, Any] | Pattern, *, by: str, timeout: float = 0.0) -> Kept | None:
-        """Take one waiting tuple out for good: nobody else gets it. Waited for so long."""
-        wanted = _read(pattern)
+    def in_(self, pattern: Mapping[str, Any] | Pattern, *, by: str, timeout: float = 0.0) -> TupleRecord | None:
+        """Remove one waiting tuple that matches; wait up to `timeout` seconds for one. No two callers get the same."""
+        parsed = _parse(pattern)
 
-        def take() -> Kept | None:
-            if not self._may_match(wanted):
+        def take() -> TupleRecord | None:
+            if not self._may_match(parsed):
                 return None
-            return self.store.commit(lambda view: coming.take(view, wanted, by=by))
+            return self.store.commit(lambda view: enqueue.take(view, parsed, by=by))
 
-        return self._wait(take, wanted, "work", timeout)
+        return self._wait(take, parsed, "work", timeout)
 
-    # Workers
+    # For workers
 
     def claim(
         self,
@@ -140,179 +147,184 @@ class TupleSpace:
         worker: str,
         limit: int = 1,
         timeout: float = 0.0,
-        before: Callable[[], None] = lambda: None,
-        ended: Callable[[Receipt], None] = lambda last: None,
+        before_claim: Callable[[], None] = lambda: None,
+        on_ended: Callable[[Receipt], None] = lambda final: None,
     ) -> list[Claim]:
-        """Hold up to so many tuples for a while; each is somebody's once. Waited for so long.
+        """Claim up to `limit` tuples; wait up to `timeout` seconds for one. No tuple is claimed by two at once.
 
-        `before` is called each time before anything is taken. `ended` is told the last receipt of each that was not
-        given out: its attempts were used up, or it was late.
+        `before_claim` is called before every try. `on_ended` is called with the final receipt of each tuple that
+        became a dead letter instead, because it was past its deadline or out of retries.
         """
-        wanted = _read(pattern)
+        parsed = _parse(pattern)
 
         def take() -> list[Claim] | None:
-            before()
-            while self._may_match(wanted):
-                claims, last = self._claim(wanted, worker, limit)
-                for each in last:
-                    ended(each)
-                if claims or not last:
-                    return claims or None
+            before_claim()
+            while self._may_match(parsed):
+                claimed, final_receipts = self._claim(parsed, worker, limit)
+                for receipt in final_receipts:
+                    on_ended(receipt)
+                if claimed or not final_receipts:
+                    return claimed or None
             return None
 
-        return self._wait(take, wanted, "work", timeout) or []
+        return self._wait(take, parsed, "work", timeout) or []
 
-    def _claim(self, wanted: Pattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
-        """What was claimed, and the last receipts of tuples that were ended since they stood before it."""
+    def _claim(self, pattern: Pattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
+        """Claim tuples; return also the final receipts of those that became dead letters instead."""
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[Receipt]]]:
-            facts, claims = holding.claim(
-                view, wanted, worker=worker, limit=limit, settings=self.settings, boot=self._boot
+            facts, claimed = claims.claim(
+                view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             )
-            return facts, (claims, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
+            return facts, (claimed, [fact.receipt for fact in facts if isinstance(fact, TupleDone)])
 
+        # decision 22: claims are not synced. Only a power cut can lose one, and the claimant with it.
         return self.store.commit(decide, synced=False)
 
-    def out_held(
+    def out_claimed(
         self, draft: Mapping[str, Any], *, authority: Mapping[str, Any], run: str, worker: str
-    ) -> tuple[coming.Put, Claim | None]:
-        """Put a tuple that a worker holds from the first; no claim on one that was there before."""
-        self.check_room(run)
+    ) -> tuple[PutResult, Claim | None]:
+        """Put a tuple and claim it in the same commit; return no claim if it was already in the space."""
+        self.check_disk_space(run)
 
-        def put(view: WorkView) -> tuple[Sequence[Any], tuple[coming.Put, Claim | None]]:
+        def put(view: WorkView) -> tuple[Sequence[Any], tuple[PutResult, Claim | None]]:
             checked = read_tuple(draft, authority, view.as_of)
-            facts, (answer,) = coming.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
-            new = next((fact for fact in facts if isinstance(fact, TupleOut)), None)
+            facts, (answer,) = enqueue.put(view, [checked], run=run, settings=self.settings, admit=self._admit)
+            new = next((fact for fact in facts if isinstance(fact, TuplePut)), None)
             if new is None:
                 return facts, (answer, None)
-            held, claim = holding.hold(view, new, worker=worker, settings=self.settings, boot=self._boot)
-            return held, (answer, claim)
+            claim_facts, claim = claims.claim_new(view, new, worker=worker, settings=self.settings, boot=self._boot)
+            return claim_facts, (answer, claim)
 
         return self.store.commit(put)
 
-    def settle(
+    def complete(
         self,
-        results: Sequence[holding.Settled],
+        completions: Sequence[Completion],
         *,
-        more: tuple[Mapping[str, Any] | Pattern, str, int] | None = None,
+        claim_more: tuple[Mapping[str, Any] | Pattern, str, int] | None = None,
     ) -> tuple[list[str | None], list[Claim]]:
-        """Write down what was done, and in the same commit claim more: a pattern, a worker and how many.
+        """Record what was done for claimed tuples, and claim more in the same commit: (pattern, worker, limit).
 
-        Tells for each result the code of the refusal when it came too late, or None.
+        Return for each completion None, or the code of the error if it came too late; and the new claims.
         """
-        wanted = (_read(more[0]), more[1], more[2]) if more is not None else None
+        next_claim = (_parse(claim_more[0]), claim_more[1], claim_more[2]) if claim_more is not None else None
 
-        def write(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
-            facts, answers = holding.settle(view, results, settings=self.settings, boot=self._boot)
-            if wanted is None:
+        def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[str | None], list[Claim]]]:
+            facts, answers = completion.complete(view, completions, settings=self.settings, boot=self._boot)
+            if next_claim is None:
                 return facts, (answers, [])
-            pattern, worker, limit = wanted
-            claimed, claims = holding.claim(
+            pattern, worker, limit = next_claim
+            claim_facts, claimed = claims.claim(
                 view, pattern, worker=worker, limit=limit, settings=self.settings, boot=self._boot
             )
-            return [*facts, *claimed], (answers, claims)
+            return [*facts, *claim_facts], (answers, claimed)
 
-        return self.store.commit(write)
+        return self.store.commit(decide)
 
     def renew(self, held: Iterable[tuple[str, Fence]]) -> list[str]:
-        """Go on holding tuples; tells which are not held any more."""
-        kept = list(held)
+        """Renew claims; return the ids of the tuples whose claim is no longer valid."""
+        pairs = list(held)
         return self.store.commit(
-            lambda view: holding.renew(view, kept, settings=self.settings, boot=self._boot), synced=False
+            lambda view: claims.renew(view, pairs, settings=self.settings, boot=self._boot), synced=False
         )
 
-    def release(self, held: Iterable[tuple[str, Fence]], *, counts: bool = False, reason: str = "stopped") -> list[str]:
-        """Give tuples back; the attempt does not count unless said."""
-        kept = list(held)
+    def release(
+        self, held: Iterable[tuple[str, Fence]], *, counts_attempt: bool = False, reason: str = "stopped"
+    ) -> list[str]:
+        """Release claimed tuples; return the ids of those whose claim was still valid."""
+        pairs = list(held)
         return self.store.commit(
-            lambda view: holding.release(view, kept, counts=counts, reason=reason, boot=self._boot)
+            lambda view: claims.release(view, pairs, counts_attempt=counts_attempt, reason=reason, boot=self._boot)
         )
 
-    def let_go(self, held: Iterable[tuple[str, Fence]], *, reason: str) -> list[str]:
-        """Take tuples from holders who are known to be dead; what somebody else has taken since is theirs."""
-        kept = list(held)
-        return self.store.commit(lambda view: holding.let_go(view, kept, reason=reason))
+    def release_dead(self, held: Iterable[tuple[str, Fence]], *, reason: str) -> list[str]:
+        """Release tuples of workers that are known to be dead; return the ids of those not claimed by another since."""
+        pairs = list(held)
+        return self.store.commit(lambda view: claims.release_dead(view, pairs, reason=reason))
 
     def start_step(self, claim: Claim, step: int, price: Price) -> None:
-        """Begin a step, with its probable cost set aside; refused when that is not left."""
+        """Start a step and reserve its estimated cost; refuse if the tuple or a parent cannot afford it."""
         self.store.commit(
-            lambda view: holding.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
+            lambda view: claims.start_step(view, claim.id, claim.fence, step, price, boot=self._boot), synced=False
         )
 
-    def spend(self, tuple_id: str, fence: Fence, step: int, said: Price, *, synced: bool = False) -> bool:
-        """Count what a step has said it spent, in all; told as often as one likes, by whomever, it counts once.
+    def record_cost(self, tuple_id: str, fence: Fence, step: int, total: Price, *, synced: bool = False) -> bool:
+        """Count the total a step reports to have spent; return whether the claim is still valid.
 
-        It counts also when the tuple is another's by now or has ended. Tells whether it is still held by this fence.
+        The same total may be reported any number of times and by anyone, also after the tuple ended: it counts once.
         """
         return self.store.commit(
-            lambda view: holding.spend(view, tuple_id, fence, step, said, settings=self.settings, boot=self._boot),
+            lambda view: budgets.record_cost(
+                view, tuple_id, fence, step, total, settings=self.settings, boot=self._boot
+            ),
             synced=synced,
         )
 
-    # Looking after it
+    # Maintenance
 
-    def check_room(self, run: str | None = None) -> None:
-        """Refuse work while the disk is short of room; a tuple that asks for room is put, if that may help."""
+    def check_disk_space(self, run: str | None = None) -> None:
+        """Refuse work while the disk is nearly full; request garbage collection if that can help."""
         if self._breaker is None:
             return
         try:
             self._breaker()
         except DiskPressure:
-            with suppress(EngramBusError):  # with no room at all not even for this
-                with self.store.read() as view:  # whoever is refused over and over disturbs nobody
-                    helps = coming.would_help(view)
+            with suppress(EngramBusError):  # the disk may be too full even for this request
+                with self.store.read() as view:  # without the lock: refused callers try often and must not block others
+                    helps = enqueue.gc_would_help(view)
                 if helps:
-                    self.store.commit(lambda view: coming.call_for_room(view, run=run))
+                    self.store.commit(lambda view: enqueue.request_gc(view, run=run))
             raise
 
-    def record(
+    def record_finished(
         self,
         draft: Mapping[str, Any],
-        made: Callable[[str, int], Receipt],
+        make_receipt: Callable[[str, int], Receipt],
         *,
         authority: Mapping[str, Any],
         run: str,
     ) -> tuple[str, Receipt]:
-        """Write down something that was done elsewhere; `made` gives its receipt for a tuple's id and the moment."""
-        self.check_room(run)
+        """Record work that was done outside the space; `make_receipt` is called with the tuple's id and the time."""
+        self.check_disk_space(run)
         return self.store.commit(
-            lambda view: coming.record(
+            lambda view: enqueue.record_finished(
                 view,
                 read_tuple(draft, authority, view.as_of),
-                lambda tuple_id: made(tuple_id, view.as_of),
+                lambda tuple_id: make_receipt(tuple_id, view.as_of),
                 run=run,
             )
         )
 
     def cancel(self, tuple_id: str) -> Receipt:
-        """End a tuple that waits or is being worked on."""
-        return self.store.commit(lambda view: coming.cancel(view, tuple_id))
+        """End a tuple that waits or is claimed."""
+        return self.store.commit(lambda view: completion.cancel(view, tuple_id))
 
-    def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> coming.Put:
-        """Put a dead letter once more, as a new tuple that says the same."""
-        self.check_room()
+    def put_again(self, tuple_id: str, *, authority: Mapping[str, Any]) -> PutResult:
+        """Put a dead letter again, as a new tuple with the same content."""
+        self.check_disk_space()
         return self.store.commit(
-            lambda view: coming.put_again(
+            lambda view: dead_letters.put_again(
                 view, tuple_id, authority=authority, settings=self.settings, admit=self._admit
             )
         )[0]
 
     def report_damage(self, receipt: str, sha: str) -> None:
-        """Let a receipt serve as no hit any more: a body it names is not what it was."""
+        """Record that a stored body is damaged, so that the receipt that names it is no longer a cache hit."""
         self.store.commit(lambda view: ([BodyDamaged(receipt=receipt, sha=sha)], None))
 
-    def get(self, tuple_id: str) -> Kept:
-        """The tuple of that id."""
+    def get(self, tuple_id: str) -> TupleRecord:
+        """Return the tuple with that id, or refuse."""
         with self.store.read() as view:
-            return found(view, tuple_id)
+            return find_tuple(view, tuple_id)
 
-    def shown(self, tuple_id: str) -> dict[str, Any]:
-        """The tuple as it is shown: as created, with its id and the receipts it has got since."""
+    def public_tuple(self, tuple_id: str) -> dict[str, Any]:
+        """Return a tuple as callers see it: as it was created, with its id and its receipts so far."""
         with self.store.read() as view:
-            return shown(found(view, tuple_id), view.receipts_of(tuple_id))
+            return public_tuple(find_tuple(view, tuple_id), view.receipt_ids(tuple_id))
 
     def receipt(self, receipt_id: str) -> Receipt:
-        """The receipt of that id."""
+        """Return the receipt with that id, or refuse."""
         with self.store.read() as view:
             receipt = view.receipt(receipt_id)
         if receipt is None:
@@ -320,88 +332,87 @@ class TupleSpace:
         return receipt
 
     def write_receipts(self, folder: ReceiptFolder) -> int:
-        """Have every receipt lie in a folder as a file; tells how many were written."""
+        """Write every receipt that is not a file in the folder yet; return how many were written."""
 
         def numbered(after: int, limit: int) -> list[tuple[int, Receipt]]:
             with self.store.read() as view:
-                return view.receipts_in(None, limit=limit, after=after)
+                return view.list_receipts(None, limit=limit, after=after)
 
         return folder.catch_up(numbered)
 
     def close(self) -> None:
-        """Let go of every file."""
         self.store.close()
 
     # Waiting
 
-    def _may_match(self, wanted: Pattern) -> bool:
-        """Whether there is something to take: asked without the lock, so that those who wait do not disturb."""
+    def _may_match(self, pattern: Pattern) -> bool:
+        """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
         with self.store.read() as view:
-            reign = view.reign()
-            epoch = reign.epoch + (reign.boot != self._boot)
-            return bool(view.claimable(wanted, epoch=epoch, limit=1))
+            epoch = view.current_epoch()
+            number = epoch.number + (epoch.boot != self._boot)
+            return bool(view.claimable(pattern, epoch=number, limit=1))
 
-    def _wait(self, look: Callable[[], T | None], wanted: Pattern, kind: Any, timeout: float) -> T | None:
-        found = look()
-        if found is not None or timeout <= 0:
-            return found
-        ends = time.monotonic() + timeout
-        with self.store.bell(kind) as bell:
+    def _wait(self, look: Callable[[], T | None], pattern: Pattern, kind: WaitKind, timeout: float) -> T | None:
+        result = look()
+        if result is not None or timeout <= 0:
+            return result
+        end = time.monotonic() + timeout
+        with self.store.wait_on(kind) as waiter:
             while True:
-                found = look()
-                left = ends - time.monotonic()
-                if found is not None or left <= 0:
-                    return found
-                bell.wait(min(left, self._until_due(wanted), LOOK_AGAIN))
+                result = look()
+                remaining = end - time.monotonic()
+                if result is not None or remaining <= 0:
+                    return result
+                waiter.wait(min(remaining, self._seconds_until_due(pattern), POLL_SECONDS))
 
-    def _until_due(self, wanted: Pattern) -> float:
-        """Seconds until something comes due by itself."""
+    def _seconds_until_due(self, pattern: Pattern) -> float:
+        """Return the seconds until a tuple becomes claimable without any commit."""
         with self.store.read() as view:
-            due = view.next_due(wanted)
-            return LOOK_AGAIN if due is None else max(0.0, (due - view.as_of) / SECOND)
+            due_us = view.next_due_us(pattern)
+            return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND)
 
-    def _admit(self, draft: Checked) -> int | None:
-        """Refuse a tuple with a yool that the catalog does not have or does not admit its authority to.
+    def _admit(self, draft: CheckedTuple) -> int | None:
+        """Refuse a tuple whose yools are unknown or forbidden to its authority; return the retries they allow.
 
-        Tells how often it may be tried again by the strictest of its yools, if any says.
+        Retries are of the whole tuple, so the smallest number of any of its yools counts (decision 24).
         """
         if self._lookup is None:
             return None
         retries: int | None = None
-        held = authority_of(draft.tuple.authority)
-        for at, step in enumerate(draft.tuple.payload):
+        authority = authority_kind(draft.tuple.authority)
+        for position, step in enumerate(draft.tuple.payload):
             try:
                 entry = self._lookup(step.yool)
             except YoolNotFound as refusal:
-                refusal.field = f"payload[{at}].yool"
+                refusal.field = f"payload[{position}].yool"
                 raise
-            if not entry.admits(held):
+            if not entry.admits(authority):
                 raise YoolForbidden(
-                    f"'{entry.full_name}' does not run on the authority of '{held}'.",
-                    field=f"payload[{at}].yool",
+                    f"'{entry.full_name}' does not run on the authority of '{authority}'.",
+                    field=f"payload[{position}].yool",
                     limit=", ".join(entry.authority),
-                    used=held,
+                    used=authority,
                 )
-            said = entry.terms.max_retries
-            if said is not None and (retries is None or said < retries):
-                retries = said
+            allowed = entry.terms.max_retries
+            if allowed is not None and (retries is None or allowed < retries):
+                retries = allowed
         return retries
 
 
-def authority_of(stamped: Mapping[str, Any]) -> str:
-    """On whose authority a tuple runs: a build's, a person's, or an agent's."""
-    if stamped.get("ci"):
+def authority_kind(authority: Mapping[str, Any]) -> str:
+    """Return the kind of authority stamped on a tuple: `ci`, `user` or `agent`."""
+    if authority.get("ci"):
         return "ci"
-    return "user" if stamped.get("user") else "agent"
+    return "user" if authority.get("user") else "agent"
 
 
-def found(view: WorkView, tuple_id: str) -> Kept:
-    """The tuple of that id, if it is in the space."""
-    one = view.find(tuple_id)
-    if one is None or one.state == "taken":
+def find_tuple(view: WorkView, tuple_id: str) -> TupleRecord:
+    """Return the tuple with that id, or refuse if it is not in the space."""
+    record = view.find(tuple_id)
+    if record is None or record.state == "taken":
         raise TupleNotFound(field="id", used=tuple_id[:80])
-    return one
+    return record
 
 
-def _read(pattern: Mapping[str, Any] | Pattern) -> Pattern:
+def _parse(pattern: Mapping[str, Any] | Pattern) -> Pattern:
     return pattern if isinstance(pattern, Pattern) else read_pattern(pattern)

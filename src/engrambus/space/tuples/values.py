@@ -1,4 +1,4 @@
-"""Tuples: the envelope of a piece of work, what has become of it, and who holds it."""
+"""Values of the tuple space: a tuple as it was created, its record in the space, and a worker's claim on it."""
 
 from __future__ import annotations
 
@@ -6,80 +6,109 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from engrambus.core import canonical, digest
+from engrambus.core import SECOND, canonical, digest
 from engrambus.space.catalog import Terms
 
 V1, V2 = "yool-tuple/v1", "yool-tuple/v2"
 SCHEMAS = (V1, V2)
-"""v1 is as published. v2 differs in one thing: its money is a whole number of micro-dollars, `budget_micros`."""
+"""v1 is the published schema. In v2 money is `budget_micros`, an integer of micro-dollars (decision 24)."""
 
 State = Literal["waiting", "claimed", "done", "dead", "cancelled", "taken"]
 STATES: tuple[State, ...] = get_args(State)
 ENDED = frozenset({"done", "dead", "cancelled"})
-"""States with a last receipt."""
+"""States in which a tuple has its final receipt."""
 
 MAX_PRIORITY = 1000
 
 
+class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of queues, claims, retries and budgets, with the defaults the specification publishes."""
+
+    lane_concurrency: int = 32
+    """YOOL_TUPLE_LANE_CONCURRENCY: tuples of a lane that a worker runs at once by default."""
+    max_lane_concurrency: int = 64
+    """YOOL_TUPLE_MAX_LANE_CONCURRENCY, or YOOL_MAX_LANE_CONCURRENCY: the highest value a worker may be given."""
+    cpu_quota_pct: int = 95
+    """YOOL_TUPLE_CPU_QUOTA_PCT: a step's share of CPU if neither tuple nor yool sets one; 100 is one core."""
+    queue_maxsize: int = 8192
+    """YOOL_TUPLE_QUEUE_MAXSIZE: tuples that may wait in a lane."""
+    compression_threshold: int = 1024
+    """YOOL_TUPLE_COMPRESSION_THRESHOLD: number of leaves from which a batch is stored folded."""
+    max_retries: int = 2
+    """YOOL_TUPLE_MAX_RETRIES: retries of a tuple whose terms set none."""
+    lease_us: int = 30 * SECOND
+    """YOOL_TUPLE_LEASE_SECONDS: how long a claim lasts without a renewal."""
+    backoff_us: int = 1 * SECOND
+    """YOOL_TUPLE_BACKOFF_SECONDS: delay before the first retry; it doubles with each further one."""
+    max_backoff_us: int = 300 * SECOND
+    alarm_pct: int = 80
+    """YOOL_TUPLE_ALARM_PCT: share of a budget at which an alarm tuple is put; 0 for none."""
+    alarm_lane: str = "alarm"
+    """YOOL_TUPLE_ALARM_LANE: lane of alarm tuples."""
+    indexed_fields: tuple[str, ...] = ()
+    """YOOL_TUPLE_INDEXED: paths of fields that patterns match through an index, as fast as by lane."""
+    cache_salt: str = ""
+    """YOOL_TUPLE_CACHE_SALT: results computed under another salt are never cache hits."""
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One yool to be carried out."""
+    """One call of a yool."""
 
     yool: str
-    """Its name, with or without a version."""
+    """Name of the yool, with or without a version."""
     args: dict[str, Any] = {}
-    """What it is called with."""
     after: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
-    """The steps it waits for, by position from 0. When no step says, each waits for the one before it."""
+    """Positions, from 0, of the steps it waits for. If no step sets this, each step waits for the previous one."""
 
 
 class Tuple(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A piece of work as it was created."""
+    """A unit of work, exactly as it was created."""
 
     schema: str
     lane: str
-    """Where it waits for a worker."""
+    """Queue in which it waits for a worker."""
     created_at: str
     payload: tuple[Step, ...] = ()
-    """What is to be done; nothing for a tuple that only says something."""
+    """Steps to run; empty for a tuple that only carries information."""
     map_pos: dict[str, Any] = {}
-    """Where in the project it belongs."""
+    """Position in the project."""
     authority: dict[str, Any] = {}
-    """Who stands behind it; stamped, never written by a caller."""
+    """Identity on whose authority it runs; stamped by the product, never set by a caller."""
     agent_terms: dict[str, Any] = {}
-    """What it may spend, until when, and how often it is tried."""
+    """Budgets, deadline and number of retries."""
     src_ptr: tuple[str, ...] = ()
-    """What it comes from."""
+    """Pointers to what it was derived from."""
     receipts: tuple[str, ...] = ()
-    """Ids of receipts; none when it is created."""
+    """Receipt ids; empty when a tuple is created."""
     parent_id: str | None = None
-    """The tuple it is a part of; what it spends, that one spends."""
+    """Parent tuple id; spending is also charged to the parent."""
     id: str | msgspec.UnsetType = msgspec.UNSET
     flags: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """`no_cache`: do everything anew."""
+    """`no_cache`: execute every step even if its result is cached."""
     priority: int | msgspec.UnsetType = msgspec.UNSET
-    """Higher goes first; 0 unless said."""
+    """Tuples of higher priority are claimed first; 0 by default."""
 
     @property
     def rank(self) -> int:
-        """The priority, said or not."""
+        """The priority, or its default."""
         return 0 if self.priority is msgspec.UNSET else self.priority
 
     @property
     def no_cache(self) -> bool:
-        """Whether everything is to be done anew."""
+        """True if cached results must not be used."""
         return self.flags is not msgspec.UNSET and bool(self.flags.get("no_cache", False))
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuple's terms, read."""
+class TupleLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The `agent_terms` of a tuple, parsed."""
 
     terms: Terms
-    deadline: int | None = None
-    """The moment after which nothing is begun."""
+    deadline_us: int | None = None
+    """Time after which no step is started."""
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
-    """What a claim is known by: later claims have greater ones, also after the machine was started anew."""
+    """Fencing token of a claim: a later claim always has a greater one, even after the machine restarted."""
 
     epoch: int
     counter: int
@@ -89,95 +118,96 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """Money and tokens."""
+    """An amount of money and of tokens."""
 
     micros: int = 0
+    """Micro-dollars."""
     tokens: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.micros or self.tokens)
 
-    def __add__(self, more: Price) -> Price:
-        return Price(micros=self.micros + more.micros, tokens=self.tokens + more.tokens)
+    def __add__(self, other: Price) -> Price:
+        return Price(micros=self.micros + other.micros, tokens=self.tokens + other.tokens)
 
-    def beyond(self, counted: Price) -> Price:
-        """What of it was not counted before."""
+    def minus(self, counted: Price) -> Price:
+        """Return the part of this price that is not in `counted` yet, never less than zero."""
         return Price(micros=max(0, self.micros - counted.micros), tokens=max(0, self.tokens - counted.tokens))
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuple in the space, and what has become of it."""
+class TupleRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A tuple in the space together with its state."""
 
     ordinal: int
-    """The how-manieth tuple of the project it is."""
+    """1-based sequence number within the project."""
     id: str
     state: str
     lane: str
     rank: int
     run: str
-    """The run it was put in."""
-    parent: str | None
+    """Id of the run it was put in."""
+    parent_id: str | None
     body: bytes
-    """The tuple as it was created, canonical, without its id."""
-    deadline: int | None = None
-    """The moment after which nothing is begun."""
+    """Canonical JSON of the tuple as it was created, without its id."""
+    deadline_us: int | None = None
+    """Time after which no step is started."""
     retries: int | None = None
-    """How often it may be tried again; none: as often as the project says."""
+    """Number of retries; None for the project's default."""
     budget_micros: int | None = None
     budget_tokens: int | None = None
     attempts: int = 0
-    """How often it was claimed."""
-    ready_at: int = 0
-    """Not before this moment is it given to a worker again."""
+    """Number of claims so far."""
+    ready_us: int = 0
+    """Time before which it is not claimed again."""
     fence: Fence | None = None
     worker: str | None = None
-    until: int = 0
-    """When the claim's lease ends."""
-    micros: int = 0
-    """What it and its children have spent, in micro-dollars."""
-    tokens: int = 0
+    lease_until_us: int = 0
+    spent_micros: int = 0
+    """Money spent by it and its children, in micro-dollars."""
+    spent_tokens: int = 0
     own_micros: int = 0
-    """What it has spent itself, its children apart."""
+    """Money spent by the tuple itself, without its children."""
     own_tokens: int = 0
-    held_micros: int = 0
-    """What is set aside for steps under way, here and in its children."""
-    held_tokens: int = 0
+    reserved_micros: int = 0
+    """Estimated cost of steps that are running, in it and its children."""
+    reserved_tokens: int = 0
     alarmed: bool = False
-    """Whether it was told that the budget is nearly spent."""
-    again: str | None = None
-    """The tuple it was put again as."""
-    ended: int | None = None
-    """The number of its last receipt: in this order tuples ended."""
+    """True once an alarm tuple was put for its budget."""
+    put_again_as: str | None = None
+    """Id of the tuple that replaced this dead letter."""
+    final_receipt_number: int | None = None
+    """Sequence number of its final receipt; orders tuples by when they ended."""
 
     @property
-    def spent(self) -> Price:
-        """What it has spent itself."""
+    def own_spent(self) -> Price:
+        """Amount spent by the tuple itself, without its children."""
         return Price(micros=self.own_micros, tokens=self.own_tokens)
 
     @property
     def tuple(self) -> Tuple:
-        """The tuple itself."""
+        """The tuple, decoded from `body`."""
         return decode_tuple(self.body)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuple that a worker holds for a while."""
+    """A worker's temporary hold on a tuple."""
 
     id: str
+    """Id of the tuple."""
     fence: Fence
-    until: int
-    """When the lease ends, unless it is renewed."""
+    lease_until_us: int
+    """Time at which the claim ends unless it is renewed."""
     attempt: int
-    """From 1."""
+    """1-based."""
     worker: str
     run: str
     body: bytes
-    done: dict[int, str]
-    """The receipts of steps that are finished, by position."""
+    finished_steps: dict[int, str]
+    """Receipt ids of the steps that earlier attempts finished, by position."""
 
     @property
     def tuple(self) -> Tuple:
-        """The tuple itself."""
+        """The tuple, decoded from `body`."""
         return decode_tuple(self.body)
 
 
@@ -185,5 +215,5 @@ decode_tuple = msgspec.json.Decoder(Tuple).decode
 
 
 def tuple_id(fields: dict[str, Any]) -> str:
-    """The published formula: sha256 over the canonical form without `id`."""
+    """Compute the published id: sha256 over the canonical form without `id`."""
     return digest(canonical({name: value for name, value in fields.items() if name != "id"}))

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from engrambus.core import SECOND, digest
 from engrambus.errors import EngramBusError
-from engrambus.space.tuples import GC_LANE, OWN_AUTHORITY, gc_draft, read_pattern
+from engrambus.space.tuples import GC_LANE, INTERNAL_AUTHORITY, gc_draft, read_pattern
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.worker import LaneWorkerPool
 from engrambus.space.work.workshop import Workshop
@@ -57,7 +57,7 @@ class Caretaker:
         key = f"nightly {night:%Y-%m-%d}"
         draft = gc_draft()
         (put,) = self._shop.space.out(
-            draft, authority=OWN_AUTHORITY, run=self._run, asked=(key, digest(key.encode())), trusted=True
+            draft, authority=INTERNAL_AUTHORITY, run=self._run, idempotency=(key, digest(key.encode())), trusted=True
         )
         return put.new
 

@@ -115,7 +115,7 @@ class Collector:
         left = [(each, _size(each)) for each in abandoned(scratch)]
         halves = list(self._bodies.leftovers(untouched_since=time.time() - self._grace))
         if not dry_run:
-            sweep(scratch, partial(self._space.spend, synced=True))
+            sweep(scratch, partial(self._space.record_cost, synced=True))
             for path, _ in halves:
                 path.unlink(missing_ok=True)
         found = [*left, *halves]
@@ -129,7 +129,7 @@ class Collector:
         told(0, 0)
         while True:
             with self._space.store.read() as view:
-                page = view.receipts_in(None, limit=BATCH, after=after)
+                page = view.list_receipts(None, limit=BATCH, after=after)
             for number, receipt in page:
                 survey.take(receipt)
                 after = number
@@ -141,7 +141,7 @@ class Collector:
         freed, total = 0, sum(each.body.size for each in purges)
         for at in range(0, len(purges), BATCH):
             some = purges[at : at + BATCH]
-            facts = [BodyPurged(sha=each.body.sha, size=each.body.size, why=each.why) for each in some]
+            facts = [BodyPurged(sha=each.body.sha, size_bytes=each.body.size, reason=each.why) for each in some]
             self._space.store.commit(lambda view, facts=facts: (facts, None))  # type: ignore[misc]
             since = time.time() - self._grace
             freed += sum(self._bodies.remove(each.body.sha, untouched_since=since) for each in some)

@@ -25,15 +25,15 @@ from engrambus.policy.guardrails import step_limits
 from engrambus.space.catalog import CatalogEntry, Yool
 from engrambus.space.tuples import (
     Claim,
+    Completion,
     Price,
-    Settled,
-    authority_of,
+    authority_kind,
     check_affordable,
     dependencies,
+    estimate_price,
     lineage,
-    projected,
     read_limits,
-    whole,
+    tuple_receipt,
 )
 from engrambus.space.work.cache import damaged_body, step_key
 from engrambus.space.work.flight import Flight
@@ -66,7 +66,7 @@ class TupleRun:
         self._tuple = claim.tuple
         self._limits = read_limits(self._tuple.agent_terms, self._tuple.schema)
         self._lock = threading.Lock()
-        self._done: dict[int, str] = dict(claim.done)
+        self._done: dict[int, str] = dict(claim.finished_steps)
         self._own: list[Receipt] = []
         self._unsettled: list[Receipt | tuple[int, str]] = []
         self._flights: list[Flight] = []
@@ -143,7 +143,7 @@ class TupleRun:
         step = self._tuple.payload[at]
         try:
             yool, entry = self._shop.resolve(step.yool)
-            held = authority_of(self._tuple.authority)
+            held = authority_kind(self._tuple.authority)
             if not entry.admits(held):
                 raise YoolForbidden(
                     f"'{entry.full_name}' does not run on the authority of '{held}': "
@@ -172,7 +172,7 @@ class TupleRun:
     def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
         """Whether the step had been executed on the same input, and everything it left is whole."""
         with self._shop.space.store.read() as view:
-            found = view.cached(key)
+            found = view.cached_receipt(key)
         if found is None:
             return False
         damaged = damaged_body(found, self._shop.bodies)
@@ -207,7 +207,7 @@ class TupleRun:
                 flight.end()
 
     def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
-        args, salt = self._tuple.payload[at].args, self._shop.space.settings.salt
+        args, salt = self._tuple.payload[at].args, self._shop.space.settings.cache_salt
         return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
 
     def _has_changed(self, at: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
@@ -220,15 +220,15 @@ class TupleRun:
             return True
 
     def _is_late(self) -> bool:
-        return self._limits.deadline is not None and self._shop.clock.now() >= self._limits.deadline
+        return self._limits.deadline_us is not None and self._shop.clock.now() >= self._limits.deadline_us
 
     def _deadline(self) -> int | None:
         """The moment at which a step is stopped: that of its tuple, or of one it is a part of, if that is earlier."""
         if self._tuple.parent_id is None:
-            return self._limits.deadline
+            return self._limits.deadline_us
         with self._shop.space.store.read() as view:
             own = view.find(self.claim.id)
-            found = [each.deadline for each in (lineage(view, own) if own is not None else ()) if each.deadline]
+            found = [each.deadline_us for each in (lineage(view, own) if own is not None else ()) if each.deadline_us]
         return min(found, default=None)
 
     def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
@@ -237,9 +237,9 @@ class TupleRun:
             return "stopped"
         try:
             with space.store.read() as view:
-                past = view.averages(entry.full_name)
+                past = view.cost_history(entry.full_name)
             said = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
-            space.start_step(self.claim, at, projected(past, said))
+            space.start_step(self.claim, at, estimate_price(past, said))
             started = clock.now()
             request = StepRequest(
                 yool=yool,
@@ -292,13 +292,13 @@ class TupleRun:
         """Count what a step says it spends, whoever holds its tuple by now. It must stop when that is another, and when
         it spends what its tuple does not have."""
         space = self._shop.space
-        if not space.spend(self.claim.id, self.claim.fence, at, said):
+        if not space.record_cost(self.claim.id, self.claim.fence, at, said):
             return StaleFence(field="fence", used=str(self.claim.fence))
         with space.store.read() as view:
             one = view.find(self.claim.id)
             if one is not None:
                 # What is set aside counts for nothing here: it was set aside for this.
-                own = msgspec.structs.replace(one, held_micros=0, held_tokens=0)
+                own = msgspec.structs.replace(one, reserved_micros=0, reserved_tokens=0)
                 try:
                     check_affordable(view, own, Price(), view.as_of)
                 except (BudgetExceeded, DeadlinePast) as refusal:
@@ -344,9 +344,9 @@ class TupleRun:
         if settled is not None:
             self._settle(settled)
 
-    def _settled(self, **more: Any) -> Settled:
+    def _settled(self, **more: Any) -> Completion:
         noted, self._unsettled = self._unsettled, []
-        return Settled(
+        return Completion(
             id=self.claim.id,
             fence=self.claim.fence,
             receipts=tuple(each for each in noted if isinstance(each, Receipt)),
@@ -356,38 +356,38 @@ class TupleRun:
 
     def _finish(self, failed: str | None) -> None:
         if failed is not None:
-            self._settle(self._settled(failed=failed))
+            self._settle(self._settled(failure=failed))
             self._tell("again" if self._waits_again() else "dead", error=failed)
             return
         receipts = [self._done[at] for at in range(len(self._tuple.payload))]
-        last = whole(
+        last = tuple_receipt(
             self.claim.id,
-            own=self._every_own(),
+            executed=self._every_own(),
             receipts=receipts,
             exit=0,
-            at=print_time(self._shop.clock.now()),
+            now=print_time(self._shop.clock.now()),
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )
-        self._settle(self._settled(last=last))
+        self._settle(self._settled(final_receipt=last))
         with self._shop.space.store.read() as view:  # it tells all that was counted, which may be more than we knew
-            self._tell("done", receipt=view.receipts_of(self.claim.id)[-1])
+            self._tell("done", receipt=view.receipt_ids(self.claim.id)[-1])
 
     def _every_own(self) -> list[Receipt]:
         """The executions of this tuple, those of earlier attempts among them."""
-        if self.claim.attempt == 1 and not self.claim.done:
+        if self.claim.attempt == 1 and not self.claim.finished_steps:
             return self._own
         known = {receipt.id for receipt in self._own}
         with self._shop.space.store.read() as view:
-            others = [view.receipt(each) for each in view.receipts_of(self.claim.id) if each not in known]
+            others = [view.receipt(each) for each in view.receipt_ids(self.claim.id) if each not in known]
         ours = (each for each in others if each is not None and each.tuple_id == self.claim.id)
         return [*(each for each in ours if each.step is not None), *self._own]
 
-    def _settle(self, settled: Settled) -> None:
-        ends = time.monotonic() + self._shop.space.settings.lease / SECOND
+    def _settle(self, settled: Completion) -> None:
+        ends = time.monotonic() + self._shop.space.settings.lease_us / SECOND
         while True:
             try:
-                answers, _ = self._shop.space.settle([settled])
+                answers, _ = self._shop.space.complete([settled])
                 break
             except DiskPressure:  # what was done is kept until there is room to tell it, or it is no longer ours
                 if time.monotonic() >= ends or self.stop.wait(PRESSED_SECONDS):

@@ -37,7 +37,7 @@ def eval_(
     The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended;
     should it fail, the next attempt goes to whoever comes first.
     """
-    put, claim = shop.space.out_held(draft, authority=authority, run=run, worker=worker_name())
+    put, claim = shop.space.out_claimed(draft, authority=authority, run=run, worker=worker_name())
     pool = LaneWorkerPool(shop, read_pattern({"id": put.id}), told=told)
     begin = {"until_empty": True, "held": [claim] if claim is not None else []}
     thread = threading.Thread(target=pool.run, kwargs=begin, name=put.id, daemon=True)
@@ -145,14 +145,14 @@ class LaneWorkerPool:
     def _claim(self, limit: int, patience: float, until_empty: bool) -> list[Claim]:
         try:
             if not self._under_pressure:
-                self._shop.space.check_room()
+                self._shop.space.check_disk_space()
             return self._shop.space.claim(
                 self._pattern,
                 worker=self.worker,
                 limit=limit,
                 timeout=patience,
-                before=self._shop.sweep,  # what the worker before spent is spent when the next one begins
-                ended=self._tell_ended,
+                before_claim=self._shop.sweep,  # what the worker before spent is spent when the next one begins
+                on_ended=self._tell_ended,
             )
         except DiskPressure as refusal:
             if until_empty:
@@ -168,10 +168,10 @@ class LaneWorkerPool:
     def _something_comes(self) -> bool:
         """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""
         with self._shop.space.store.read() as view:
-            due = view.next_due(self._pattern)
+            due = view.next_due_us(self._pattern)
             as_of = view.as_of
             if due is None:
-                return bool(view.claimable(self._pattern, epoch=view.reign().epoch, limit=1))
+                return bool(view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1))
         self._stopping.wait(min(IDLE_SECONDS, (due - as_of) / SECOND))
         return True
 
@@ -195,7 +195,7 @@ class LaneWorkerPool:
 
     def _heartbeat(self) -> None:
         """Go on holding what is worked on; what is not held any more is stopped."""
-        every = self._shop.space.settings.lease / SECOND / 3
+        every = self._shop.space.settings.lease_us / SECOND / 3
         due = 0.0
         while not self._over.wait(min(every, LOOK_SECONDS)):
             with self._lock:

@@ -59,7 +59,7 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
 
     def sweep(self) -> None:
         """Count what steps of killed workers said they spent, and take away what they left."""
-        self.runner.sweep(partial(self.space.spend, synced=True))
+        self.runner.sweep(partial(self.space.record_cost, synced=True))
 
     def seen_by(self, entry: CatalogEntry) -> dict[str, str]:
         """The variables a step of a yool sees."""
@@ -69,4 +69,4 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
     def made_room_of(self, sha: str) -> bool:
         """Whether a body is not there because it was taken away to make room."""
         with self.space.store.read() as view:
-            return view.purged(sha) is not None and not self.bodies.has(sha)
+            return view.purged_at_us(sha) is not None and not self.bodies.has(sha)

@@ -9,7 +9,7 @@ import msgspec
 from engrambus.core import SECOND, print_time
 from engrambus.errors import DeadlinePast
 from engrambus.evidence.receipts import Cost
-from engrambus.space.tuples import Price, Settled
+from engrambus.space.tuples import Completion, Price
 from engrambus.testing.work.harness import WorkHarness, completion, draft, expect_error, failure, put, receipt, take
 
 
@@ -23,9 +23,9 @@ class WorkBudgetConformance:
         put(harness, draft("low", parent_id=middle))
         (claim,) = take(harness, "low")
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=8_000))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=8_000))
         assert _told(harness, "spent_micros") == [(middle, 8_000)]
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=16_000))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=16_000))
         assert _told(harness, "spent_micros") == [(middle, 8_000), (top, 16_000)]
 
     def test_an_alarm_tells_of_tokens_as_it_does_of_money(self, harness: WorkHarness) -> None:
@@ -33,9 +33,9 @@ class WorkBudgetConformance:
         (one,) = put(harness, draft(agent_terms={"budget_usd": 1, "budget_tokens": 100}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=1, tokens=79))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=1, tokens=79))
         assert _told(harness, "spent_tokens") == []
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=1, tokens=80))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=1, tokens=80))
         assert _told(harness, "spent_tokens") == [(one, 80)]
         assert _told(harness, "budget_tokens") == [(one, 100)]
 
@@ -43,7 +43,7 @@ class WorkBudgetConformance:
         """A step may say nothing of its spending before it has ended."""
         ids = put(harness, *(draft("build", 1, agent_terms={"budget_usd": 0.01}) for _ in range(3)))
         for claim, usd in zip(take(harness, limit=3), (0.007_999, 0.008, 0.009), strict=True):
-            harness.space.settle([completion(harness, claim, usd=usd)])
+            harness.space.complete([completion(harness, claim, usd=usd)])
         assert _told(harness, "spent_micros") == [(ids[1], 8_000), (ids[2], 9_000)]
 
     def test_the_threshold_of_an_alarm_may_be_another_or_none(self, harness: WorkHarness) -> None:
@@ -53,9 +53,9 @@ class WorkBudgetConformance:
             (one,) = put(harness, draft(f"at{percent}", agent_terms={"budget_usd": 0.01}))
             (claim,) = take(harness, f"at{percent}")
             harness.space.start_step(claim, 0, Price())
-            harness.space.spend(claim.id, claim.fence, 0, Price(micros=4_999))
-            harness.space.spend(claim.id, claim.fence, 0, Price(micros=5_000))
-            harness.space.spend(claim.id, claim.fence, 0, Price(micros=9_000))
+            harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=4_999))
+            harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=5_000))
+            harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=9_000))
             said = [micros for tuple_id, micros in _told(harness, "spent_micros") if tuple_id == one]
             assert said == ([told] if told else [])
 
@@ -66,12 +66,12 @@ class WorkBudgetConformance:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=1_000, tokens=10))
         harness.space.start_step(claim, 1, Price(micros=4_000, tokens=40))
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=7_000, tokens=70))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=7_000, tokens=70))
         assert [_held(harness, each) for each in (one, top)] == [(4_000, 40)] * 2
         done = receipt(harness, claim, 0, usd=0.007, tokens_in=70)
-        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(done,))])
+        harness.space.complete([Completion(id=one, fence=claim.fence, receipts=(done,))])
         assert [_held(harness, each) for each in (one, top)] == [(4_000, 40)] * 2
-        harness.space.settle([failure(harness, claim, 1)])
+        harness.space.complete([failure(harness, claim, 1)])
         assert [_held(harness, each) for each in (one, top)] == [(0, 0)] * 2
         assert harness.space.store.verify() == []
 
@@ -81,17 +81,17 @@ class WorkBudgetConformance:
         (before,) = take(harness, "before")
         dear = Cost(usd=3, tokens_in=300, tokens_out=30, wall_ms=30_000, disk_mb=33.0)
         original = receipt(harness, before, key="k", cost=dear)
-        harness.space.settle([Settled(id=before.id, fence=before.fence, receipts=(original,))])
+        harness.space.complete([Completion(id=before.id, fence=before.fence, receipts=(original,))])
         harness.clock.advance(seconds=5)
         begun = print_time(harness.clock.now())
         (one,) = put(harness, draft("build", 1, 2, 3, agent_terms={"max_retries": 0}))
         (claim,) = take(harness)
         first = receipt(harness, claim, 1, cost=Cost(usd=0.25, tokens_in=5, tokens_out=7, wall_ms=11, disk_mb=0.5))
-        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,), hits=((0, original.id),))])
+        harness.space.complete([Completion(id=one, fence=claim.fence, receipts=(first,), hits=((0, original.id),))])
         harness.clock.advance(seconds=5)
         second = Cost(usd=0.5, tokens_in=1, tokens_out=2, wall_ms=4, disk_mb=0.25)
-        harness.space.settle([failure(harness, claim, 2, cost=second)])
-        known = [harness.space.receipt(each) for each in harness.space.shown(one)["receipts"]]
+        harness.space.complete([failure(harness, claim, 2, cost=second)])
+        known = [harness.space.receipt(each) for each in harness.space.public_tuple(one)["receipts"]]
         last = known[-1]
         assert last.cost == Cost(usd=0.75, tokens_in=6, tokens_out=9, wall_ms=15, disk_mb=0.75)
         assert (last.started_at, last.ended_at) == (begun, print_time(harness.clock.now()))
@@ -103,8 +103,8 @@ class WorkBudgetConformance:
         waits = []
         for _ in range(12):
             (claim,) = take(harness)
-            harness.space.settle([failure(harness, claim)])
-            waits.append((harness.space.get(one).ready_at - harness.clock.now()) // SECOND)
+            harness.space.complete([failure(harness, claim)])
+            waits.append((harness.space.get(one).ready_us - harness.clock.now()) // SECOND)
             harness.clock.advance(seconds=waits[-1])
         assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
@@ -116,7 +116,7 @@ class WorkBudgetConformance:
         drafts = [draft("build", at, agent_terms={"max_retries": 3}) for at in range(len(never) + len(again))]
         ids = put(harness, *drafts)
         for claim, why in zip(take(harness, limit=len(ids)), (*never, *again), strict=True):
-            harness.space.settle([failure(harness, claim, why=why)])
+            harness.space.complete([failure(harness, claim, why=why)])
         states = [harness.space.get(each).state for each in ids]
         assert states == ["dead"] * len(never) + ["waiting"] * len(again)
 
@@ -142,4 +142,4 @@ def _told(harness: WorkHarness, field: str) -> list[tuple[str, Any]]:
 def _held(harness: WorkHarness, tuple_id: str) -> tuple[int, int]:
     """What is set aside for a tuple's steps and those of its parts."""
     one = harness.space.get(tuple_id)
-    return one.held_micros, one.held_tokens
+    return one.reserved_micros, one.reserved_tokens

@@ -11,7 +11,7 @@ from engrambus.errors import (
     TupleEnded,
 )
 from engrambus.space.catalog import CatalogEntry, Terms
-from engrambus.space.tuples import Price, Settled, TupleSpace, read_pattern
+from engrambus.space.tuples import Completion, Price, TupleSpace, read_pattern
 from engrambus.testing.work.harness import (
     LEASE_US,
     PERSON,
@@ -44,29 +44,34 @@ class ClaimConformance:
         put(harness)
         (before,) = take(harness)
         line = harness.space.store.last_line()
-        one, claim = harness.space.out_held(draft(priority=9), authority=PERSON, run=RUN, worker="w1")
+        one, claim = harness.space.out_claimed(draft(priority=9), authority=PERSON, run=RUN, worker="w1")
         assert harness.space.store.last_line() == line + 1
         assert claim is not None
-        assert (claim.id, claim.attempt, claim.worker, claim.run, claim.done) == (one.id, 1, "w1", RUN, {})
+        assert (claim.id, claim.attempt, claim.worker, claim.run, claim.finished_steps) == (one.id, 1, "w1", RUN, {})
         assert claim.fence > before.fence
         assert take(harness, worker="w2") == []
         kept = harness.space.get(one.id)
-        assert (kept.state, kept.fence, kept.until, kept.body) == ("claimed", claim.fence, claim.until, claim.body)
-        assert harness.space.settle([completion(harness, claim, usd=0.25)])[0] == [None]
+        assert (kept.state, kept.fence, kept.lease_until_us, kept.body) == (
+            "claimed",
+            claim.fence,
+            claim.lease_until_us,
+            claim.body,
+        )
+        assert harness.space.complete([completion(harness, claim, usd=0.25)])[0] == [None]
         assert harness.space.get(one.id).state == "done"
         assert harness.space.store.verify() == []
 
     def test_a_tuple_in_somebodys_hands_is_anybodys_when_they_die(self, harness: WorkHarness) -> None:
         """When the lease has ended, or the machine was started anew; the first claim of a start begins an epoch."""
         harness.reboot("second")
-        one, claim = harness.space.out_held(draft(), authority=PERSON, run=RUN, worker="w1")
+        one, claim = harness.space.out_claimed(draft(), authority=PERSON, run=RUN, worker="w1")
         assert claim is not None
         harness.clock.advance(seconds=31)
-        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
         (again,) = take(harness, worker="w2")
         assert (again.id, again.attempt) == (one.id, 2)
         harness.reboot("third")
-        other, held = harness.space.out_held(draft("own"), authority=PERSON, run=RUN, worker="w3")
+        other, held = harness.space.out_claimed(draft("own"), authority=PERSON, run=RUN, worker="w3")
         assert held is not None
         assert held.fence.epoch == again.fence.epoch + 1
         harness.delete_index()
@@ -77,10 +82,12 @@ class ClaimConformance:
         """It is left as it is; and what is refused leaves nothing behind."""
         (one,) = put(harness)
         before = harness.journal_bytes()
-        again, claim = harness.space.out_held(harness.space.shown(one), authority=PERSON, run=RUN, worker="w1")
+        again, claim = harness.space.out_claimed(
+            harness.space.public_tuple(one), authority=PERSON, run=RUN, worker="w1"
+        )
         assert (again.id, again.new, claim) == (one, False, None)
         late = draft(agent_terms={"deadline_iso": print_time(harness.clock.now())})
-        expect_error(DeadlinePast, harness.space.out_held, late, authority=PERSON, run=RUN, worker="w1")
+        expect_error(DeadlinePast, harness.space.out_claimed, late, authority=PERSON, run=RUN, worker="w1")
         assert harness.journal_bytes() == before
 
     def test_higher_priority_goes_first_then_older(self, harness: WorkHarness) -> None:
@@ -93,11 +100,11 @@ class ClaimConformance:
         """Whether it failed before, or its worker was lost, and however many did: priority, then age."""
         ids = put(harness, *(draft(priority=n % 3, map_pos={"n": n}) for n in range(210)))
         first = take(harness, limit=140)
-        harness.space.settle([failure(harness, each) for each in first[:70]])
+        harness.space.complete([failure(harness, each) for each in first[:70]])
         harness.clock.advance(seconds=29)
         later = take(harness, limit=35)
         assert {each.id for each in later} <= {each.id for each in first[:70]}
-        harness.space.settle([failure(harness, each) for each in later[:5]])
+        harness.space.complete([failure(harness, each) for each in later[:5]])
         harness.clock.advance(seconds=1)
         ready = set(ids) - {each.id for each in later}
         order = sorted(ready, key=lambda one: (-(ids.index(one) % 3), ids.index(one)))
@@ -116,12 +123,12 @@ class ClaimConformance:
         harness.clock.advance(seconds=29)
         assert take(harness) == []
         harness.clock.advance(seconds=1)
-        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
         (again,) = take(harness, worker="w2")
         assert again.id == claim.id
         assert again.attempt == 2
-        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
-        assert harness.space.settle([completion(harness, again)])[0] == [None]
+        assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, again)])[0] == [None]
 
     def test_leases_and_waits_end_though_the_wall_clock_was_set_back(self, harness: WorkHarness) -> None:
         """It had been a year ahead when something was committed: time goes on from there, at half its pace."""
@@ -130,7 +137,7 @@ class ClaimConformance:
         put(harness)
         harness.clock.advance(seconds=-365 * 86_400)
         dead, again = take(harness, limit=2)
-        harness.space.settle([failure(harness, again)])
+        harness.space.complete([failure(harness, again)])
         (third,) = take(harness)
         harness.clock.advance(seconds=1)
         assert take(harness) == []
@@ -163,7 +170,7 @@ class ClaimConformance:
         assert take(harness) == []
         kept = harness.space.get(one)
         assert kept.state == "dead"
-        last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
+        last = harness.space.receipt(harness.space.public_tuple(one)["receipts"][-1])
         assert last.exit != 0
         assert last.error == "the worker was lost"
 
@@ -175,7 +182,7 @@ class ClaimConformance:
         (again,) = take(harness)
         assert again.fence > claim.fence
         assert again.fence.epoch == claim.fence.epoch + 1
-        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
 
     def test_what_a_new_start_freed_is_found_by_any_field(self, harness: WorkHarness) -> None:
         """Though its lease has not run out: nobody is left who could hold it."""
@@ -186,7 +193,7 @@ class ClaimConformance:
             harness.reboot(f"after {pattern}")
             (claim,) = harness.space.claim(pattern, worker="w2")
             assert (claim.id, claim.attempt) == (one, 2)
-            harness.space.settle([completion(harness, claim)])
+            harness.space.complete([completion(harness, claim)])
 
     def test_what_is_given_back_does_not_count(self, harness: WorkHarness) -> None:
         """A worker that was told to stop costs no attempt."""
@@ -203,26 +210,26 @@ class ClaimConformance:
         (lost,) = take(harness)
         harness.clock.advance(seconds=30)
         (held,) = take(harness, worker="w2")
-        assert harness.space.let_go([(lost.id, lost.fence)], reason="its worker is gone") == []
+        assert harness.space.release_dead([(lost.id, lost.fence)], reason="its worker is gone") == []
         assert harness.space.get(held.id).worker == "w2"
-        assert harness.space.let_go([(held.id, held.fence)], reason="its worker is gone") == [held.id]
+        assert harness.space.release_dead([(held.id, held.fence)], reason="its worker is gone") == [held.id]
         assert harness.space.get(held.id).state == "waiting"
-        assert harness.space.settle([completion(harness, held)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, held)])[0] == ["STALE_FENCE"]
 
     def test_a_failure_waits_longer_each_time_then_is_a_dead_letter(self, harness: WorkHarness) -> None:
         """Back-off, the configured number of retries, one last receipt."""
         (one,) = put(harness)
         for waits in (1, 2):
             (claim,) = take(harness)
-            harness.space.settle([failure(harness, claim)])
+            harness.space.complete([failure(harness, claim)])
             assert take(harness) == []
             harness.clock.advance(seconds=waits - 1, microseconds=999_999)
             assert take(harness) == []
             harness.clock.advance(microseconds=1)
         (claim,) = take(harness)
-        harness.space.settle([failure(harness, claim)])
+        harness.space.complete([failure(harness, claim)])
         assert harness.space.get(one).state == "dead"
-        receipts = [harness.space.receipt(each) for each in harness.space.shown(one)["receipts"]]
+        receipts = [harness.space.receipt(each) for each in harness.space.public_tuple(one)["receipts"]]
         assert [each.yool for each in receipts].count("tuple.run") == 1
         assert receipts[-1].exit == 1
         assert [one.id for one in harness.space.rd_all({"state": "dead"})] == [one]
@@ -233,24 +240,29 @@ class ClaimConformance:
         ids = put(harness, *[draft(lane, agent_terms=once) for lane in ("build", "b", "build", "build", "build")])
         claims = {each.id: each for lane in ("build", "b") for each in take(harness, lane, limit=4)}
         for at in (3, 0, 1, 2):
-            harness.space.settle([failure(harness, claims[ids[at]])])
-        harness.space.settle([completion(harness, claims[ids[4]])])
+            harness.space.complete([failure(harness, claims[ids[at]])])
+        harness.space.complete([completion(harness, claims[ids[4]])])
         again = harness.space.put_again(ids[0], authority=PERSON).id
         harness.space.cancel(again)
         for _ in range(2):
             with harness.space.store.read() as view:
-                (figures,) = view.runs()
-                assert (figures.states, figures.again) == ({"cancelled": 1, "dead": 4, "done": 1}, 1)
-                dead = view.given_up(RUN, limit=9)
+                (figures,) = view.run_totals()
+                assert (figures.states, figures.put_again) == ({"cancelled": 1, "dead": 4, "done": 1}, 1)
+                dead = view.list_dead(RUN, limit=9)
                 assert [each.id for each in dead] == [ids[2], ids[1], ids[3]]
-                assert view.given_up(None, limit=2) == dead[:2]
-                assert view.given_up(RUN, limit=2, before=dead[1].ended) == dead[2:]
-                assert [each.id for each in view.given_up(RUN, lane="build", limit=9)] == [ids[2], ids[3]]
-                assert [each.id for each in view.given_up(RUN, again=True, limit=9)] == [ids[2], ids[1], ids[0], ids[3]]
-                assert view.given_up("another", limit=9) == []
-                assert [each.id for each in view.ended(RUN, limit=9)] == [again, ids[4], ids[0]]
-                assert [each.id for each in view.ended(RUN, limit=1)] == [again]
-                assert view.ended("another", limit=9) == []
+                assert view.list_dead(None, limit=2) == dead[:2]
+                assert view.list_dead(RUN, limit=2, ended_before=dead[1].final_receipt_number) == dead[2:]
+                assert [each.id for each in view.list_dead(RUN, lane="build", limit=9)] == [ids[2], ids[3]]
+                assert [each.id for each in view.list_dead(RUN, include_put_again=True, limit=9)] == [
+                    ids[2],
+                    ids[1],
+                    ids[0],
+                    ids[3],
+                ]
+                assert view.list_dead("another", limit=9) == []
+                assert [each.id for each in view.list_ended(RUN, limit=9)] == [again, ids[4], ids[0]]
+                assert [each.id for each in view.list_ended(RUN, limit=1)] == [again]
+                assert view.list_ended("another", limit=9) == []
             harness.delete_index()
             harness.reopen()
 
@@ -262,19 +274,21 @@ class ClaimConformance:
         claims = [each for each in take(harness, "build", limit=9) if of[each.id] != "none"]
         ended: list[str] = []
         for claim in (claims[3], claims[0], claims[2]):
-            harness.space.settle([completion(harness, claim)])
+            harness.space.complete([completion(harness, claim)])
             ended.insert(0, claim.id)
         held = [each for each in of if each not in ended]
         for _ in range(2):
             with harness.space.store.read() as view:
                 for limit in (1, 2, 9):
-                    assert [each.id for each in view.ended(None, limit=limit)] == ended[:limit]
-                    assert [each.id for each in view.under_way(None, limit=limit)] == held[:limit]
+                    assert [each.id for each in view.list_ended(None, limit=limit)] == ended[:limit]
+                    assert [each.id for each in view.list_claimed(None, limit=limit)] == held[:limit]
                 for run in ("one", "two", "none", "another"):
-                    assert [each.id for each in view.ended(run, limit=9)] == [each for each in ended if of[each] == run]
+                    assert [each.id for each in view.list_ended(run, limit=9)] == [
+                        each for each in ended if of[each] == run
+                    ]
                     mine = [each for each in held if of[each] == run]
-                    assert [each.id for each in view.under_way(run, limit=9)] == mine
-                    assert [each.id for each in view.under_way(run, limit=1)] == mine[:1]
+                    assert [each.id for each in view.list_claimed(run, limit=9)] == mine
+                    assert [each.id for each in view.list_claimed(run, limit=1)] == mine[:1]
             harness.delete_index()
             harness.reopen()
 
@@ -294,19 +308,19 @@ class ClaimConformance:
         harness.delete_index()
         harness.reopen()
         assert [harness.space.get(each).retries for each in ids] == [0, 3, 1]
-        harness.space.settle([failure(harness, claim) for claim in take(harness, limit=3)])
+        harness.space.complete([failure(harness, claim) for claim in take(harness, limit=3)])
         assert [harness.space.get(each).state for each in ids] == ["dead", "waiting", "waiting"]
 
     def test_what_comes_is_known_for_those_that_are_meant(self, harness: WorkHarness) -> None:
         """A tuple in somebody's hands, or that waits for its next attempt, comes; others' tuples do not."""
         held, delayed = put(harness, draft(map_pos={"who": "held"}), draft(map_pos={"who": "delayed"}))
         _, second = take(harness, limit=2)
-        harness.space.settle([failure(harness, second)])
+        harness.space.complete([failure(harness, second)])
         with harness.space.store.read() as view:
             now = view.as_of
 
             def due(**said: Any) -> int | None:
-                found = view.next_due(read_pattern(said))
+                found = view.next_due_us(read_pattern(said))
                 return None if found is None else found - now
 
             assert (due(), due(lane="build")) == (SECOND, SECOND)
@@ -320,10 +334,10 @@ class ClaimConformance:
         """As a new tuple; the old one says which."""
         (one,) = put(harness, draft(agent_terms={"max_retries": 0}))
         (claim,) = take(harness)
-        harness.space.settle([failure(harness, claim)])
+        harness.space.complete([failure(harness, claim)])
         again = harness.space.put_again(one, authority=PERSON)
         assert again.id != one
-        assert harness.space.get(one).again == again.id
+        assert harness.space.get(one).put_again_as == again.id
         expect_error(TupleEnded, harness.space.put_again, one, authority=PERSON)
         assert take(harness)[0].id == again.id
 
@@ -331,7 +345,7 @@ class ClaimConformance:
         """One that is past is dropped: nothing could be begun."""
         soon, later = (print_time(harness.clock.now() + seconds * SECOND) for seconds in (10, 100))
         ids = put(harness, *(draft(agent_terms={"max_retries": 0, "deadline_iso": each}) for each in (soon, later)))
-        harness.space.settle([failure(harness, claim) for claim in take(harness, limit=2)])
+        harness.space.complete([failure(harness, claim) for claim in take(harness, limit=2)])
         harness.clock.advance(seconds=50)
         again = [harness.space.put_again(each, authority=PERSON).id for each in ids]
         terms = [harness.space.get(each).tuple.agent_terms for each in again]
@@ -346,7 +360,7 @@ class ClaimConformance:
             assert ended.exit == 130
             assert harness.space.get(one).state == "cancelled"
             expect_error(TupleEnded, harness.space.cancel, one)
-        assert harness.space.settle([completion(harness, claim)])[0] == ["STALE_FENCE"]
+        assert harness.space.complete([completion(harness, claim)])[0] == ["STALE_FENCE"]
         assert take(harness, "a") == []
 
     def test_a_tuple_past_its_deadline_is_not_given_out(self, harness: WorkHarness) -> None:
@@ -371,7 +385,7 @@ class ClaimConformance:
         put(harness, *[draft("other", agent_terms={"deadline_iso": print_time(harness.clock.now() + 1)})] * 3)
         (last,) = put(harness, draft("other"))
         harness.clock.advance(seconds=1)
-        _, more = harness.space.settle([completion(harness, claim)], more=({"lane": "other"}, "w1", 1))
+        _, more = harness.space.complete([completion(harness, claim)], claim_more=({"lane": "other"}, "w1", 1))
         assert [each.id for each in more] == [last]
         assert [claim.id for claim in take(harness, limit=2)] == [second]
         assert {harness.space.get(each).state for each in late} == {"dead"}
@@ -382,13 +396,17 @@ class ClaimConformance:
         put(harness, draft(), draft())
         first, second = take(harness, limit=2)
         own, other = completion(harness, first), completion(harness, second)
-        assert own.last is not None
+        assert own.final_receipt is not None
         before = harness.journal_bytes()
-        for receipts, last in ((other.receipts, None), (own.receipts, other.last), ((own.last,), None)):
-            wrong = Settled(id=first.id, fence=first.fence, receipts=receipts, last=last)
-            assert harness.space.settle([wrong])[0] == ["RECEIPT_FOREIGN"]
+        for receipts, last in (
+            (other.receipts, None),
+            (own.receipts, other.final_receipt),
+            ((own.final_receipt,), None),
+        ):
+            wrong = Completion(id=first.id, fence=first.fence, receipts=receipts, final_receipt=last)
+            assert harness.space.complete([wrong])[0] == ["RECEIPT_FOREIGN"]
         assert harness.journal_bytes() == before
-        assert harness.space.settle([own])[0] == [None]
+        assert harness.space.complete([own])[0] == [None]
 
     def test_what_is_told_behind_the_end_of_a_tuple_comes_too_late(self, harness: WorkHarness) -> None:
         """Also in the call that tells its end, which counts once."""
@@ -396,32 +414,32 @@ class ClaimConformance:
         first, second = take(harness, limit=2)
         done, not_done = completion(harness, first), failure(harness, second)
         late = [failure(harness, first, usd=0.5), completion(harness, second, usd=0.5)]
-        answers, _ = harness.space.settle([done, not_done, *late])
+        answers, _ = harness.space.complete([done, not_done, *late])
         assert answers == [None, None, "STALE_FENCE", "STALE_FENCE"]
         for result, state in ((done, "done"), (not_done, "waiting")):
-            told = [each.id for each in (*result.receipts, result.last) if each is not None]
-            assert harness.space.shown(result.id)["receipts"] == told
+            told = [each.id for each in (*result.receipts, result.final_receipt) if each is not None]
+            assert harness.space.public_tuple(result.id)["receipts"] == told
             kept = harness.space.get(result.id)
-            assert (kept.state, kept.micros) == (state, 0)
+            assert (kept.state, kept.spent_micros) == (state, 0)
 
     def test_a_receipt_told_twice_in_one_result_counts_once(self, harness: WorkHarness) -> None:
         """It is one execution, and was paid once."""
         put(harness, draft("build", 1, 2))
         (claim,) = take(harness)
         one = receipt(harness, claim, usd=0.25)
-        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(one, one))])
-        assert harness.space.shown(claim.id)["receipts"] == [one.id]
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(one, one))])
+        assert harness.space.public_tuple(claim.id)["receipts"] == [one.id]
         with harness.space.store.read() as view:
-            (figures,) = view.runs()
+            (figures,) = view.run_totals()
         assert (figures.executed, figures.micros) == (1, 250_000)
-        assert harness.space.get(claim.id).micros == 250_000
+        assert harness.space.get(claim.id).spent_micros == 250_000
 
     def test_settling_and_claiming_is_one_commit(self, harness: WorkHarness) -> None:
         """What makes workers fast."""
         put(harness, draft(), draft())
         (claim,) = take(harness)
         before = harness.space.store.last_line()
-        answers, more = harness.space.settle([completion(harness, claim)], more=({"lane": "build"}, "w1", 1))
+        answers, more = harness.space.complete([completion(harness, claim)], claim_more=({"lane": "build"}, "w1", 1))
         assert answers == [None]
         assert len(more) == 1
         assert harness.space.store.last_line() == before + 1
@@ -431,11 +449,11 @@ class ClaimConformance:
         (one,) = put(harness, draft("build", 1, 2))
         (claim,) = take(harness)
         first = receipt(harness, claim)
-        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(first,))])
+        harness.space.complete([Completion(id=one, fence=claim.fence, receipts=(first,))])
         harness.space.release([(one, claim.fence)])
         harness.reopen()
         (again,) = take(harness)
-        assert (again.attempt, again.done) == (1, {0: first.id})
+        assert (again.attempt, again.finished_steps) == (1, {0: first.id})
         harness.space.release([(one, again.fence)])
         assert harness.space.cancel(one).receipts == (first.id,)
 
@@ -444,8 +462,8 @@ class ClaimConformance:
         put(harness, draft("build", 1, 2, 3))
         (claim,) = take(harness)
         first = receipt(harness, claim, 0)
-        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(first,))])
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(first,))])
         harness.reopen()
         harness.clock.advance(seconds=31)
         (again,) = take(harness)
-        assert again.done == {0: first.id}
+        assert again.finished_steps == {0: first.id}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.errors import StaleFence, TupleNotFound
-from engrambus.space.tuples import Claim, Fence, Price, Settled
+from engrambus.space.tuples import Claim, Completion, Fence, Price
 from engrambus.testing.work.harness import (
     RUN,
     WorkHarness,
@@ -35,7 +35,7 @@ class WorkFigureConformance:
         assert harness.journal_bytes() == before
         assert _spend(harness, claim, 701, 3)
         kept = harness.space.get(one)
-        assert (kept.micros, kept.tokens, kept.held_micros) == (701, 7, 199)
+        assert (kept.spent_micros, kept.spent_tokens, kept.reserved_micros) == (701, 7, 199)
         assert harness.space.store.verify() == []
 
     def test_a_receipt_counts_what_was_not_said_before_and_what_is_said_after_it_too(
@@ -46,11 +46,11 @@ class WorkFigureConformance:
         (claim,) = take(harness)
         _spend(harness, claim, 100, 1)
         done = receipt(harness, claim, 0, usd=0.000_25, tokens_in=3)
-        harness.space.settle([Settled(id=one, fence=claim.fence, receipts=(done,))])
+        harness.space.complete([Completion(id=one, fence=claim.fence, receipts=(done,))])
         assert _spend(harness, claim, 250, 3)
-        assert harness.space.get(one).spent == Price(micros=250, tokens=3)
+        assert harness.space.get(one).own_spent == Price(micros=250, tokens=3)
         assert _spend(harness, claim, 260, 3)
-        assert harness.space.get(one).spent == Price(micros=260, tokens=3)
+        assert harness.space.get(one).own_spent == Price(micros=260, tokens=3)
 
     def test_steps_and_claims_are_counted_apart(self, harness: WorkHarness) -> None:
         """What one execution said says nothing about another."""
@@ -58,11 +58,11 @@ class WorkFigureConformance:
         (claim,) = take(harness)
         for step in (0, 1):
             _spend(harness, claim, 100, 1, step=step)
-        harness.space.settle([failure(harness, claim, 0, usd=0.000_1, tokens_in=1)])
+        harness.space.complete([failure(harness, claim, 0, usd=0.000_1, tokens_in=1)])
         harness.clock.advance(seconds=60)
         (again,) = take(harness)
         _spend(harness, again, 100, 1)
-        assert harness.space.get(one).spent == Price(micros=300, tokens=3)
+        assert harness.space.get(one).own_spent == Price(micros=300, tokens=3)
 
     def test_what_comes_late_counts_and_leaves_the_next_attempt_its_own(self, harness: WorkHarness) -> None:
         """For the tuple, those it is a part of and the run; nothing set aside is taken for it."""
@@ -73,7 +73,7 @@ class WorkFigureConformance:
         _spend(harness, slept, 100, 1)
         harness.clock.advance(seconds=31)
         assert not _spend(harness, slept, 150, 1), "nobody has it, but the lease has ended"
-        assert harness.space.get(one).held_micros == 750
+        assert harness.space.get(one).reserved_micros == 750
         (again,) = take(harness, worker="w2")
         harness.space.start_step(again, 0, Price(micros=500))
         _spend(harness, again, 40, 4)
@@ -81,12 +81,12 @@ class WorkFigureConformance:
         assert not _spend(harness, slept, 300, 3)
         for each in (one, top):
             kept = harness.space.get(each)
-            assert (kept.micros, kept.tokens, kept.held_micros) == (340, 7, 460)
+            assert (kept.spent_micros, kept.spent_tokens, kept.reserved_micros) == (340, 7, 460)
         _check_run(harness, 340, 7)
-        harness.space.settle([completion(harness, again, usd=0.000_05, tokens_in=5)])
+        harness.space.complete([completion(harness, again, usd=0.000_05, tokens_in=5)])
         kept = harness.space.get(one)
-        last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
-        assert (kept.state, kept.spent) == ("done", Price(micros=350, tokens=8))
+        last = harness.space.receipt(harness.space.public_tuple(one)["receipts"][-1])
+        assert (kept.state, kept.own_spent) == ("done", Price(micros=350, tokens=8))
         assert (last.cost.micros, last.cost.tokens) == (350, 8), "what came after it was claimed stands on it too"
         assert harness.space.store.verify() == []
 
@@ -97,23 +97,23 @@ class WorkFigureConformance:
         claims = take(harness, limit=4)
         for claim in claims:
             _spend(harness, claim, 10, 1)
-        harness.space.settle([completion(harness, claims[0]), failure(harness, claims[1])])
+        harness.space.complete([completion(harness, claims[0]), failure(harness, claims[1])])
         harness.space.cancel(ids[2])
         harness.clock.advance(seconds=31)
         assert harness.space.in_({"lane": "build"}, by="me") is not None
         with harness.space.store.read() as view:
-            before = [view.receipts_of(each) for each in ids]
+            before = [view.receipt_ids(each) for each in ids]
         for claim in claims:
             assert not _spend(harness, claim, 30, 2)
         harness.reopen()
         with harness.space.store.read() as view:
-            assert [view.receipts_of(each) for each in ids] == before
+            assert [view.receipt_ids(each) for each in ids] == before
             found = [view.find(each) for each in ids]
             told = [view.receipt(each[-1]) for each in before[:3]]
         assert [one and one.state for one in found] == ["done", "dead", "cancelled", "taken"]
-        assert [one and one.spent for one in found] == [Price(micros=30, tokens=2)] * 4
+        assert [one and one.own_spent for one in found] == [Price(micros=30, tokens=2)] * 4
         assert [each and (each.cost.micros, each.cost.tokens) for each in told] == [(10, 1)] * 3
-        assert (harness.space.get(top).micros, harness.space.get(top).tokens) == (120, 8)
+        assert (harness.space.get(top).spent_micros, harness.space.get(top).spent_tokens) == (120, 8)
         _check_run(harness, 120, 8)
         assert harness.space.store.verify() == []
 
@@ -126,7 +126,7 @@ class WorkFigureConformance:
         (again,) = take(harness)
         assert again.fence.epoch == claim.fence.epoch + 1
         assert not _spend(harness, claim, 30, 3)
-        assert harness.space.get(one).spent == Price(micros=30, tokens=3)
+        assert harness.space.get(one).own_spent == Price(micros=30, tokens=3)
 
     def test_a_claim_that_nobody_made_spends_nothing(self, harness: WorkHarness) -> None:
         """Nor does a tuple that is not there: a journal may have lost them with the machine."""
@@ -135,8 +135,8 @@ class WorkFigureConformance:
         before = harness.journal_bytes()
         later = Fence(claim.fence.epoch, claim.fence.counter + 1)
         for fence in (later, Fence(claim.fence.epoch + 1, 1)):
-            expect_error(StaleFence, harness.space.spend, claim.id, fence, 0, Price(micros=1))
-        expect_error(TupleNotFound, harness.space.spend, "sha256:" + "0" * 64, claim.fence, 0, Price(micros=1))
+            expect_error(StaleFence, harness.space.record_cost, claim.id, fence, 0, Price(micros=1))
+        expect_error(TupleNotFound, harness.space.record_cost, "sha256:" + "0" * 64, claim.fence, 0, Price(micros=1))
         assert harness.journal_bytes() == before
 
     def test_an_alarm_is_put_for_what_comes_late(self, harness: WorkHarness) -> None:
@@ -151,10 +151,10 @@ class WorkFigureConformance:
 
 
 def _spend(harness: WorkHarness, claim: Claim, micros: int, tokens: int, step: int = 0) -> bool:
-    return harness.space.spend(claim.id, claim.fence, step, Price(micros=micros, tokens=tokens))
+    return harness.space.record_cost(claim.id, claim.fence, step, Price(micros=micros, tokens=tokens))
 
 
 def _check_run(harness: WorkHarness, micros: int, tokens: int) -> None:
     with harness.space.store.read() as view:
-        (figures,) = view.runs()
+        (figures,) = view.run_totals()
     assert (figures.run, figures.micros, figures.tokens) == (RUN, micros, tokens)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from engrambus.core import SECOND, print_time
 from engrambus.errors import EngramBusError
 from engrambus.evidence.receipts import Cost, Receipt, seal
-from engrambus.space.tuples import Claim, Settled, TupleSpace, whole
+from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
 from engrambus.testing.clock import ManualClock
 
 RUN = "01KDVP9R00STGMERGYRUN00000"
@@ -78,19 +78,19 @@ def receipt(harness: WorkHarness, claim: Claim, step: int = 0, *, exit: int = 0,
     )
 
 
-def completion(harness: WorkHarness, claim: Claim, **fields: Any) -> Settled:
+def completion(harness: WorkHarness, claim: Claim, **fields: Any) -> Completion:
     """Return the completion of a tuple: receipts for its remaining steps, and its last receipt."""
     steps = range(len(claim.tuple.payload))
-    new = [receipt(harness, claim, step, **fields) for step in steps if step not in claim.done]
-    receipts = [*claim.done.values(), *(item.id for item in new)]
-    last = whole(claim.id, own=new, receipts=receipts, exit=0, at=print_time(harness.clock.now()))
-    return Settled(id=claim.id, fence=claim.fence, receipts=tuple(new), last=last)
+    new = [receipt(harness, claim, step, **fields) for step in steps if step not in claim.finished_steps]
+    receipts = [*claim.finished_steps.values(), *(item.id for item in new)]
+    last = tuple_receipt(claim.id, executed=new, receipts=receipts, exit=0, now=print_time(harness.clock.now()))
+    return Completion(id=claim.id, fence=claim.fence, receipts=tuple(new), final_receipt=last)
 
 
-def failure(harness: WorkHarness, claim: Claim, step: int = 0, why: str = "exit 1", **fields: Any) -> Settled:
+def failure(harness: WorkHarness, claim: Claim, step: int = 0, why: str = "exit 1", **fields: Any) -> Completion:
     """Return the report of a step that failed."""
     failed_step = receipt(harness, claim, step, exit=1, error=why, **fields)
-    return Settled(id=claim.id, fence=claim.fence, receipts=(failed_step,), failed=why)
+    return Completion(id=claim.id, fence=claim.fence, receipts=(failed_step,), failure=why)
 
 
 def expect_error(kind: type[EngramBusError], call: Any, *args: Any, **options: Any) -> EngramBusError:

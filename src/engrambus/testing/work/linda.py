@@ -35,7 +35,7 @@ class TupleConformance:
     def test_a_tuple_is_named_by_the_published_formula(self, harness: WorkHarness) -> None:
         """The id is the hash of the tuple as created."""
         (one,) = put(harness)
-        shown = harness.space.shown(one)
+        shown = harness.space.public_tuple(one)
         assert shown.pop("id") == one == tuple_id(shown)
         assert shown["receipts"] == []
 
@@ -43,8 +43,8 @@ class TupleConformance:
         """Appending a receipt changes no id."""
         (one,) = put(harness)
         (claim,) = take(harness)
-        harness.space.settle([completion(harness, claim)])
-        shown = harness.space.shown(one)
+        harness.space.complete([completion(harness, claim)])
+        shown = harness.space.public_tuple(one)
         assert len(shown["receipts"]) == 2
         assert tuple_id({**shown, "receipts": []}) == one
 
@@ -52,16 +52,16 @@ class TupleConformance:
         """At the same microsecond, in one call and in two, without an id nothing collapses."""
         ids = [*put(harness, draft(), draft()), *put(harness, draft())]
         assert len(set(ids)) == 3
-        times = [harness.space.shown(one)["created_at"] for one in ids]
+        times = [harness.space.public_tuple(one)["created_at"] for one in ids]
         assert len(set(times)) == 3
 
     def test_ids_are_found_by_how_they_begin(self, harness: WorkHarness) -> None:
         """Of tuples and of receipts, by any number of digits, and no more than asked for."""
         ids = put(harness, *[draft() for _ in range(40)])
-        harness.space.settle([completion(harness, claim) for claim in take(harness, limit=40)])
+        harness.space.complete([completion(harness, claim) for claim in take(harness, limit=40)])
         with harness.space.store.read() as view:
-            receipts = [each for one in ids for each in view.receipts_of(one)]
-            for known, like in ((ids, view.tuples_like), (receipts, view.receipts_like)):
+            receipts = [each for one in ids for each in view.receipt_ids(one)]
+            for known, like in ((ids, view.tuple_ids_starting), (receipts, view.receipt_ids_starting)):
                 for start in {each[7 : 7 + length] for each in known[:9] for length in (1, 2, 15, 16, 17, 64)}:
                     alike = {each for each in known if each.startswith(f"sha256:{start}")}
                     assert set(like(start, limit=100)) == alike
@@ -70,7 +70,7 @@ class TupleConformance:
     def test_a_tuple_put_again_with_its_id_is_skipped(self, harness: WorkHarness) -> None:
         """Re-emitting is idempotent, whatever has become of it."""
         (one,) = put(harness)
-        whole = harness.space.shown(one)
+        whole = harness.space.public_tuple(one)
         before = harness.journal_bytes()
         assert harness.space.out(whole, authority=PERSON, run=RUN)[0].new is False
         assert harness.journal_bytes() == before
@@ -96,12 +96,12 @@ class TupleConformance:
     def test_a_tuple_put_again_after_its_deadline_is_skipped_too(self, harness: WorkHarness) -> None:
         """By its id, or under its idempotency key: what was done is answered. One that is new comes too late."""
         said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)})
-        first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
-        whole = harness.space.shown(first.id) | {"receipts": []}
+        first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))[0]
+        whole = harness.space.public_tuple(first.id) | {"receipts": []}
         harness.clock.advance(seconds=2)
         before = harness.journal_bytes()
-        again = harness.space.out(said, authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
-        assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
+        again = harness.space.out(said, authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))[0]
+        assert (again.id, again.receipt_id, again.new) == (first.id, first.receipt_id, False)
         (by_id,) = harness.space.out(whole, authority=PERSON, run=RUN)
         assert (by_id.id, by_id.new) == (first.id, False)
         expect_error(DeadlinePast, put, harness, said)
@@ -115,19 +115,19 @@ class TupleConformance:
         terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND)}
         sent = harness.space.out(draft(agent_terms=terms), authority=PERSON, run=RUN, accept=True)[0]
         (claim,) = take(harness)
-        harness.space.settle([completion(harness, claim)])
+        harness.space.complete([completion(harness, claim)])
         harness.clock.advance(seconds=120)
-        whole = harness.space.shown(sent.id)
+        whole = harness.space.public_tuple(sent.id)
         assert len(whole["receipts"]) == 3
         before = harness.journal_bytes()
         (again,) = harness.space.out(whole, authority=PERSON, run=RUN, accept=True)
-        assert (again.id, again.new, again.accepted) == (sent.id, False, sent.accepted)
+        assert (again.id, again.new, again.receipt_id) == (sent.id, False, sent.receipt_id)
         assert harness.journal_bytes() == before
 
     def test_a_tuple_comes_in_without_receipts(self, harness: WorkHarness) -> None:
         """What it says it has, nobody here gave it. # YT-04"""
         (one,) = put(harness)
-        other = {**harness.space.shown(one), "lane": "elsewhere", "receipts": []}
+        other = {**harness.space.public_tuple(one), "lane": "elsewhere", "receipts": []}
         other["id"] = tuple_id(other)
         before = harness.journal_bytes()
         expect_error(FieldValue, put, harness, {**other, "receipts": [one]})
@@ -159,7 +159,7 @@ class TupleConformance:
         """And not taken."""
         (one,) = put(harness)
         (claim,) = take(harness)
-        harness.space.settle([completion(harness, claim)])
+        harness.space.complete([completion(harness, claim)])
         found = harness.space.rd({"lane": "build", "state": "done"})
         assert found is not None
         assert found.id == one
@@ -252,7 +252,7 @@ class TupleConformance:
 
     def test_a_parent_may_come_with_its_parts(self, harness: WorkHarness) -> None:
         """Before them, in the same call; it pays for them as any other. # YT-11"""
-        parent = {**harness.space.shown(put(harness)[0]), "lane": "top"}
+        parent = {**harness.space.public_tuple(put(harness)[0]), "lane": "top"}
         parent["id"] = tuple_id(parent)
         child, before = draft("low", parent_id=parent["id"]), harness.journal_bytes()
         refusal = expect_error(TupleNotFound, put, harness, child, parent)
@@ -260,8 +260,8 @@ class TupleConformance:
         assert harness.journal_bytes() == before
         assert put(harness, parent, child)[0] == parent["id"]
         (claim,) = take(harness, "low")
-        harness.space.settle([completion(harness, claim, usd=0.25)])
-        assert harness.space.get(parent["id"]).micros == 250_000
+        harness.space.complete([completion(harness, claim, usd=0.25)])
+        assert harness.space.get(parent["id"]).spent_micros == 250_000
 
     def test_a_lineage_is_no_longer_than_is_counted(self, harness: WorkHarness) -> None:
         """So what the last of them spends the first one pays, put one by one or at once. # YT-11"""
@@ -273,7 +273,7 @@ class TupleConformance:
         assert (refusal.field, refusal.limit) == ("parent_id", MAX_GENERATIONS)
         assert harness.journal_bytes() == before
         (sibling,) = put(harness, draft("low", parent_id=chain[-2]))
-        one = harness.space.shown(put(harness, draft("chain", parent_id=chain[-3]))[0])
+        one = harness.space.public_tuple(put(harness, draft("chain", parent_id=chain[-3]))[0])
         other = {**one, "parent_id": one["id"], "lane": "low"}
         other["id"] = tuple_id(other)
         more = {**draft("chain"), "parent_id": other["id"]}
@@ -282,8 +282,8 @@ class TupleConformance:
         assert harness.journal_bytes() == before
         (claim,) = take(harness, "low")
         assert claim.id == sibling
-        harness.space.settle([completion(harness, claim, usd=0.009)])
-        assert harness.space.get(chain[0]).micros == 9_000
+        harness.space.complete([completion(harness, claim, usd=0.009)])
+        assert harness.space.get(chain[0]).spent_micros == 9_000
         assert len(harness.space.rd_all({"lane": "alarm"})) == 1
 
     def test_a_parent_is_of_the_same_run(self, harness: WorkHarness) -> None:
@@ -298,21 +298,23 @@ class TupleConformance:
 
     def test_an_idempotency_key_answers_with_the_same_tuple(self, harness: WorkHarness) -> None:
         """And refuses another request under the same key."""
-        first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
-        again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, asked=("me k", "r1"))[0]
-        assert (again.id, again.accepted, again.new) == (first.id, first.accepted, False)
-        expect_error(IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, asked=("me k", "r2"))
+        first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))[0]
+        again = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))[0]
+        assert (again.id, again.receipt_id, again.new) == (first.id, first.receipt_id, False)
+        expect_error(
+            IdempotencyConflict, harness.space.out, draft(), authority=PERSON, run=RUN, idempotency=("me k", "r2")
+        )
 
     def test_an_idempotency_key_is_kept_where_the_tuple_was_there_already(self, harness: WorkHarness) -> None:
         """The key is used up by its first request, whatever came of that; after a restart too. # YT-04"""
         first = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True)[0]
-        whole = harness.space.shown(first.id)
+        whole = harness.space.public_tuple(first.id)
 
         def ask(said: dict[str, Any], request: str, run: str = RUN) -> tuple[str, str | None, bool]:
-            (one,) = harness.space.out(said, authority=PERSON, run=run, accept=True, asked=(f"{run} k", request))
-            return one.id, one.accepted, one.new
+            (one,) = harness.space.out(said, authority=PERSON, run=run, accept=True, idempotency=(f"{run} k", request))
+            return one.id, one.receipt_id, one.new
 
-        for run, receipt in ((RUN, first.accepted), ("other", None)):
+        for run, receipt in ((RUN, first.receipt_id), ("other", None)):
             assert ask(whole, "r1", run) == (first.id, receipt, False)
             before = harness.journal_bytes()
             assert ask(whole, "r1", run) == (first.id, receipt, False)
@@ -323,7 +325,7 @@ class TupleConformance:
             assert ask(whole, "r1", run) == (first.id, receipt, False)
             expect_error(IdempotencyConflict, ask, draft(), "r2", run)
             assert harness.journal_bytes() == before
-        assert harness.space.shown(first.id) == whole
+        assert harness.space.public_tuple(first.id) == whole
         assert len(harness.space.rd_all({})) == 1
 
     def test_room_is_asked_for_and_not_again_for_a_while(self, harness: WorkHarness) -> None:
@@ -341,7 +343,7 @@ class TupleConformance:
         assert [asked(), asked()] == [1, 1]
         (claim,) = take(harness, "gc.urgent")
         assert asked() == 1
-        harness.space.settle([completion(harness, claim)])
+        harness.space.complete([completion(harness, claim)])
         before = harness.journal_bytes()
         harness.clock.advance(seconds=299)
         assert asked() == 1
@@ -350,10 +352,10 @@ class TupleConformance:
         assert [asked(), asked()] == [2, 2]
         put(harness, draft("other"))
         with harness.space.store.read() as view:
-            newest = view.last_in("gc.urgent")
+            newest = view.newest_in("gc.urgent")
             assert newest is not None
             assert newest.id == space.rd_all({"lane": "gc.urgent"})[-1].id
-            assert view.last_in("nobody's") is None
+            assert view.newest_in("nobody's") is None
 
     def test_a_lane_is_not_filled_past_its_depth_by_one_call(self, harness: WorkHarness) -> None:
         """Those that come with a tuple count; of too many none is taken. # YT-06"""

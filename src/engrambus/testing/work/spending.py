@@ -7,7 +7,7 @@ from typing import Any
 from engrambus.errors import (
     BudgetExceeded,
 )
-from engrambus.space.tuples import Fence, Price, Settled
+from engrambus.space.tuples import Completion, Fence, Price
 from engrambus.testing.work.harness import (
     PERSON,
     RUN,
@@ -39,9 +39,9 @@ class SpendingConformance:
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=8_000))
         least = expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(micros=3_000))
-        assert "has 2000 micro-dollars left; the step will probably take 3000" in least.detail
+        assert "has 2000 micro-dollars left; the step is estimated to cost 3000" in least.detail
         done = receipt(harness, claim, 0, usd=0.005)
-        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(done,))])
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])
         harness.space.start_step(claim, 1, Price(micros=5_000))
 
     def test_what_is_overspent_is_told_as_spent(self, harness: WorkHarness) -> None:
@@ -49,7 +49,7 @@ class SpendingConformance:
         put(harness, draft("build", 1, 2, agent_terms={"budget_tokens": 100}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(tokens=20))
-        harness.space.spend(claim.id, claim.fence, 0, Price(tokens=110))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(tokens=110))
         over = expect_error(BudgetExceeded, harness.space.start_step, claim, 1, Price(tokens=7))
         assert over.detail == "The tuple has spent 110 tokens of 100."
         assert (over.field, over.limit, over.used) == ("agent_terms.budget_tokens", 100, 117)
@@ -61,9 +61,9 @@ class SpendingConformance:
         first, second, third = take(harness, "low", limit=3)
         harness.space.start_step(first, 0, Price(tokens=10))
         harness.space.start_step(second, 0, Price(tokens=90))
-        harness.space.spend(first.id, first.fence, 0, Price(tokens=30))
+        harness.space.record_cost(first.id, first.fence, 0, Price(tokens=30))
         short = expect_error(BudgetExceeded, harness.space.start_step, third, 0, Price())
-        assert short.detail == "A tuple it is a part of has spent 30 tokens of 100, and 90 are set aside."
+        assert short.detail == "A parent tuple has spent 30 tokens of 100, and 90 are reserved for running steps."
 
     def test_children_spend_what_their_parent_has(self, harness: WorkHarness) -> None:
         """All the way up, exactly."""
@@ -72,14 +72,19 @@ class SpendingConformance:
         (low,) = put(harness, draft("low", parent_id=middle, agent_terms={"budget_usd": 1}))
         (claim,) = take(harness, "low")
         harness.space.start_step(claim, 0, Price(micros=6_000))
-        assert harness.space.get(top).held_micros == 6_000
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=2_000, tokens=5))
-        assert [harness.space.get(one).micros for one in (top, middle, low)] == [2_000] * 3
-        assert harness.space.get(top).held_micros == 4_000
-        harness.space.settle([completion(harness, claim, usd=0.007, tokens_in=9)])
+        assert harness.space.get(top).reserved_micros == 6_000
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=2_000, tokens=5))
+        assert [harness.space.get(one).spent_micros for one in (top, middle, low)] == [2_000] * 3
+        assert harness.space.get(top).reserved_micros == 4_000
+        harness.space.complete([completion(harness, claim, usd=0.007, tokens_in=9)])
         for one in (top, middle, low):
             kept = harness.space.get(one)
-            assert (kept.micros, kept.tokens, kept.held_micros, kept.held_tokens) == (7_000, 9, 0, 0)
+            assert (kept.spent_micros, kept.spent_tokens, kept.reserved_micros, kept.reserved_tokens) == (
+                7_000,
+                9,
+                0,
+                0,
+            )
         (own,) = take(harness, "top")
         expect_error(BudgetExceeded, harness.space.start_step, own, 0, Price(micros=3_001))
 
@@ -88,11 +93,11 @@ class SpendingConformance:
         (one,) = put(harness, draft(agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price(micros=9_000))
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=4_000))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=4_000))
         harness.clock.advance(seconds=31)
         (again,) = take(harness)
         kept = harness.space.get(one)
-        assert (kept.micros, kept.held_micros) == (4_000, 0)
+        assert (kept.spent_micros, kept.reserved_micros) == (4_000, 0)
         harness.space.start_step(again, 0, Price(micros=6_000))
 
     def test_the_last_receipt_tells_all_a_tuple_spent_itself(self, harness: WorkHarness) -> None:
@@ -100,49 +105,49 @@ class SpendingConformance:
         one, other = put(harness, draft("build", 1, 2), draft("build", 1, 2))
         (child,) = put(harness, draft("low", parent_id=one))
         first, second = take(harness, limit=2)
-        harness.space.settle([completion(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
+        harness.space.complete([completion(harness, take(harness, "low")[0], usd=0.5, tokens_in=50)])
         for claim in (first, second):
             harness.space.start_step(claim, 0, Price())
-            harness.space.spend(claim.id, claim.fence, 0, Price(micros=1_500, tokens=7))
+            harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=1_500, tokens=7))
         harness.space.cancel(other)
         harness.clock.advance(seconds=31)
         (again,) = take(harness)
-        assert harness.space.get(one).spent == Price(micros=1_500, tokens=7)
+        assert harness.space.get(one).own_spent == Price(micros=1_500, tokens=7)
         harness.space.start_step(again, 0, Price())
-        harness.space.spend(again.id, again.fence, 0, Price(micros=100, tokens=1))
+        harness.space.record_cost(again.id, again.fence, 0, Price(micros=100, tokens=1))
         done = receipt(harness, again, 0, usd=0.000_25, tokens_in=2)
-        harness.space.settle([Settled(id=one, fence=again.fence, receipts=(done,))])
+        harness.space.complete([Completion(id=one, fence=again.fence, receipts=(done,))])
         assert harness.space.release([(one, again.fence)]) == [one]
         (last,) = take(harness)
-        harness.space.settle([completion(harness, last, usd=0.000_05, tokens_in=3)])
+        harness.space.complete([completion(harness, last, usd=0.000_05, tokens_in=3)])
         said = {}
         for each in (one, other, child):
-            whole = harness.space.receipt(harness.space.shown(each)["receipts"][-1])
+            whole = harness.space.receipt(harness.space.public_tuple(each)["receipts"][-1])
             said[each] = (whole.cost.micros, whole.cost.tokens)
         assert said == {one: (1_800, 12), other: (1_500, 7), child: (500_000, 50)}
         kept = harness.space.get(one)
-        assert (kept.micros, kept.tokens, kept.spent) == (501_800, 62, Price(micros=1_800, tokens=12))
+        assert (kept.spent_micros, kept.spent_tokens, kept.own_spent) == (501_800, 62, Price(micros=1_800, tokens=12))
 
     def test_what_a_failed_attempt_spent_is_on_the_last_receipt(self, harness: WorkHarness) -> None:
         """Told in one call or in several, in an attempt before or in the last."""
         (one,) = put(harness, draft("build", 1, 2, agent_terms={"max_retries": 1}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=10, tokens=1))
-        harness.space.settle([Settled(id=one, fence=claim.fence, failed="OSError")])
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=10, tokens=1))
+        harness.space.complete([Completion(id=one, fence=claim.fence, failure="OSError")])
         harness.clock.advance(seconds=60)
         (again,) = take(harness)
         done = receipt(harness, again, 0, usd=0.000_1, tokens_in=4)
-        harness.space.settle(
+        harness.space.complete(
             [
-                Settled(id=one, fence=again.fence, receipts=(done,)),
+                Completion(id=one, fence=again.fence, receipts=(done,)),
                 failure(harness, again, 1, usd=0.001, tokens_in=5),
             ]
         )
         kept = harness.space.get(one)
-        last = harness.space.receipt(harness.space.shown(one)["receipts"][-1])
+        last = harness.space.receipt(harness.space.public_tuple(one)["receipts"][-1])
         assert (kept.state, last.cost.micros, last.cost.tokens) == ("dead", 1_110, 10)
-        assert kept.spent == Price(micros=1_110, tokens=10)
+        assert kept.own_spent == Price(micros=1_110, tokens=10)
 
     def test_children_settled_at_once_spend_one_after_the_other(self, harness: WorkHarness) -> None:
         """Their parent is told of once, and of what both spent when that is what it takes."""
@@ -150,12 +155,12 @@ class SpendingConformance:
             (top,) = put(harness, draft("top", agent_terms={"budget_usd": 0.01}))
             put(harness, draft("low", parent_id=top), draft("low", parent_id=top))
             claims = take(harness, "low", limit=2)
-            answers, _ = harness.space.settle([completion(harness, claim, usd=usd) for claim in claims])
+            answers, _ = harness.space.complete([completion(harness, claim, usd=usd) for claim in claims])
             assert answers == [None, None]
             (alarm,) = harness.space.rd_all({"lane": "alarm"})
             args = alarm.tuple.payload[0].args
             assert (args["tuple"], args["spent_micros"]) == (top, said)
-            assert harness.space.get(top).micros == 2 * round(usd * 1_000_000)
+            assert harness.space.get(top).spent_micros == 2 * round(usd * 1_000_000)
             assert harness.space.in_({"lane": "alarm"}, by="me") is not None
         assert harness.space.store.verify() == []
 
@@ -164,10 +169,10 @@ class SpendingConformance:
         (one,) = put(harness, draft("build", 1, 2, agent_terms={"budget_usd": 0.01}))
         (claim,) = take(harness)
         harness.space.start_step(claim, 0, Price())
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=7_999))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=7_999))
         assert harness.space.rd_all({"lane": "alarm"}) == []
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=8_000))
-        harness.space.spend(claim.id, claim.fence, 0, Price(micros=9_000))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=8_000))
+        harness.space.record_cost(claim.id, claim.fence, 0, Price(micros=9_000))
         (alarm,) = harness.space.rd_all({"lane": "alarm"})
         said = alarm.tuple.payload[0].args
         assert (said["tuple"], said["spent_micros"], said["budget_micros"]) == (one, 8_000, 10_000)
@@ -179,36 +184,36 @@ class SpendingConformance:
         good = [receipt(harness, claim, key="k", usd=0.001) for claim in (first, second)]
         bad = receipt(harness, third, exit=1, key="k")
         for claim, each in zip((first, second, third), (*good, bad), strict=True):
-            harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(each,))])
+            harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(each,))])
         with harness.space.store.read() as view:
-            assert view.cached("k") == good[1]
-            assert view.cached("other") is None
-            assert (view.averages(good[0].yool).runs, view.averages(good[0].yool).micros) == (2, 2_000)
+            assert view.cached_receipt("k") == good[1]
+            assert view.cached_receipt("other") is None
+            assert (view.cost_history(good[0].yool).executions, view.cost_history(good[0].yool).micros) == (2, 2_000)
         harness.space.report_damage(good[1].id, good[1].stdout_sha)
         with harness.space.store.read() as view:
-            assert view.cached("k") == good[0]
+            assert view.cached_receipt("k") == good[0]
 
     def test_a_hit_is_a_line_that_names_the_original(self, harness: WorkHarness) -> None:
         """It costs nothing and makes no receipt."""
         put(harness, draft())
         (claim,) = take(harness)
         original = receipt(harness, claim, key="k", usd=0.5)
-        harness.space.settle([Settled(id=claim.id, fence=claim.fence, receipts=(original,))])
+        harness.space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(original,))])
         (one,) = put(harness, draft("second"))
         (other,) = take(harness, "second")
-        harness.space.settle([Settled(id=other.id, fence=other.fence, hits=((0, original.id),))])
-        assert harness.space.shown(one)["receipts"] == [original.id]
-        assert harness.space.get(one).micros == 0
+        harness.space.complete([Completion(id=other.id, fence=other.fence, hits=((0, original.id),))])
+        assert harness.space.public_tuple(one)["receipts"] == [original.id]
+        assert harness.space.get(one).spent_micros == 0
         with harness.space.store.read() as view:
-            (figures,) = view.runs()
+            (figures,) = view.run_totals()
             assert (figures.executed, figures.hits, figures.micros) == (1, 1, 500_000)
-            assert [each.id for _, each in view.receipts_in(RUN, limit=9)] == [original.id]
+            assert [each.id for _, each in view.list_receipts(RUN, limit=9)] == [original.id]
 
     def test_dispatch_gives_a_receipt_at_once(self, harness: WorkHarness) -> None:
         """For taking it in."""
         answer = harness.space.out(draft(), authority=PERSON, run=RUN, accept=True)[0]
-        assert answer.accepted is not None
-        accepted = harness.space.receipt(answer.accepted)
+        assert answer.receipt_id is not None
+        accepted = harness.space.receipt(answer.receipt_id)
         assert (accepted.tuple_id, accepted.exit) == (answer.id, 0)
 
 
@@ -219,10 +224,10 @@ class RestartConformance:
         """Whatever happened."""
         ids = put(harness, draft(), draft(priority=3), draft("b"), draft("c", agent_terms={"budget_usd": 1}))
         first, second = take(harness, limit=2)
-        harness.space.settle([completion(harness, first, usd=0.25), failure(harness, second)])
+        harness.space.complete([completion(harness, first, usd=0.25), failure(harness, second)])
         (held,) = take(harness, "c")
         harness.space.start_step(held, 0, Price(micros=5))
-        harness.space.spend(held.id, held.fence, 0, Price(micros=2))
+        harness.space.record_cost(held.id, held.fence, 0, Price(micros=2))
         harness.space.cancel(ids[2])
         before = _everything(harness, ids)
         harness.reopen()
@@ -237,11 +242,11 @@ def _everything(harness: WorkHarness, ids: list[str]) -> Any:
         fences = [Fence(1, counter) for counter in range(5)]
         return (
             [view.find(one) for one in ids],
-            [view.receipts_of(one) for one in ids],
-            [view.finished(one) for one in ids],
-            [view.counted(one, fence, 0) for one in ids for fence in fences],
-            view.runs(),
-            view.lanes(),
-            view.reign(),
-            view.receipts_in(RUN, limit=100),
+            [view.receipt_ids(one) for one in ids],
+            [view.finished_steps(one) for one in ids],
+            [view.counted_cost(one, fence, 0) for one in ids for fence in fences],
+            view.run_totals(),
+            view.lane_counts(),
+            view.current_epoch(),
+            view.list_receipts(RUN, limit=100),
         )

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from engrambus.errors import LaneFull
-from engrambus.space.tuples import Bell, Kind, space
+from engrambus.space.tuples import Waiter, WaitKind, space
 from engrambus.testing.work.harness import LEASE_US, WorkHarness, completion, draft, expect_error, put, take
 
 PATIENCE = 60.0
@@ -27,7 +27,7 @@ class Sleeper:
         """For how many seconds it lay down, each time."""
         self.got: list[Any] = []
 
-    def wait(self, bell: Bell, seconds: float) -> None:
+    def wait(self, bell: Waiter, seconds: float) -> None:
         """Wait for a bell, and have it known."""
         self.waits.append(seconds)
         self.sleeps.set()
@@ -35,7 +35,7 @@ class Sleeper:
 
 
 class _Heard(msgspec.Struct):
-    bell: Bell
+    bell: Waiter
     sleeper: Sleeper
 
     def wait(self, seconds: float) -> None:
@@ -46,15 +46,15 @@ class _Heard(msgspec.Struct):
 def asleep(harness: WorkHarness, call: Callable[[], Any]) -> Iterator[Sleeper]:
     """Somebody who sleeps until a bell is rung, which must be by the end of this; nobody looks by itself meanwhile."""
     sleeper, store = Sleeper(), harness.space.store
-    hang = store.bell
+    hang = store.wait_on
 
     @contextmanager
-    def heard(kind: Kind) -> Iterator[Bell]:
+    def heard(kind: WaitKind) -> Iterator[Waiter]:
         with hang(kind) as bell:
             yield _Heard(bell, sleeper)
 
     waiter = threading.Thread(target=lambda: sleeper.got.append(call()), daemon=True)
-    with patch.object(space, "LOOK_AGAIN", PATIENCE), patch.object(store, "bell", heard):
+    with patch.object(space, "POLL_SECONDS", PATIENCE), patch.object(store, "wait_on", heard):
         waiter.start()
         assert sleeper.sleeps.wait(20), "it never slept"
         yield sleeper
@@ -80,7 +80,7 @@ class WakeupConformance:
         assert sleeper.got[0].id == one
         (claim,) = take(harness, "late")
         with asleep(harness, lambda: harness.space.rd({"state": "done"}, timeout=PATIENCE)) as sleeper:
-            harness.space.settle([completion(harness, claim)])
+            harness.space.complete([completion(harness, claim)])
         assert sleeper.got[0].id == one
 
     def test_a_worker_that_waits_is_woken_by_what_is_given_back(self, harness: WorkHarness) -> None:

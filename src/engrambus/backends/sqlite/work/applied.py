@@ -7,7 +7,7 @@ import msgspec
 
 from engrambus.backends.sqlite.queries import queries
 from engrambus.core.journal import Place
-from engrambus.space.tuples import Kept
+from engrambus.space.tuples import TupleRecord
 
 QUERIES = "work_queries.sql"
 
@@ -47,7 +47,7 @@ class Applied(msgspec.Struct, kw_only=True):
     figures: Figures = msgspec.field(default_factory=Figures)
     run_numbers: dict[str, int] = {}
     """The numbers of runs, as far as they were asked for."""
-    held: dict[str, Kept] = {}
+    held: dict[str, TupleRecord] = {}
     """Tuples that were claimed for the first time by this process and of which nothing was told since."""
     steps_run: bool | None = None
     """Whether any step of any tuple is under way; not known before it is asked."""

@@ -19,21 +19,21 @@ from engrambus.space.tuples import (
     BodyPurged,
     EpochBegun,
     Fact,
-    Kept,
+    IdempotencyKeyUsed,
     LeaseRenewed,
     StepCost,
     StepDone,
     StepHit,
     StepStarted,
-    TupleAsked,
     TupleClaimed,
     TupleDone,
-    TupleOut,
+    TuplePut,
+    TupleRecord,
     TupleReleased,
     TupleTaken,
     after_claim,
-    kept_of,
-    posted,
+    index_entries,
+    new_record,
 )
 
 LAYOUT = 6
@@ -81,7 +81,7 @@ class Projection:
         self._connection = connection
         self._sql = queries(QUERIES)
         self.applied = applied
-        self.read: dict[str, Kept] = {}
+        self.read: dict[str, TupleRecord] = {}
         """Tuples as they were read to decide, as long as nothing has happened to them since."""
         self._seen: dict[str, Brief] = {}
         self._rows: defaultdict[str, list[Any]] = defaultdict(list)
@@ -92,7 +92,7 @@ class Projection:
     def apply(self, fact: Fact, at: int) -> None:
         """Let one fact have happened."""
         match fact:
-            case TupleOut():
+            case TuplePut():
                 self._came(fact)
             case TupleClaimed():
                 self._claimed(fact)
@@ -102,13 +102,13 @@ class Projection:
                 ordinal = self._move(fact.id, fact.state)
                 self._change("end", ordinal, fact.state, self._keep_receipt(fact.receipt, fact.run, ordinal))
             case LeaseRenewed():
-                self._change("renew", self._find(fact.id)[0], fact.until)
+                self._change("renew", self._find(fact.id)[0], fact.lease_until_us)
             case TupleReleased():
                 ordinal = self._move(fact.id, "waiting")
-                self._change("release", ordinal, 0 if fact.counts else 1, fact.ready_at)
-            case TupleAsked():
+                self._change("release", ordinal, 0 if fact.counts_attempt else 1, fact.ready_us)
+            case IdempotencyKeyUsed():
                 accepted = raw_id(fact.accepted) if fact.accepted is not None else None
-                self._rows["keep_asked"] += (fact.asked, raw_id(fact.id), fact.request, accepted)
+                self._rows["keep_asked"] += (fact.idempotency_key, raw_id(fact.id), fact.request_digest, accepted)
             case TupleTaken():
                 ordinal = self._move(fact.id, "taken")
                 self._change("end", ordinal, "taken", None)
@@ -129,7 +129,7 @@ class Projection:
             case EpochBegun():
                 self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
             case BodyPurged():
-                self._rows["purge"] += (raw_id(fact.sha), at, fact.why)
+                self._rows["purge"] += (raw_id(fact.sha), at, fact.reason)
             case BodyDamaged():
                 self.flush()
                 self._run("damaged", *sought(fact.receipt))
@@ -170,9 +170,9 @@ class Projection:
             self._connection.execute(self._sql["sort_receipts"])
             applied.sorted_receipts = applied.receipts
 
-    def _came(self, fact: TupleOut) -> None:
+    def _came(self, fact: TuplePut) -> None:
         self.applied.ordinal += 1
-        one = kept_of(fact, self.applied.ordinal)
+        one = new_record(fact, self.applied.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(one.id)
         self._rows["keep_body"] += (one.ordinal, one.body)
@@ -182,34 +182,34 @@ class Projection:
             one.lane,
             one.rank,
             run,
-            one.deadline,
+            one.deadline_us,
             one.retries,
             one.budget_micros,
             one.budget_tokens,
-            raw_id(one.parent) if one.parent else None,
+            raw_id(one.parent_id) if one.parent_id else None,
         )
         self._rows["name_tuple"] += (head_of(raw), one.ordinal)
         self._seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
-        for path, value in posted(one.body, self.applied.indexed):
+        for path, value in index_entries(one.body, self.applied.indexed):
             self._rows["post"] += (path, value, 1, -one.rank, one.ordinal)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run, one.ordinal)
-        if fact.asked is not None:
+        if fact.idempotency_key is not None:
             accepted = raw_id(fact.accepted.id) if fact.accepted is not None else None
-            self._rows["keep_asked"] += (fact.asked, raw, fact.request or "", accepted)
-        if fact.again is not None:
-            before, _, _, _, of = self._find(fact.again)
+            self._rows["keep_asked"] += (fact.idempotency_key, raw, fact.request_digest or "", accepted)
+        if fact.replaces is not None:
+            before, _, _, _, of = self._find(fact.replaces)
             self._rows["put_again"] += (raw, before)
             self._count(of, "again", 1)
 
     def _claimed(self, fact: TupleClaimed) -> None:
         one = self.read.get(fact.id)
         ordinal = self._move(fact.id, "claimed")
-        self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.until)
+        self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
         self.applied.counter = fact.counter
-        if one is not None and not one.attempts and not one.ready_at:
+        if one is not None and not one.attempts and not one.ready_us:
             held = self.applied.held
             if len(held) >= MAX_HELD_KNOWN:
                 held.clear()
@@ -235,7 +235,7 @@ class Projection:
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
         self.flush()
         row: Any = self._connection.execute("SELECT body FROM bodies WHERE ordinal = ?", (ordinal,)).fetchone()
-        for path, value in posted(row[0], self.applied.indexed):
+        for path, value in index_entries(row[0], self.applied.indexed):
             self._run("unpost", path, value, 1, -rank, ordinal)
             if state != "taken":
                 self._run("post", path, value, 0, -rank, ordinal)

@@ -26,14 +26,14 @@ from engrambus.core.journal import Place, create_journal
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding
 from engrambus.space.tuples import (
-    STAMPED,
-    Bell,
-    Kind,
+    STAMPED_FIELDS,
     TupleClaimed,
     TupleDone,
-    TupleOut,
+    TuplePut,
     TupleReleased,
     TupleTaken,
+    Waiter,
+    WaitKind,
     WorkDecide,
     WorkView,
 )
@@ -49,7 +49,7 @@ WORK_BELLS = "bells"
 
 NOBODY: frozenset[str] = frozenset()
 RINGS: dict[type[Any], frozenset[str]] = {
-    TupleOut: frozenset({"work", "any"}),
+    TuplePut: frozenset({"work", "any"}),
     TupleReleased: frozenset({"work", "any"}),
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
@@ -69,7 +69,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
     def __init__(
         self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), progress: Progress | None = None
     ) -> None:
-        self._indexed = tuple(path for path in indexed if path not in STAMPED)
+        self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
         self._bells = Bells(folder / WORK_BELLS)
         self._to_ring: set[str] = set()
         super().__init__(folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK, clock, progress)
@@ -80,7 +80,7 @@ class SqliteWork(Projected[Applied, Projection, WorkView]):
         return self._commit(decide, synced)
 
     @contextmanager
-    def bell(self, kind: Kind) -> Iterator[Bell]:
+    def wait_on(self, kind: WaitKind) -> Iterator[Waiter]:
         """A bell that commits of any process ring."""
         with self._bells.hang(kind) as bell:
             yield bell

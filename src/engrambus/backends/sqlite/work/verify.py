@@ -45,4 +45,8 @@ def _counted(connection: apsw.Connection, applied: Applied) -> dict[str, Any]:
     view = SqliteWorkView(connection, applied, applied.place.at)
     rows: Any = connection.execute("SELECT name FROM yools")
     yools = sorted({*(name for (name,) in rows), *applied.figures.yools})
-    return {"lanes": view.lanes(), "runs": view.runs(), "yools": [(name, view.averages(name)) for name in yools]}
+    return {
+        "lanes": view.lane_counts(),
+        "runs": view.run_totals(),
+        "yools": [(name, view.cost_history(name)) for name in yools],
+    }

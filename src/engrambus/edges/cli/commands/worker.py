@@ -19,7 +19,7 @@ from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
-    from engrambus.space.tuples import Kept, Pattern
+    from engrambus.space.tuples import Pattern, TupleRecord
     from engrambus.space.work import LaneWorkerPool, Progress, Workshop
 
 _NAMED = 5
@@ -84,9 +84,9 @@ def resume(session: Session, values: Values) -> None:
         if not left:
             return
         gone = {one.id: one.fence for one in left if one.fence and one.worker and is_dead(one.worker)}
-        space.let_go(gone.items(), reason="its worker is gone")
+        space.release_dead(gone.items(), reason="its worker is gone")
         alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
-        wanted = read_pattern({**pattern, "run": run}).but(alone)
+        wanted = read_pattern({**pattern, "run": run}).excluding(alone)
         _work(session, shop, wanted, values.get("concurrency"), until_empty=True)
 
 
@@ -99,19 +99,19 @@ def _chosen(session: Session, gateway: Gateway) -> str | None:
     return caller.run.run_id if credential.run is not None or caller.role != ADMIN else None
 
 
-def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> dict[str, list[Kept]]:
+def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> dict[str, list[TupleRecord]]:
     """What has steps and no end, by its run, the newest first.
 
     What only says something waits for a reader, and alarms for somebody to take them.
     """
-    found: list[Kept] = []
+    found: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
         while page := shop.space.rd_all({**pattern, "state": state}, limit=500, after=after):
             found += page
             after = page[-1].ordinal
     with shop.space.store.read() as view:
-        runs: dict[str, list[Kept]] = {each.run: [] for each in reversed(view.runs())}
+        runs: dict[str, list[TupleRecord]] = {each.run: [] for each in reversed(view.run_totals())}
     for one in sorted(found, key=lambda one: one.ordinal):
         runs[one.run].append(one)
     return {run: ones for run, ones in runs.items() if ones}
@@ -128,19 +128,19 @@ def _which(run: str | None, *, chosen: bool, left: bool, others: list[str]) -> I
         yield f"[resume] work is unfinished in {', '.join(others[:_NAMED])}{more} (--run RUN)"
 
 
-def _resumed(session: Session, shop: Workshop, one: Kept, *, held: bool) -> bool:
+def _resumed(session: Session, shop: Workshop, one: TupleRecord, *, held: bool) -> bool:
     """Say how a tuple goes on; whether it does here. Without the code for all that is missing, it is left as it is."""
-    from engrambus.space.tuples import why_over
+    from engrambus.space.tuples import dead_letter_reason
 
     with shop.space.store.read() as view:
-        done, now = view.finished(one.id), view.as_of
+        done, now = view.finished_steps(one.id), view.as_of
     names = [step.yool for step in one.tuple.payload]
     missing = [at for at in range(len(names)) if at not in done]
     short = f"[resume] {one.id[:19]}…"
     unknown = sorted({safe(names[at]) for at in missing if not _carried_out(shop, names[at])})
     if one.state == "claimed" and held:
         said = f"{short} is being worked on by {safe(one.worker or '')}"
-    elif why_over(one, now, shop.space.settings) is not None:
+    elif dead_letter_reason(one, now, shop.space.settings) is not None:
         return True  # whoever asks for it next, below, is told its end
     elif unknown:
         said = f"{short} is left alone: no code here carries out {', '.join(unknown)} (--import MODULE)"
@@ -187,7 +187,9 @@ def _work(session: Session, shop: Workshop, wanted: Pattern, concurrency: int | 
 
     def waiting() -> int:
         with shop.space.store.read() as view:
-            return sum(each.waiting for each in view.lanes() if wanted.only("lane").matches({"lane": each.lane}))
+            return sum(
+                each.waiting for each in view.lane_counts() if wanted.for_field("lane").matches({"lane": each.lane})
+            )
 
     shown = Shown(session, waiting)
     pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)

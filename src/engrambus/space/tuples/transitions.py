@@ -1,0 +1,122 @@
+"""Transitions: how facts change a tuple's record. Every back end applies facts with these functions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from engrambus.space.tuples.facts import TupleClaimed, TuplePut, TupleReleased
+from engrambus.space.tuples.patterns import ABSENT, look_up
+from engrambus.space.tuples.rules import read_limits
+from engrambus.space.tuples.values import Fence, TupleLimits, TupleRecord
+
+STAMPED_FIELDS = frozenset({"id", "run", "state"})
+"""Fields that patterns match but the body does not contain; tuples cannot be indexed by them."""
+
+
+class _QueueFields(msgspec.Struct):
+    """The fields of a tuple's body that the record needs; decoding only these is faster than the whole tuple."""
+
+    lane: str
+    schema: str
+    agent_terms: dict[str, Any] = {}
+    parent_id: str | None = None
+    priority: int = 0
+
+
+_decode_queue_fields = msgspec.json.Decoder(_QueueFields).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+@lru_cache(maxsize=256)
+def _cached_limits(terms: bytes, schema: str) -> TupleLimits:
+    return read_limits(msgspec.json.decode(terms), schema)
+
+
+def new_record(fact: TuplePut, ordinal: int) -> TupleRecord:
+    """Return the record of a tuple that was just put."""
+    body = bytes(fact.tuple)
+    fields = _decode_queue_fields(body)
+    limits = _cached_limits(_encode(fields.agent_terms), fields.schema)
+    return TupleRecord(
+        ordinal=ordinal,
+        id=fact.id,
+        state="waiting",
+        lane=fields.lane,
+        rank=fields.priority,
+        run=fact.run,
+        parent_id=fields.parent_id,
+        body=body,
+        deadline_us=limits.deadline_us,
+        retries=fact.retries if limits.terms.max_retries is None else limits.terms.max_retries,
+        budget_micros=limits.terms.budget_micros,
+        budget_tokens=limits.terms.budget_tokens,
+    )
+
+
+def after_claim(record: TupleRecord, fact: TupleClaimed) -> TupleRecord:
+    """Return the record of a tuple that was claimed."""
+    # The attempt counts from the claim on, so that a worker that dies uses up an attempt (decision 24).
+    return msgspec.structs.replace(
+        record,
+        state="claimed",
+        attempts=record.attempts + 1,
+        ready_us=0,
+        fence=Fence(fact.epoch, fact.counter),
+        worker=fact.worker,
+        lease_until_us=fact.lease_until_us,
+    )
+
+
+def after_release(record: TupleRecord, fact: TupleReleased) -> TupleRecord:
+    """Return the record of a tuple that was released."""
+    return msgspec.structs.replace(
+        record,
+        state="waiting",
+        attempts=record.attempts - (0 if fact.counts_attempt else 1),
+        ready_us=fact.ready_us,
+        fence=None,
+        worker=None,
+        lease_until_us=0,
+    )
+
+
+def after_end(record: TupleRecord, state: str, final_receipt_number: int | None) -> TupleRecord:
+    """Return the record of a tuple that ended, or was taken and so has no final receipt."""
+    return msgspec.structs.replace(
+        record, state=state, ready_us=0, fence=None, lease_until_us=0, final_receipt_number=final_receipt_number
+    )
+
+
+def pattern_fields(record: TupleRecord) -> dict[str, Any]:
+    """Return the fields that patterns match: the tuple as it was created, with its id, run and state."""
+    fields: dict[str, Any] = msgspec.json.decode(record.body)
+    fields["id"] = record.id
+    fields["run"] = record.run
+    fields["state"] = record.state
+    return fields
+
+
+def index_entries(body: bytes, indexed_fields: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return path and value of each indexed field a tuple has."""
+    if not indexed_fields:
+        return []
+    fields = msgspec.json.decode(body)
+    entries = ((path, index_value(look_up(fields, path))) for path in indexed_fields)
+    return [(path, value) for path, value in entries if value is not None]
+
+
+def index_value(value: Any) -> str | None:
+    """Return the JSON under which a field is indexed, equal for equal values; None for an object or a list."""
+    if value is ABSENT or isinstance(value, dict | list):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return _encode(value).decode()
+
+
+def public_tuple(record: TupleRecord, receipts: list[str]) -> dict[str, Any]:
+    """Return a tuple as callers see it: as it was created, with its id and its receipts so far."""
+    return {"id": record.id, **msgspec.json.decode(record.body), "receipts": receipts}
