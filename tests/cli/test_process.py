@@ -33,11 +33,11 @@ sys.exit(code)
 ROOMS_APART = {
     "engrambus.backends.jsonl_stores",
     "engrambus.evidence.receipts.gc",
-    "engrambus.knowledge.cortex.statements",
+    "engrambus.knowledge.cortex.clause_parser",
     "engrambus.knowledge.engrams.rules",
     "engrambus.knowledge.memory.controller",
     "engrambus.knowledge.messages.parse",
-    "engrambus.operations.contributing",
+    "engrambus.operations.cortex",
     "engrambus.operations.grants",
     "engrambus.operations.work",
     "engrambus.space",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engrambus.gateway import Credential
-from engrambus.knowledge.cortex import OPEN
+from engrambus.knowledge.cortex import UNDECIDED
 from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
 
@@ -107,7 +107,7 @@ def test_every_way_through_the_queue_ends_once(team: Team, start: str, last: str
         team.contribute(content)
     sent = team.contribute(content)
     assert sent.status == start
-    assert start in OPEN
+    assert start in UNDECIDED
 
     def move(operation: str) -> Any:
         who = team.coder if operation == "withdraw_contribution" else team.lead

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.cortex import signature
+from engrambus.knowledge.cortex import log_line
 from engrambus.policy.secrets import Secret
 from engrambus.testing.client import expect_refusal
 from tests.cortex.conftest import Team
@@ -105,6 +105,6 @@ def test_what_was_taken_out_is_noted_by_kind_and_never_logged(team: Team) -> Non
 
 @given(st.text(), st.text(), st.text())
 def test_no_value_can_begin_a_line_or_another_value(one: str, two: str, three: str) -> None:
-    line = signature("TEST", first=one, second=two, third=three)
+    line = log_line("TEST", first=one, second=two, third=three)
     assert LINE.fullmatch(line)
     assert len(line.split(" ")) == 4

@@ -6,7 +6,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.knowledge.cortex import Episode, Limits, SharedContextSnapshot, SnapshotScope, items_of, take_snapshot
+from engrambus.knowledge.cortex import (
+    Episode,
+    SharedContextSnapshot,
+    SnapshotLimits,
+    SnapshotScope,
+    snapshot_items,
+    take_snapshot,
+)
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=200)
 categories = st.lists(st.sampled_from(["billing", "Billing", "search", "ops"]), max_size=3, unique=True).map(tuple)
@@ -25,7 +32,7 @@ def memories(draw: st.DrawFn) -> list[Episode]:
             categories=draw(categories),
             importance=draw(st.floats(0, 1)),
             pinned=draw(st.booleans()),
-            at=NOW - draw(st.integers(0, 10**12)),
+            created_us=NOW - draw(st.integers(0, 10**12)),
             by="run/lead",
         )
         for number in range(draw(st.integers(0, 12)))
@@ -42,21 +49,21 @@ scopes = st.builds(
 
 def covers(scope: SnapshotScope, held: Episode) -> bool:
     """Whether a back end answers with it."""
-    return not held.pinned and held.is_about(scope.about)
+    return not held.pinned and held.has_category(scope.lower_categories)
 
 
 def taken(held: list[Episode], scope: SnapshotScope, most: int, now: int = NOW) -> SharedContextSnapshot:
     """A snapshot as a back end's answers make it."""
     ordered = sorted(held, key=lambda each: -each.importance)
-    items = items_of(
+    items = snapshot_items(
         [each for each in ordered if each.pinned],
         [each for each in ordered if covers(scope, each) and each.importance >= scope.min_importance],
-        sorted((each for each in held if covers(scope, each)), key=lambda each: -each.at),
+        sorted((each for each in held if covers(scope, each)), key=lambda each: -each.created_us),
         (),
         scope,
     )
-    limits = Limits(max_chars=50_000, max_items=8)
-    return take_snapshot(items, scope, source_session="run/lead", now=now, limits=limits, room=most)
+    limits = SnapshotLimits(max_chars=50_000, max_items=8)
+    return take_snapshot(items, scope, source_session="run/lead", now_us=now, limits=limits, max_bytes=most)
 
 
 @given(memories(), scopes, st.integers(600, 5000))
@@ -99,7 +106,7 @@ def test_the_same_memories_and_scope_have_the_same_id(held: list[Episode], scope
 def test_secrets_in_what_is_remembered_are_taken_out_and_noted() -> None:  # SC-06
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
     held = Episode(
-        kind="fact", slug="s", version=1, text=f"Key {secret}", importance=1.0, pinned=True, at=NOW, by="r/a"
+        kind="fact", slug="s", version=1, text=f"Key {secret}", importance=1.0, pinned=True, created_us=NOW, by="r/a"
     )
     snapshot = taken([held], SnapshotScope(), 5000)
     assert secret not in msgspec.json.encode(snapshot).decode()

@@ -273,7 +273,7 @@ def test_only_added_or_changed_segments_are_decoded_again(
 
 
 def test_the_cache_removes_the_entries_used_least_recently(tmp_path: Path) -> None:
-    cache = jsonl_stores.LineCache(tmp_path)
+    cache = jsonl_stores.SegmentCache(tmp_path)
     keys = [f"{number:064x}" for number in range(4)]
     for age, key in enumerate(keys):
         cache.put(key, [])

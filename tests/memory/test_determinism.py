@@ -21,6 +21,15 @@ DETERMINISTIC_MODULES = {
 DETERMINISTIC_NAMES = {
     "datetime": {"UTC", "datetime", "timedelta"},
     "engrambus.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
+    "engrambus.policy": {
+        "ADMIN",
+        "Caller",
+        "ContentDrawn",
+        "DerefBudget",
+        "TurnReads",
+        "check_tokens",
+        "present_turn",
+    },
     "engrambus.lazy_imports": {"lazy_exports"},  # loads modules of this same package
     "engrambus.errors": None,
 }

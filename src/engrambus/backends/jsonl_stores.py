@@ -40,7 +40,7 @@ class FileStores:
         """Resolve relative paths from `folder`. With fences, refuse every file that lies beneath none of them."""
         self._folder = folder
         self._fences = None if fences is None else tuple(fence.resolve() for fence in fences)
-        self._cache = None if cache is None else LineCache(cache)
+        self._cache = None if cache is None else SegmentCache(cache)
         self._files: dict[str, int] = {}
 
     def __enter__(self) -> FileStores:
@@ -135,7 +135,7 @@ def _read_whole_lines(file: int, offset: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-class LineCache:
+class SegmentCache:
     """A folder with one file per segment, named by the SHA-256 of the segment. It may be deleted at any time.
 
     An entry holds no text, and carries a checksum: a damaged one is ignored and written again.

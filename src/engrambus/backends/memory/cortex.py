@@ -12,7 +12,7 @@ from engrambus.knowledge.cortex import (
     Episode,
     EpisodeKept,
     Status,
-    moved,
+    apply_move,
 )
 
 
@@ -32,7 +32,7 @@ class CortexState:
                 self.contributions[fact.contribution.contribution_id] = fact.contribution
             case ContributionMoved():
                 before = self.contributions[fact.contribution_id]
-                self.contributions[fact.contribution_id] = moved(before, fact, at)
+                self.contributions[fact.contribution_id] = apply_move(before, fact, at)
 
 
 class MemoryCortex:
@@ -41,14 +41,16 @@ class MemoryCortex:
     _cortex: CortexState
     _as_of: int
 
-    def episode(self, kind: str, slug: str, *, version: int | None = None, before: int | None = None) -> Episode | None:
+    def episode(
+        self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
+    ) -> Episode | None:
         """A version of an episode."""
         found = [
             each
             for each in self._cortex.episodes
             if (each.kind, each.slug) == (kind, slug)
             and (version is None or each.version == version)
-            and (before is None or each.at < before)
+            and (before_us is None or each.created_us < before_us)
         ]
         return found[-1] if found else None
 
@@ -56,13 +58,13 @@ class MemoryCortex:
         """Live pinned episodes."""
         return _by_importance(each for each in self._remembered() if each.pinned)[:limit]
 
-    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+    def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes from this importance on."""
-        return _by_importance(each for each in self._unpinned(about) if each.importance >= least)[:limit]
+        return _by_importance(each for each in self._unpinned(categories) if each.importance >= min_importance)[:limit]
 
-    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+    def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes made since a moment."""
-        return [each for each in reversed(list(self._unpinned(about))) if each.at >= since][:limit]
+        return [each for each in reversed(list(self._unpinned(categories))) if each.created_us >= since_us][:limit]
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         """Every version in order."""
@@ -82,29 +84,27 @@ class MemoryCortex:
             if status in (None, each.status) and thread in (None, each.thread_id) and (before is None or name < before)
         ][:limit]
 
-    def contributed(self, session: str, content_hash: str, since: int) -> str | None:
+    def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
         """The first contribution of these words from a session since a moment."""
         for name, each in sorted(self._cortex.contributions.items()):
             same = each.from_session == session and each.dedupe.content_hash == content_hash
-            if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since:
+            if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since_us:
                 return name
         return None
 
-    def contributed_alike(self, similarity_key: str, *, limit: int) -> Sequence[str]:
+    def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         """Contributions with this fuzzy key."""
         found = sorted(self._cortex.contributions.items(), reverse=True)
         return [name for name, each in found if each.dedupe.similarity_key == similarity_key][:limit]
 
-    def _unpinned(self, about: frozenset[str]) -> Iterator[Episode]:
-        return (each for each in self._remembered() if not each.pinned and each.is_about(about))
+    def _unpinned(self, categories: frozenset[str]) -> Iterator[Episode]:
+        return (each for each in self._remembered() if not each.pinned and each.has_category(categories))
 
     def _remembered(self) -> Iterator[Episode]:
         """The last version of each episode that has not expired, in the order they were made."""
         last = {(each.kind, each.slug): each.version for each in self._cortex.episodes}
         for each in self._cortex.episodes:
-            if last[each.kind, each.slug] == each.version and (
-                each.expires_at is None or each.expires_at > self._as_of
-            ):
+            if last[each.kind, each.slug] == each.version and (each.is_live(self._as_of)):
                 yield each
 
 

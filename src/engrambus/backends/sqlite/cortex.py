@@ -17,7 +17,7 @@ from engrambus.knowledge.cortex import (
     Episode,
     EpisodeKept,
     Status,
-    moved,
+    apply_move,
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -42,10 +42,10 @@ def apply_cortex(
                     kept.kind,
                     kept.slug,
                     kept.version,
-                    kept.at,
+                    kept.created_us,
                     kept.importance,
                     kept.pinned,
-                    kept.expires_at,
+                    kept.expires_us,
                     _encode(kept),
                 ),
             )
@@ -53,7 +53,7 @@ def apply_cortex(
             _write(connection, sql, fact.contribution)
         case ContributionMoved():
             row: Any = connection.execute(sql["contribution"], (fact.contribution_id,)).fetchone()
-            _write(connection, sql, moved(_contribution(row[0]), fact, at))
+            _write(connection, sql, apply_move(_contribution(row[0]), fact, at))
 
 
 def _write(connection: apsw.Connection, sql: Mapping[str, str], it: Contribution) -> None:
@@ -79,22 +79,24 @@ class SqliteCortex:
     _sql: Mapping[str, str]
     _as_of: int
 
-    def episode(self, kind: str, slug: str, *, version: int | None = None, before: int | None = None) -> Episode | None:
+    def episode(
+        self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
+    ) -> Episode | None:
         """A version of an episode."""
-        found = self._episodes("episode", kind, slug, version, version, before, before)
+        found = self._episodes("episode", kind, slug, version, version, before_us, before_us)
         return found[0] if found else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
         """Live pinned episodes."""
         return self._episodes("pins", self._as_of, limit)
 
-    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+    def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes from this importance on."""
-        return self._about(about, limit, "important_episodes", least)
+        return self._with_category(categories, limit, "important_episodes", min_importance)
 
-    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
+    def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes made since a moment."""
-        return self._about(about, limit, "recent_episodes", since)
+        return self._with_category(categories, limit, "recent_episodes", since_us)
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         """Every version in order."""
@@ -112,20 +114,20 @@ class SqliteCortex:
         values = (status, status, thread, thread, before, before, limit)
         return [_contribution(body) for (body,) in self._connection.execute(self._sql["contributions"], values)]
 
-    def contributed(self, session: str, content_hash: str, since: int) -> str | None:
+    def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
         """The first contribution of these words from a session since a moment."""
-        row: Any = self._connection.execute(self._sql["contributed"], (session, content_hash, since)).fetchone()
+        row: Any = self._connection.execute(self._sql["contributed"], (session, content_hash, since_us)).fetchone()
         return str(row[0]) if row else None
 
-    def contributed_alike(self, similarity_key: str, *, limit: int) -> Sequence[str]:
+    def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         """Contributions with this fuzzy key."""
         rows: Any = self._connection.execute(self._sql["contributed_alike"], (similarity_key, limit))
         return [name for (name,) in rows]
 
-    def _about(self, about: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
+    def _with_category(self, categories: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
         """The first so many that are filed under one of these categories: read until there are as many, no further."""
         rows: Any = self._connection.execute(self._sql[name], (*values, self._as_of))
-        return list(islice((each for (body,) in rows if (each := _episode(body)).is_about(about)), limit))
+        return list(islice((each for (body,) in rows if (each := _episode(body)).has_category(categories)), limit))
 
     def _episodes(self, name: str, *values: object) -> list[Episode]:
         rows: Any = self._connection.execute(self._sql[name], values)

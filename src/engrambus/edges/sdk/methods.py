@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engrambus.operations.board import BoardAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
-    from engrambus.operations.contributing import EvidenceGiven
+    from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
     from engrambus.operations.engram_queries import FeedAnswer, QueryAnswer
     from engrambus.operations.engrams import PutAnswer, PutEngram
     from engrambus.operations.gc import GarbageAnswer
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified, TestsRecorded
-    from engrambus.operations.remembering import EpisodeAnswer
-    from engrambus.operations.reviewing import ContributionsAnswer
+    from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.stats import StatsAnswer
     from engrambus.operations.turns import TeamBudget, TurnAnswer
     from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
@@ -127,6 +126,72 @@ class Methods(ABC):
         """
         return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
 
+    def keep_episode(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        slug: str | None = None,
+        categories: list[str] | tuple[str, ...] = (),
+        importance: float = 0.5,
+        pinned: bool = False,
+        ttl: str | None = None,
+        pointers: list[Pointer] | tuple[Pointer, ...] = (),
+        at: list[str] | tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Record something for the team to remember: a decision, a preference, the state of work.
+
+        Args:
+            text: What to remember
+            kind: decision, preference, workflow, …
+            slug: Its name; an existing one gets a new version
+            categories: What it is filed under
+            importance: How much it matters, 0 to 1
+            pinned: Keep it in working memory
+            ttl: How long it holds: P30D; for ever by default
+            pointers: Where the evidence is, pinned
+            at: Evidence the easy way: path:10-20, stamped at HEAD
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
+
+    def pin_episode(
+        self,
+        id: str,
+        *,
+        unpin: bool = False,
+        idempotency_key: str | None = None,
+    ) -> EpisodeAnswer:
+        """Keep a memory among those every agent inherits, or release it.
+
+        Args:
+            id: decision:use-sqlite, or its memory_id
+            unpin: Take it out of working memory
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
+
+    def inherit(
+        self,
+        *,
+        for_agent: str | None = None,
+        scope: SnapshotScope | None = None,
+        max_bytes: int = 50000,
+        max_items: int = 200,
+        idempotency_key: str | None = None,
+    ) -> SharedContextSnapshot:
+        """Get the team's memory: pinned, important and recent items, within a size.
+
+        Args:
+            for_agent: Who inherits; you by default
+            scope: What is to be inherited
+            max_bytes: The snapshot is never larger
+            max_items: Nor longer
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
+
     def contribute(
         self,
         content: str,
@@ -134,7 +199,7 @@ class Methods(ABC):
         confidence: float = 0.7,
         thread_id: str = "default",
         proposed_categories: list[str] | tuple[str, ...] = (),
-        evidence: list[EvidenceGiven] | tuple[EvidenceGiven, ...] = (),
+        evidence: list[EvidenceInput] | tuple[EvidenceInput, ...] = (),
         inputs_used: list[str] | tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> Contribution:
@@ -754,72 +819,6 @@ class Methods(ABC):
         """
         return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
 
-    def keep_episode(
-        self,
-        text: str,
-        *,
-        kind: str = "fact",
-        slug: str | None = None,
-        categories: list[str] | tuple[str, ...] = (),
-        importance: float = 0.5,
-        pinned: bool = False,
-        ttl: str | None = None,
-        pointers: list[Pointer] | tuple[Pointer, ...] = (),
-        at: list[str] | tuple[str, ...] = (),
-        idempotency_key: str | None = None,
-    ) -> EpisodeAnswer:
-        """Record something for the team to remember: a decision, a preference, the state of work.
-
-        Args:
-            text: What to remember
-            kind: decision, preference, workflow, …
-            slug: Its name; one that exists gets a new version
-            categories: What it is filed under
-            importance: How much it matters, 0 to 1
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever unless said
-            pointers: Where the evidence is, pinned
-            at: Evidence the easy way: path:10-20, stamped at HEAD
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
-
-    def pin_episode(
-        self,
-        id: str,
-        *,
-        unpin: bool = False,
-        idempotency_key: str | None = None,
-    ) -> EpisodeAnswer:
-        """Keep a memory among those every agent inherits, or release it.
-
-        Args:
-            id: decision:use-sqlite, or its memory_id
-            unpin: Take it out of working memory
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
-
-    def inherit(
-        self,
-        *,
-        for_agent: str | None = None,
-        scope: SnapshotScope | None = None,
-        max_bytes: int = 50000,
-        max_items: int = 200,
-        idempotency_key: str | None = None,
-    ) -> SharedContextSnapshot:
-        """Get the team's memory: pinned, important and recent items, within a size.
-
-        Args:
-            for_agent: Who inherits; you unless said
-            scope: What is to be inherited
-            max_bytes: The snapshot is never larger
-            max_items: Nor longer
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
-
     def list_contributions(
         self,
         *,
@@ -832,7 +831,7 @@ class Methods(ABC):
         """List contributions that wait for a decision: your own and your descendants'.
 
         Args:
-            status: Only those that stand so; all that wait unless said
+            status: Only those with this status; those that wait by default
             thread_id: Only this task's
             k: How many at the most
             cursor: Where the last page ended
@@ -866,9 +865,9 @@ class Methods(ABC):
         Args:
             id: The contribution's id
             kind: decision, preference, workflow, learning, …
-            importance: Its confidence unless said
+            importance: Its confidence by default
             pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever unless said
+            ttl: How long it holds: P30D; for ever by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))

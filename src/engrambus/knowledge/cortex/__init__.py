@@ -5,76 +5,108 @@ from typing import TYPE_CHECKING
 from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.conflicts import contradicts, find_conflicts
-    from engrambus.knowledge.cortex.contributions import (
-        MAX_CONTENT,
-        MAX_EVIDENCE,
-        MAX_VALUE,
-        OPEN,
-        ConflictCheck,
-        Contribution,
-        Dedupe,
-        EvidenceItem,
-        EvidenceKind,
-        Security,
-        Status,
-        Verdict,
+    from engrambus.knowledge.cortex.contradiction import contradicts, find_conflicts
+    from engrambus.knowledge.cortex.episodes import EpisodeDraft, keep, pin
+    from engrambus.knowledge.cortex.ports import CortexReads, CortexView
+    from engrambus.knowledge.cortex.review import (
+        AcceptanceTerms,
+        accept,
+        engram_draft,
+        evidence_pointers,
+        find_contribution,
+        reject,
+        visible_contributions,
+        visible_part,
+        withdraw,
     )
-    from engrambus.knowledge.cortex.episodes import (
-        MAX_CATEGORIES,
-        MAX_SLUG,
-        MAX_TEXT,
-        Accepted,
-        Episode,
-        is_slug,
-        slug_of,
-    )
-    from engrambus.knowledge.cortex.facts import (
-        ContributionMoved,
-        ContributionSubmitted,
-        EpisodeKept,
-        SnapshotTaken,
-        moved,
-    )
-    from engrambus.knowledge.cortex.forensics import signature
-    from engrambus.knowledge.cortex.ports import CortexReads
     from engrambus.knowledge.cortex.sam_resolver import SamResolver
-    from engrambus.knowledge.cortex.sameness import content_hash, similarity_key
     from engrambus.knowledge.cortex.snapshots import (
-        MAX_BYTES,
-        MAX_ITEMS,
-        Limits,
+        DEFAULT_MAX_BYTES,
+        DEFAULT_MAX_ITEMS,
         SharedContextSnapshot,
+        SnapshotLimits,
         SnapshotScope,
-        items_of,
+        covered_engrams,
+        inherit_snapshot,
+        snapshot_bytes,
+        snapshot_items,
         take_snapshot,
     )
-    from engrambus.knowledge.cortex.texts import MAX_INPUT, MAX_KIND, MAX_LABEL, check_kind, check_label, check_plain
+    from engrambus.knowledge.cortex.submission import (
+        MAX_CONTENT_CHARS,
+        MAX_EVIDENCE,
+        MAX_EVIDENCE_CHARS,
+        ContributionDraft,
+        check_draft,
+        compare_with_pins,
+        redact_draft,
+        submit,
+    )
+    from engrambus.knowledge.cortex.text_rules import (
+        MAX_CATEGORIES,
+        MAX_INPUT_CHARS,
+        MAX_KIND_CHARS,
+        MAX_LABEL_CHARS,
+        MAX_SLUG_CHARS,
+        MAX_TEXT_CHARS,
+        check_kind,
+        check_label,
+        check_slug,
+        check_text,
+        log_line,
+    )
+    from engrambus.knowledge.cortex.values import (
+        UNDECIDED,
+        Contribution,
+        ContributionMoved,
+        ContributionSubmitted,
+        Episode,
+        EpisodeKept,
+        EvidenceItem,
+        EvidenceKind,
+        SnapshotTaken,
+        Status,
+        apply_move,
+    )
 
 # Below this line: generated from the imports above by tools/generate.py.
 # fmt: off
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
-        "conflicts": "contradicts find_conflicts",
-        "contributions": (
-            "MAX_CONTENT MAX_EVIDENCE MAX_VALUE OPEN ConflictCheck Contribution Dedupe EvidenceItem EvidenceKind "
-            "Security Status Verdict "
+        "contradiction": "contradicts find_conflicts",
+        "episodes": "EpisodeDraft keep pin",
+        "ports": "CortexReads CortexView",
+        "review": (
+            "AcceptanceTerms accept engram_draft evidence_pointers find_contribution reject visible_contributions "
+            "visible_part withdraw "
         ),
-        "episodes": "MAX_CATEGORIES MAX_SLUG MAX_TEXT Accepted Episode is_slug slug_of",
-        "facts": "ContributionMoved ContributionSubmitted EpisodeKept SnapshotTaken moved",
-        "forensics": "signature",
-        "ports": "CortexReads",
         "sam_resolver": "SamResolver",
-        "sameness": "content_hash similarity_key",
-        "snapshots": "MAX_BYTES MAX_ITEMS Limits SharedContextSnapshot SnapshotScope items_of take_snapshot",
-        "texts": "MAX_INPUT MAX_KIND MAX_LABEL check_kind check_label check_plain",
+        "snapshots": (
+            "DEFAULT_MAX_BYTES DEFAULT_MAX_ITEMS SharedContextSnapshot SnapshotLimits SnapshotScope "
+            "covered_engrams inherit_snapshot snapshot_bytes snapshot_items take_snapshot "
+        ),
+        "submission": (
+            "MAX_CONTENT_CHARS MAX_EVIDENCE MAX_EVIDENCE_CHARS ContributionDraft check_draft compare_with_pins "
+            "redact_draft submit "
+        ),
+        "text_rules": (
+            "MAX_CATEGORIES MAX_INPUT_CHARS MAX_KIND_CHARS MAX_LABEL_CHARS MAX_SLUG_CHARS MAX_TEXT_CHARS "
+            "check_kind check_label check_slug check_text log_line "
+        ),
+        "values": (
+            "UNDECIDED Contribution ContributionMoved ContributionSubmitted Episode EpisodeKept EvidenceItem "
+            "EvidenceKind SnapshotTaken Status apply_move "
+        ),
     })
 
 __all__ = [
-    "MAX_BYTES", "MAX_CATEGORIES", "MAX_CONTENT", "MAX_EVIDENCE", "MAX_INPUT", "MAX_ITEMS", "MAX_KIND", "MAX_LABEL",
-    "MAX_SLUG", "MAX_TEXT", "MAX_VALUE", "OPEN", "Accepted", "ConflictCheck", "Contribution", "ContributionMoved",
-    "ContributionSubmitted", "CortexReads", "Dedupe", "Episode", "EpisodeKept", "EvidenceItem", "EvidenceKind",
-    "Limits", "SamResolver", "Security", "SharedContextSnapshot", "SnapshotScope", "SnapshotTaken", "Status", "Verdict",
-    "check_kind", "check_label", "check_plain", "content_hash", "contradicts", "find_conflicts", "is_slug", "items_of",
-    "moved", "signature", "similarity_key", "slug_of", "take_snapshot",
+    "DEFAULT_MAX_BYTES", "DEFAULT_MAX_ITEMS", "MAX_CATEGORIES", "MAX_CONTENT_CHARS", "MAX_EVIDENCE",
+    "MAX_EVIDENCE_CHARS", "MAX_INPUT_CHARS", "MAX_KIND_CHARS", "MAX_LABEL_CHARS", "MAX_SLUG_CHARS", "MAX_TEXT_CHARS",
+    "UNDECIDED", "AcceptanceTerms", "Contribution", "ContributionDraft", "ContributionMoved", "ContributionSubmitted",
+    "CortexReads", "CortexView", "Episode", "EpisodeDraft", "EpisodeKept", "EvidenceItem", "EvidenceKind",
+    "SamResolver", "SharedContextSnapshot", "SnapshotLimits", "SnapshotScope", "SnapshotTaken", "Status", "accept",
+    "apply_move", "check_draft", "check_kind", "check_label", "check_slug", "check_text", "compare_with_pins",
+    "contradicts", "covered_engrams", "engram_draft", "evidence_pointers", "find_conflicts", "find_contribution",
+    "inherit_snapshot", "keep", "log_line", "pin", "redact_draft", "reject", "snapshot_bytes", "snapshot_items",
+    "submit", "take_snapshot", "visible_contributions", "visible_part", "withdraw",
 ]

@@ -1,100 +1,83 @@
-"""What the team remembers: decisions, preferences, how work stands. Kept for ever, each change a new version.
-
-An episode is addressed `sam:<kind>:<slug>@<version or date>` and stored as the record the memory controller reads:
-everything beside its text and tags stands in `refs`, so that the record's hash covers it.
-"""
+"""The rules of episodes: how the team keeps something in memory, and pins it."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import msgspec
 
-from engrambus.core import print_time
+from engrambus.errors import EpisodeNotFound
 from engrambus.evidence.pointers import Pointer
-
-MAX_TEXT = 8_000
-MAX_SLUG = 64
-MAX_CATEGORIES = 16
-_NOT_IN_SLUGS = re.compile(r"[^a-z0-9]+")
-
-
-class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """How a contribution became memory."""
-
-    contribution_id: str
-    accepted_by: str
-    accepted_at: str
+from engrambus.knowledge.cortex.ports import CortexView
+from engrambus.knowledge.cortex.text_rules import MAX_SLUG_CHARS, slug_of
+from engrambus.knowledge.cortex.values import Episode, EpisodeKept
+from engrambus.policy import Caller
 
 
-class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One version of one thing remembered."""
+class EpisodeDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request to keep an episode."""
 
     kind: str
-    slug: str
-    version: int
+    slug: str | None
+    """None makes one of the first words of the text."""
     text: str
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...]
     importance: float
-    confidence: float | None = None
-    pinned: bool = False
-    """Whether it is working memory: always handed on, never silently contradicted."""
-    at: int
-    """When it was remembered, in microseconds."""
-    expires_at: int | None = None
-    by: str
-    """Who remembered it: `<run>/<agent>`."""
-    pointers: tuple[Pointer, ...] = ()
-    accepted: Accepted | None = None
-
-    @property
-    def memory_id(self) -> str:
-        """What the memory controller knows it by."""
-        return f"{self.kind}:{self.slug}@{self.version}"
-
-    @property
-    def ref(self) -> str:
-        """The pointer to this version."""
-        return f"sam:{self.memory_id}"
-
-    def is_about(self, categories: frozenset[str]) -> bool:
-        """Whether it is filed under one of these, given in lower case; anything is, if there are none."""
-        return not categories or not categories.isdisjoint(each.lower() for each in self.categories)
-
-    def record(self) -> dict[str, Any]:
-        """The line of the store: a record as the memory controller reads it."""
-        about: dict[str, Any] = {
-            "type": "episode",
-            "kind": self.kind,
-            "slug": self.slug,
-            "version": self.version,
-            "importance": self.importance,
-            "pinned": self.pinned,
-            "by": self.by,
-        }
-        if self.confidence is not None:
-            about["confidence"] = self.confidence
-        if self.expires_at is not None:
-            about["expires_at"] = print_time(self.expires_at)
-        refs = [about, *({"type": "pointer", "ref": each.ref, "digest": each.digest} for each in self.pointers)]
-        if self.accepted is not None:
-            refs.append({"type": "contribution", **msgspec.to_builtins(self.accepted)})
-        return {
-            "memory_id": self.memory_id,
-            "ts_utc": print_time(self.at),
-            "text": self.text,
-            "tags": sorted({each.lower() for each in self.categories}),
-            "refs": refs,
-        }
+    pinned: bool
+    lifetime_us: int | None
+    """None keeps it for ever."""
+    pointers: tuple[Pointer, ...]
 
 
-def slug_of(text: str) -> str:
-    """A short name made of a text's first words."""
-    words = _NOT_IN_SLUGS.sub("-", text.lower()).strip("-")
-    return words[:MAX_SLUG].rstrip("-") or "entry"
+def keep(view: CortexView, draft: EpisodeDraft, *, caller: Caller) -> tuple[list[EpisodeKept], Episode]:
+    """Make a new episode, or a new version of the one with this kind and slug."""
+    slug = draft.slug or slug_of(draft.text)
+    # decision 26: older versions stay, so that a pointer to one always leads to the same words.
+    previous = view.episode(draft.kind, slug)
+    episode = Episode(
+        kind=draft.kind,
+        slug=slug,
+        version=previous.version + 1 if previous else 1,
+        text=draft.text,
+        categories=draft.categories,
+        importance=draft.importance,
+        pinned=draft.pinned,
+        created_us=view.as_of,
+        expires_us=expiry(view.as_of, draft.lifetime_us),
+        by=caller.full_name,
+        pointers=draft.pointers,
+    )
+    return [kept_fact(episode, caller)], episode
 
 
-def is_slug(text: str) -> bool:
-    """Whether a text can name an episode."""
-    return 0 < len(text) <= MAX_SLUG and slug_of(text) == text
+def pin(view: CortexView, episode_id: str, *, pinned: bool, caller: Caller) -> tuple[list[EpisodeKept], Episode]:
+    """Move an episode into working memory or out of it, as a new version; do nothing if it is there already."""
+    kind, _, slug = episode_id.partition("@")[0].removeprefix("sam:").partition(":")
+    previous = view.episode(kind, slug)
+    if previous is None:
+        raise EpisodeNotFound(field="id", hint="`engrambus inherit` lists what is remembered, with its ids.")
+    if not previous.is_live(view.as_of):
+        raise EpisodeNotFound("The episode has expired.", field="id", hint="Keep it again to make a new version.")
+    if previous.pinned == pinned:
+        return [], previous
+    episode = msgspec.structs.replace(
+        previous, version=previous.version + 1, pinned=pinned, created_us=view.as_of, by=caller.full_name
+    )
+    return [kept_fact(episode, caller)], episode
+
+
+def kept_fact(episode: Episode, caller: Caller) -> EpisodeKept:
+    """Return the fact that an episode was made."""
+    return EpisodeKept(run=caller.run.run_id, by=caller.full_name, episode=episode)
+
+
+def expiry(now_us: int, lifetime_us: int | None) -> int | None:
+    """Return the time at which an episode expires; None for one that never does."""
+    return None if lifetime_us is None else now_us + lifetime_us
+
+
+def free_slug(view: CortexView, kind: str, slug: str) -> str:
+    """Return a slug that no episode of this kind has, by adding a number if necessary."""
+    number, candidate = 1, slug
+    while view.episode(kind, candidate) is not None:
+        number += 1
+        candidate = f"{slug[: MAX_SLUG_CHARS - 6].rstrip('-')}-{number}"
+    return candidate

@@ -1,55 +1,62 @@
-"""What the shared cortex asks of a back end."""
+"""What the rules of the shared cortex read from a back end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from engrambus.knowledge.engrams import EngramView
+
 if TYPE_CHECKING:
-    from engrambus.knowledge.cortex.contributions import Contribution, Status
-    from engrambus.knowledge.cortex.episodes import Episode
+    from engrambus.knowledge.cortex.values import Contribution, Episode, Status
 
 
 class CortexReads(Protocol):
     """The episodes and contributions of a project."""
 
-    def episode(self, kind: str, slug: str, *, version: int | None = None, before: int | None = None) -> Episode | None:
-        """A version of an episode: that one, the last one made before a moment, or the last."""
+    def episode(
+        self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
+    ) -> Episode | None:
+        """Return this version of an episode, or the last one made before a time, or the last one."""
         ...
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
-        """Live pinned episodes in their last version: the most important first, then the newest."""
+        """Return live pinned episodes in their last version: the most important first, then the newest."""
         ...
 
-    def important(self, least: float, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
-        """Live episodes in their last version that are not pinned, from this importance on: the most important first.
+    def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
+        """Return live unpinned episodes in their last version: the most important first, then the newest.
 
-        Of equal importance, the newest first; if categories are named, only those filed under one of them.
+        If categories are given, in lower case, only episodes with one of them are returned.
         """
         ...
 
-    def recent(self, since: int, *, about: frozenset[str], limit: int) -> Sequence[Episode]:
-        """The same of those made since a moment, the newest first."""
+    def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
+        """Return live unpinned episodes made since a time in their last version, the newest first."""
         ...
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
-        """Every version of every episode in the order they were made, from the one after that number on."""
+        """Return all versions of all episodes in the order they were made, after the first `ordinal` ones."""
         ...
 
     def contribution(self, contribution_id: str) -> Contribution | None:
-        """The contribution of that id, as it stands."""
+        """Return the current state of a contribution."""
         ...
 
     def contributions(
         self, status: Status | None, *, thread: str | None, limit: int, before: str | None
     ) -> Sequence[Contribution]:
-        """Contributions as they stand, the newest first."""
+        """Return contributions, the newest first; with `before`, only those older than that id."""
         ...
 
-    def contributed(self, session: str, content_hash: str, since: int) -> str | None:
-        """The first contribution of these words from a session since a moment that was not withdrawn."""
+    def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
+        """Return the first contribution of a session since a time that has this content and was not withdrawn."""
         ...
 
-    def contributed_alike(self, similarity_key: str, *, limit: int) -> Sequence[str]:
-        """Contributions with this fuzzy key, the newest first."""
+    def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
+        """Return the ids of contributions with this similarity key, the newest first."""
         ...
+
+
+class CortexView(EngramView, CortexReads, Protocol):
+    """What the rules read of a store under the write lock: accepting a contribution also puts an engram."""

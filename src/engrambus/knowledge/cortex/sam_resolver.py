@@ -22,14 +22,14 @@ class SamResolver:
 
     def resolve(self, address: SamAddress) -> Content:
         """Return the text of the episode at the version or day that the address names."""
-        version, before = None, None
+        version, before_us = None, None
         number = address.version.removeprefix("v")
         if number.isascii() and number.isdigit():
             version = int(number[:MAX_VERSION_DIGITS])
         else:
-            before = _end_of_day_us(address.version)
+            before_us = _end_of_day_us(address.version)
         with self._read() as reads:
-            episode = reads.episode(address.kind, address.slug, version=version, before=before)
+            episode = reads.episode(address.kind, address.slug, version=version, before_us=before_us)
         if episode is None:
             raise EpisodeNotFound(f"There is no episode {address.kind}:{address.slug} at '{address.version}'.")
         return Content.of(episode.text.encode())

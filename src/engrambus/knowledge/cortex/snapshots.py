@@ -1,4 +1,7 @@
-"""What a sub-agent inherits: pins first, then what matters, then what is recent, then engrams if asked for."""
+"""The rules of inheriting: a snapshot of what the team remembers, bounded in size and in number of items.
+
+Pins come first, then important episodes, then recent ones, then engrams if the scope includes them.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,30 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from engrambus.core import canonical, print_time
-from engrambus.knowledge.cortex.episodes import Episode
-from engrambus.knowledge.cortex.texts import MAX_LABEL
-from engrambus.knowledge.engrams import Engram
-from engrambus.policy import Scope
+from engrambus.core import BYTES_PER_TOKEN, canonical, estimate_tokens, print_time
+from engrambus.errors import BudgetTooSmall
+from engrambus.knowledge.cortex.ports import CortexView
+from engrambus.knowledge.cortex.text_rules import MAX_LABEL_CHARS
+from engrambus.knowledge.cortex.values import Episode, SnapshotTaken
+from engrambus.knowledge.engrams import Engram, VisibleStore
+from engrambus.policy import (
+    ADMIN,
+    Caller,
+    ContentDrawn,
+    DerefBudget,
+    Scope,
+    check_descends,
+    check_tokens,
+    present_turn,
+    tokens_left,
+)
 from engrambus.policy.secrets import redact
 
-MAX_BYTES = 50_000
-MAX_ITEMS = 200
+DEFAULT_MAX_BYTES = 50_000
+DEFAULT_MAX_ITEMS = 200
+MAX_ENGRAMS = 100
+MAX_ENGRAM_PAGES = 20
+"""Pages of engrams that are searched for the scope's categories."""
 
 Origin = Literal["working_memory", "stm", "atom"]
 
@@ -26,7 +44,7 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is to be inherited."""
 
     categories: Annotated[
-        list[Annotated[str, Meta(max_length=MAX_LABEL)]],
+        list[Annotated[str, Meta(max_length=MAX_LABEL_CHARS)]],
         Meta(max_length=32, description="Only these categories; pins come all the same"),
     ] = []
     min_importance: Annotated[float, Meta(ge=0, le=1, description="From here on a memory is important")] = 0.7
@@ -36,35 +54,42 @@ class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     visibility: Annotated[list[Scope], Meta(max_length=4, description="Which scopes engrams may come from")] = []
 
     @property
-    def about(self) -> frozenset[str]:
-        """The categories in lower case."""
-        return frozenset(each.lower() for each in self.categories)
+    def lower_categories(self) -> frozenset[str]:
+        return frozenset(category.lower() for category in self.categories)
 
     def covers(self, engram: Engram) -> bool:
-        """Whether an engram is of one of the categories, by its kind or a tag."""
-        return not self.about or not self.about.isdisjoint(each.lower() for each in (engram.kind, *engram.tags))
+        """True if the engram's kind or one of its tags is among the categories, or if there are none."""
+        names = {name.lower() for name in (engram.kind, *engram.tags)}
+        return not self.categories or not names.isdisjoint(self.lower_categories)
+
+    def summary(self) -> str:
+        """Return the scope as one word of figures, for the log."""
+        return (
+            f"categories:{len(self.categories)},min_importance:{self.min_importance},window:{self.recency_window},"
+            f"pins:{int(self.include_working_memory)},atoms:{int(self.include_atoms)}"
+        )
 
 
-class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ItemProvenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin
     source: str
-    """The session and agent it comes from."""
+    """The author: `<run>/<agent>`."""
     created_at: str
     memory_id: str | None = None
     atom_id: str | None = None
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotItem(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     categories: tuple[str, ...]
     importance: float
     confidence: float | None
-    provenance: Provenance
+    provenance: ItemProvenance
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_chars: int
-    """The whole snapshot, as JSON, is never larger."""
+    """Size of the snapshot as JSON."""
     max_items: int
 
 
@@ -80,51 +105,118 @@ class SharedContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """sha256 of the canonical snapshot without this field and `created_at`: the same memories, the same id."""
     created_at: str
     source_session: str
-    """Whose memories they are: the parent of who inherits, `<run>/<agent>`."""
+    """The parent of the agent that inherits: `<run>/<agent>`."""
     scope: SnapshotScope
-    items: tuple[Item, ...]
+    items: tuple[SnapshotItem, ...]
     redactions: tuple[Redaction, ...]
-    limits: Limits
+    limits: SnapshotLimits
     left_out: int
-    """How many more did not fit, of those looked at: at the most twice `max_items` of the important and the recent."""
+    """Items considered that did not fit; at most twice `max_items` important and recent ones are considered."""
 
 
-def items_of(
+_NOT_HASHED = frozenset({"snapshot_id", "created_at"})
+
+
+def inherit_snapshot(
+    view: CortexView,
+    scope: SnapshotScope,
+    *,
+    for_agent: str | None,
+    limits: SnapshotLimits,
+    window_us: int,
+    engrams: Sequence[Engram],
+    caller: Caller,
+    budget: DerefBudget,
+) -> tuple[list[SnapshotTaken | ContentDrawn], SharedContextSnapshot]:
+    """Take a snapshot for the caller or a descendant, paid for by the caller's turn."""
+    heir, agent = caller.name, view.agent(caller.run.run_id, caller.name)
+    if for_agent not in (None, caller.name):
+        agent = check_descends(view, caller, for_agent or "", "for_agent")
+        heir = agent.name
+    turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
+    max_bytes = limits.max_chars
+    # decision 26: a sub-agent that inherits pays with its turn; the admin, who may hand it more, does not.
+    if caller.role != ADMIN:
+        check_tokens(turn, budget, 1)
+        max_bytes = min(max_bytes, tokens_left(turn, budget) * BYTES_PER_TOKEN)
+    items = snapshot_items(
+        view.pins(limit=limits.max_items),
+        view.important(scope.min_importance, categories=scope.lower_categories, limit=2 * limits.max_items),
+        view.recent(view.as_of - window_us, categories=scope.lower_categories, limit=2 * limits.max_items),
+        engrams,
+        scope,
+    )
+    parent = (agent.parent if agent else None) or ADMIN
+    snapshot = take_snapshot(
+        items,
+        scope,
+        source_session=f"{caller.run.run_id}/{parent}",
+        now_us=view.as_of,
+        limits=limits,
+        max_bytes=max_bytes,
+    )
+    size_bytes = snapshot_bytes(snapshot)
+    if size_bytes > max_bytes:
+        if max_bytes < limits.max_chars:  # the turn has too few tokens, not the request
+            check_tokens(turn, budget, -(-size_bytes // BYTES_PER_TOKEN))
+        raise BudgetTooSmall(field="max_bytes", limit=max_bytes, used=size_bytes)
+    taken = SnapshotTaken(
+        run=caller.run.run_id,
+        by=caller.full_name,
+        heir=heir,
+        snapshot_id=snapshot.snapshot_id,
+        items=len(snapshot.items),
+        chars=size_bytes,
+    )
+    tokens = estimate_tokens(msgspec.json.encode(snapshot))
+    drawn = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=tokens)
+    return [taken, drawn], snapshot
+
+
+def covered_engrams(stores: Iterable[VisibleStore], scope: SnapshotScope) -> list[Engram]:
+    """Return the newest engrams of each store that the scope covers."""
+    engrams: list[Engram] = []
+    for store in stores:
+        engrams += _covered_in(store, scope)
+    return engrams
+
+
+def snapshot_items(
     pins: Iterable[Episode],
     important: Iterable[Episode],
     recent: Iterable[Episode],
-    atoms: Iterable[Engram],
+    engrams: Iterable[Engram],
     scope: SnapshotScope,
-) -> list[Item]:
-    """What was found of what the scope covers, by precedence, each once."""
-    chosen: dict[str, Item] = {}
+) -> list[SnapshotItem]:
+    """Return the items of a snapshot by precedence, without repetitions."""
+    items: dict[str, SnapshotItem] = {}
     if scope.include_working_memory:
         for episode in pins:
-            chosen.setdefault(episode.memory_id, _item(episode, "working_memory"))
+            items.setdefault(episode.memory_id, _episode_item(episode, "working_memory"))
     for episode in (*important, *recent):
-        chosen.setdefault(episode.memory_id, _item(episode, "stm"))
-    for engram in atoms:
-        chosen.setdefault(engram.id, _atom(engram))
-    return list(chosen.values())
+        items.setdefault(episode.memory_id, _episode_item(episode, "stm"))
+    for engram in engrams:
+        items.setdefault(engram.id, _engram_item(engram))
+    return list(items.values())
 
 
 def take_snapshot(
-    items: Sequence[Item],
+    items: Sequence[SnapshotItem],
     scope: SnapshotScope,
     *,
     source_session: str,
-    now: int,
-    limits: Limits,
-    room: int,
+    now_us: int,
+    limits: SnapshotLimits,
+    max_bytes: int,
 ) -> SharedContextSnapshot:
-    """As many items as fit into the room there is, in their order, with secrets taken out.
+    """Take the items that fit, in their order, with secrets removed.
 
-    The room may be less than the limits say, if its reader can pay no more: a snapshot that loses nothing by it is the
-    same snapshot.
+    `max_bytes` may be less than the limits, when the reader's turn pays for no more. It is not part of the snapshot, so
+    that a snapshot which loses no item by it has the same id.
     """
     snapshot = SharedContextSnapshot(
         snapshot_id="0" * 64,
-        created_at=print_time(now),
+        created_at=print_time(now_us),
         source_session=source_session,
         scope=scope,
         items=(),
@@ -132,48 +224,64 @@ def take_snapshot(
         limits=limits,
         left_out=len(items),
     )
-    size = len(msgspec.json.encode(snapshot))
-    kept: list[Item] = []
+    size_bytes = snapshot_bytes(snapshot)
+    taken: list[SnapshotItem] = []
     redactions: list[Redaction] = []
     for item in items[: limits.max_items]:
-        clean, secrets = redact(item.content)
-        noted = [Redaction(item=len(kept), kind=secret.kind) for secret in secrets]
-        shown = msgspec.structs.replace(item, content=clean)
-        more = len(msgspec.json.encode(shown)) + 1 + sum(len(msgspec.json.encode(each)) + 1 for each in noted)
-        if size + more > room:
+        content, secrets = redact(item.content)
+        redacted_item = msgspec.structs.replace(item, content=content)
+        item_redactions = [Redaction(item=len(taken), kind=secret.kind) for secret in secrets]
+        size_bytes += sum(len(msgspec.json.encode(value)) + 1 for value in (redacted_item, *item_redactions))
+        if size_bytes > max_bytes:
             break
-        size += more
-        kept.append(shown)
-        redactions += noted
+        taken.append(redacted_item)
+        redactions += item_redactions
     snapshot = msgspec.structs.replace(
-        snapshot, items=tuple(kept), redactions=tuple(redactions), left_out=len(items) - len(kept)
+        snapshot, items=tuple(taken), redactions=tuple(redactions), left_out=len(items) - len(taken)
     )
     hashed = {name: value for name, value in msgspec.to_builtins(snapshot).items() if name not in _NOT_HASHED}
     return msgspec.structs.replace(snapshot, snapshot_id=hashlib.sha256(canonical(hashed)).hexdigest())
 
 
-_NOT_HASHED = frozenset({"snapshot_id", "created_at"})
+def snapshot_bytes(snapshot: SharedContextSnapshot) -> int:
+    """Return the size of a snapshot as JSON."""
+    return len(msgspec.json.encode(snapshot))
 
 
-def _item(episode: Episode, origin: Origin) -> Item:
-    return Item(
+def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
+    engrams: list[Engram] = []
+    before: int | None = None
+    for _ in range(MAX_ENGRAM_PAGES):
+        page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, before=before)
+        engrams += filter(scope.covers, store.reads.engrams(page))
+        if len(engrams) >= MAX_ENGRAMS or len(page) < MAX_ENGRAMS:
+            break
+        before = page[-1]
+    return engrams[:MAX_ENGRAMS]
+
+
+def _episode_item(episode: Episode, origin: Origin) -> SnapshotItem:
+    return SnapshotItem(
         content=episode.text,
         categories=episode.categories,
         importance=episode.importance,
         confidence=episode.confidence,
-        provenance=Provenance(
-            origin=origin, source=episode.by, created_at=print_time(episode.at), memory_id=episode.memory_id
+        provenance=ItemProvenance(
+            origin=origin,
+            source=episode.by,
+            created_at=print_time(episode.created_us),
+            memory_id=episode.memory_id,
         ),
     )
 
 
-def _atom(engram: Engram) -> Item:
-    return Item(
+def _engram_item(engram: Engram) -> SnapshotItem:
+    return SnapshotItem(
         content=engram.claim,
         categories=(engram.kind, *engram.tags),
         importance=engram.confidence,
         confidence=engram.confidence,
-        provenance=Provenance(
+        provenance=ItemProvenance(
             origin="atom",
             source=engram.provenance.created_by,
             created_at=engram.provenance.created_at,

@@ -6,6 +6,7 @@ from engrambus.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from engrambus.knowledge.memory.controller import Stores, check_input, count_dropped, read_memory
+    from engrambus.knowledge.memory.receipt import record_read
     from engrambus.knowledge.memory.records import (
         Record,
         Segment,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, {
         "controller": "Stores check_input count_dropped read_memory",
+        "receipt": "record_read",
         "records": "Record Segment StoreLine normalise parse_moment print_moment read_lines read_record",
         "scoring": "MAX_SNAPSHOT_BYTES SNAPSHOT_FIELD",
         "values": "Budget ContextPackage Dropped MemoryInput MemoryRead MemoryReadData Scoring Selected TrustFilter",
@@ -43,4 +45,5 @@ __all__ = [
     "MAX_SNAPSHOT_BYTES", "SNAPSHOT_FIELD", "Budget", "ContextPackage", "Dropped", "MemoryInput", "MemoryRead",
     "MemoryReadData", "Record", "Scoring", "Segment", "Selected", "StoreLine", "Stores", "TrustFilter", "check_input",
     "count_dropped", "normalise", "parse_moment", "print_moment", "read_lines", "read_memory", "read_record",
+    "record_read",
 ]

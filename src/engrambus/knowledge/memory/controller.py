@@ -33,7 +33,7 @@ from engrambus.knowledge.memory.values import (
     Scoring,
     Selected,
     Selection,
-    Spent,
+    SpentBudget,
     TrustFilter,
 )
 
@@ -194,7 +194,7 @@ def _item_tokens(request: MemoryInput) -> int:
 def _package(request: MemoryInput, selected: list[Selected], dropped: list[Dropped]) -> ContextPackage:
     used = sum(item.excerpt_tokens for item in selected)
     query = Query(raw=request.query, query_hash=hashlib.sha256(normalise(request.query).encode()).hexdigest())
-    spent = Spent(
+    spent = SpentBudget(
         max_excerpt_tokens=request.budget.max_excerpt_tokens,
         used_excerpt_tokens=used,
         remaining_excerpt_tokens=request.budget.max_excerpt_tokens - used,
@@ -209,7 +209,7 @@ def _package(request: MemoryInput, selected: list[Selected], dropped: list[Dropp
     )
 
 
-def _package_hash(query: Query, spent: Spent, selected: list[Selected], dropped: list[Dropped]) -> str:
+def _package_hash(query: Query, spent: SpentBudget, selected: list[Selected], dropped: list[Dropped]) -> str:
     """Hash the canonical package, in the sorted order of its keys.
 
     Dropped records may be as many as the stores hold. They consist of texts only, which every encoder prints alike, so

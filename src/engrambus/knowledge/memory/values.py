@@ -63,7 +63,7 @@ class Query(Struct, frozen=True, kw_only=True):
     """sha256 of the query trimmed, white space collapsed, lower-cased."""
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class SpentBudget(Struct, frozen=True, kw_only=True):
     max_excerpt_tokens: int
     used_excerpt_tokens: int
     remaining_excerpt_tokens: int
@@ -99,7 +99,7 @@ class ContextPackage(Struct, frozen=True, kw_only=True):
     """The excerpts selected within the budget. The same question to the same stores gives the same bytes."""
 
     query: Query
-    budget: Spent
+    budget: SpentBudget
     selection: Selection
     controller_version: str = CONTROLLER_VERSION
     package_hash: str

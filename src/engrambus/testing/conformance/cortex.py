@@ -145,7 +145,7 @@ class CortexConformance:
         assert (first.version, second.version) == (1, 2)
         assert contents(hand.call("inherit")) == ["Use spaces"]
         with harness.gateway.store.read() as view:
-            then = view.episode("preference", "indent", before=harness.clock.now())
+            then = view.episode("preference", "indent", before_us=harness.clock.now())
             assert then is not None
             assert then.text == "Use tabs"
             assert [each.version for each in view.episodes_after(0, limit=9)] == [1, 2]
@@ -199,8 +199,8 @@ class CortexConformance:
         with harness.gateway.store.read() as view:
             kept = view.episode("decision", "the-parser-trusts-its-input")
             assert kept is not None
-            assert kept.accepted is not None
-            assert kept.accepted.contribution_id == sent.contribution_id
+            assert kept.acceptance is not None
+            assert kept.acceptance.contribution_id == sent.contribution_id
             assert kept.by.endswith("/coder")
         harness.reopen()
         harness.delete_index()

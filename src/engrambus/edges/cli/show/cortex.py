@@ -12,8 +12,8 @@ from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table, width
 if TYPE_CHECKING:
     from engrambus.knowledge.cortex import Contribution, SharedContextSnapshot
     from engrambus.knowledge.memory import ContextPackage
-    from engrambus.operations.remembering import EpisodeAnswer
-    from engrambus.operations.reviewing import ContributionsAnswer
+    from engrambus.operations.cortex import EpisodeAnswer
+    from engrambus.operations.review import ContributionsAnswer
 
 STATUS_COLOURS = {"accepted": "green", "rejected": "red", "flagged": "yellow", "duplicate": "yellow"}
 INDENT = 4

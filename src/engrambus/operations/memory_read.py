@@ -1,4 +1,4 @@
-"""Reading memory stores: the controller's package, its receipt, and what it costs the caller's turn."""
+"""Reading memory stores: the controller's package, charged to the caller's turn, with a receipt in the journal."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
 from engrambus.gateway.ports import View
-from engrambus.knowledge.memory import (
-    ContextPackage,
-    MemoryInput,
-    MemoryRead,
-    MemoryReadData,
-    count_dropped,
-    read_memory,
-)
-from engrambus.policy import ADMIN, ContentDrawn, check_tokens, present_turn
+from engrambus.knowledge.memory import ContextPackage, MemoryInput, count_dropped, read_memory, record_read
 
 
 class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question to JSONL memory stores, and how to tell what was dropped."""
+    """A question to JSONL memory stores, and how to answer about dropped records."""
 
     dropped: Annotated[
         Literal["full", "counts"], Meta(description="List what was dropped, or only count it by reason")
@@ -48,28 +40,15 @@ class ReadMemory(MemoryInput, frozen=True, kw_only=True, forbid_unknown_fields=T
 )
 def memory_read(context: Context, request: ReadMemory) -> ContextPackage:
     """Search JSONL memory files; equal input gives equal excerpts, within a token limit."""
-    caller = context.caller
     fences = None if context.any_file else tuple(map(Path, context.policy.memory_folders))
-    context.write_episodes()  # the team's own store may be among those asked for
+    context.write_episodes()  # the team's own store may be among those to read
     with context.project_files.memory_stores(fences) as stores:
         package = read_memory(request, stores)
     if request.dropped == "counts":
         package = count_dropped(package)
-    receipt = MemoryRead(
-        data=MemoryReadData(
-            query_hash=package.query.query_hash,
-            store_paths=sorted(set(request.store_paths)),
-            selected_count=len(package.selection.selected),
-            package_hash=package.package_hash,
-        )
-    )
-    cost = package.budget.used_excerpt_tokens
 
     def decide(view: View) -> tuple[list[Any], ContextPackage]:
-        turn = present_turn(view.turn(caller.run.run_id, caller.name), view.as_of)
-        if caller.role != ADMIN:
-            check_tokens(turn, deref_budget(context, view), cost)
-        drawn = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=cost)
-        return [receipt, drawn], package
+        budget = deref_budget(context, view)
+        return record_read(view, package, request.store_paths, caller=context.caller, budget=budget), package
 
     return context.commit(decide, ContextPackage, in_run=False, remember=False)

@@ -1,4 +1,4 @@
-"""What words mean where statements are compared: opposites, units, and values that exclude each other."""
+"""The vocabulary of the contradiction detector: opposites, units, and values that exclude each other."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ NEGATIONS = frozenset({
     "didnt", "isnt", "arent", "wasnt", "werent", "wont", "wouldnt", "shouldnt", "couldnt", "mustnt", "hasnt", "havent",
     "hadnt", "neednt",
 })
-"""What turns the next telling word round."""
+"""Words that negate the next significant word."""
 
-FILLERS = frozenset({
+STOP_WORDS = frozenset({
     "a", "an", "the", "of", "in", "on", "at", "to", "for", "by", "with", "from", "and", "or", "as", "is", "are", "was",
     "were", "be", "been", "being", "it", "its", "that", "this", "these", "those", "we", "our", "they", "their", "them",
     "you", "your", "do", "does", "did", "has", "have", "had", "will", "would", "should", "can", "could", "may", "might",
@@ -21,38 +21,38 @@ FILLERS = frozenset({
     "under", "above", "below", "anymore", "but", "because", "since", "fine", "ok", "okay", "else", "own", "such",
     "every", "using", "via", "anyone", "everyone", "anybody", "everybody",
 })
-"""Words that do not tell what a statement is about."""
+"""Words that say nothing about the subject of a statement."""
 
-OPENERS = frozenset({
+VALUE_MARKERS = frozenset({
     "is", "are", "was", "were", "be", "in", "on", "by", "to", "as", "with", "from", "at", "under", "through", "for",
     "=", "called", "named", "uses", "use", "into", "of", "half", "using", "via", "over",
 })
-"""Words after which a value may stand."""
+"""Words after which a value may follow."""
 
 COPULAS = frozenset({"is", "are", "was", "were", "="})
-PARTING = COPULAS | {"can", "may", "must", "could", "should", "will", "cannot", "might", "do", "does"}
-"""Words between what is spoken of and what is said of it."""
+PREDICATE_STARTS = COPULAS | {"can", "may", "must", "could", "should", "will", "cannot", "might", "do", "does"}
+"""Words that separate the subject from the predicate."""
 
-ARTICLES = frozenset({"a", "an", "the", "our", "its", "their", "own"})
+DETERMINERS = frozenset({"a", "an", "the", "our", "its", "their", "own"})
 
-PLACING = frozenset({
+VALUE_PREPOSITIONS = frozenset({
     "in", "by", "with", "as", "on", "to", "at", "from", "through", "via", "over", "using", "into", "under", "per",
 })
-"""Words by which a value is brought in, after what is done: stored in, built with, billed per."""
+"""Prepositions between a participle and its value: stored in, built with, billed per."""
 
-NARROWING = frozenset({"for", "of", "with", "when", "if", "during"})
-"""Words after which it is said for what all the rest holds."""
+CONDITION_WORDS = frozenset({"for", "of", "with", "when", "if", "during"})
+"""Words that introduce the condition under which a clause holds."""
 
-IRREGULAR = frozenset({
+IRREGULAR_PARTICIPLES = frozenset({
     "built", "held", "kept", "sent", "written", "made", "run", "drawn", "taken", "bound", "drained", "done", "given",
     "known", "sold", "paid", "led", "read", "shown", "thrown", "driven", "chosen", "frozen", "spread", "put", "cut",
 })
-"""What is done, where it does not end in -ed."""
+"""Participles that do not end in -ed."""
 
-CLAUSES = frozenset({"and", "but", "because", "so", "while", "which", "unless", "since", "whereas", "although"})
+CLAUSE_STARTS = frozenset({"and", "but", "because", "so", "while", "which", "unless", "since", "whereas", "although"})
 """Words that begin a new clause."""
 
-_OPPOSITES = (
+_OPPOSITE_WORDS = (
     "enable enabled enables active activate activated | disable disabled disables off inactive deactivated",
     "allow allowed allows permit permits permitted accept accepts accepted tolerate tolerates tolerated | "
     "forbid forbidden forbids deny denies denied prohibit prohibited disallow disallowed reject rejects rejected "
@@ -108,66 +108,66 @@ _OPPOSITES = (
     "opt-in | opt-out",
     "sensitive case-sensitive | insensitive case-insensitive",
 )
-SIGNS: dict[str, tuple[str, int]] = {}
-"""What a word says, and whether it says it or its opposite."""
-for _row in _OPPOSITES:
+OPPOSITES: dict[str, tuple[str, int]] = {}
+"""The concept of each word, and 1 if the word asserts it or -1 if it means the opposite."""
+for _row in _OPPOSITE_WORDS:
     _sides = [side.split() for side in _row.split("|")]
     for _sign, _side in zip((1, -1), _sides, strict=True):
         for _word in _side:
-            SIGNS[_word] = (_sides[0][0], _sign)
+            OPPOSITES[_word] = (_sides[0][0], _sign)
 
-COMPARED = frozenset({"faster", "larger", "higher", "newer", "cheaper", "before"})
-"""Opposites that tell how two things stand to each other, so that it matters which of them comes first."""
+COMPARATIVES = frozenset({"faster", "larger", "higher", "newer", "cheaper", "before"})
+"""Concepts that compare two things, so that their order matters."""
 
-WHETHER_AT_ALL = frozenset({"enable", "allow", "support"})
-"""Opposites that say of all the rest whether it is so: what is forbidden is not done."""
+SWITCHES = frozenset({"enable", "allow", "support"})
+"""Concepts that switch the rest of a clause on or off: what is forbidden is not done."""
 
-KINDS_OF_ONE = frozenset({"minimum", "first", "hard", "left", "internal", "local"})
-"""Opposites that mostly choose between two things: the soft limit is another limit than the hard one."""
+QUALIFIERS = frozenset({"minimum", "first", "hard", "left", "internal", "local"})
+"""Concepts that usually distinguish two things: the soft limit is another limit than the hard one."""
 
-LETS_PASS = frozenset({("skip", 1), ("ignor", 1)})
-STOPS_AT = frozenset({
+LENIENT_REACTIONS = frozenset({("skip", 1), ("ignor", 1)})
+STRICT_REACTIONS = frozenset({
     ("pass", -1), ("allow", -1), ("abort", 1), ("stop", 1), ("crash", 1), ("halt", 1), ("rais", 1), ("throw", 1),
     ("error", 1), ("exception", 1),
 })
-"""What can be done about something wrong, as stems and opposites with their signs: pass it over, or make an end."""
+"""Reactions to an error, as stems with their signs: ignore it, or stop."""
 
 _VOWELS = frozenset("aeiouy")
 
 
 def stem(word: str) -> str:
-    """A word without its endings; words for the same thing have the same stem."""
-    word = SAME.get(word, word)
+    """Remove the endings of a word; synonyms have the same stem."""
+    word = SYNONYMS.get(word, word)
     if not word.isalpha():
         return word
-    if word.endswith(("ies", "ied")) and len(word) > MIN_STEM + 1:
+    if word.endswith(("ies", "ied")) and len(word) > MIN_STEM_CHARS + 1:
         word = word[:-3] + "y"
     elif word.endswith(("ing", "ed")):
         cut = word[: -3 if word.endswith("ing") else -2]
-        if len(cut) >= MIN_STEM and not _VOWELS.isdisjoint(cut):
+        if len(cut) >= MIN_STEM_CHARS and not _VOWELS.isdisjoint(cut):
             word = cut[:-1] if cut[-1] == cut[-2] and cut[-1] not in "ls" else cut
-    elif word.endswith(("able", "ible")) and len(word) > MIN_STEM + 4:
+    elif word.endswith(("able", "ible")) and len(word) > MIN_STEM_CHARS + 4:
         word = word[:-4]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > MIN_STEM:
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > MIN_STEM_CHARS:
         word = word[:-1]
-    word = SAME.get(word, word)
-    return word[:-1] if word.endswith("e") and len(word) > MIN_STEM else word
+    word = SYNONYMS.get(word, word)
+    return word[:-1] if word.endswith("e") and len(word) > MIN_STEM_CHARS else word
 
 
-MIN_STEM = 3
-_SAME = (
+MIN_STEM_CHARS = 3
+_SYNONYMS = (
     "database db", "configuration config", "repository repo", "production prod", "environment env",
     "postgresql postgres", "authentication auth", "kubernetes k8s", "javascript js", "typescript ts",
     "own belong owner", "percent percentage",
     "timeout time-out", "start begin", "run ran", "return give answer", "retain retention", "version release",
     "write written wrote", "cache caching", "megabyte mb",
 )
-SAME: dict[str, str] = {}
-"""Words for the same thing."""
-for _row in _SAME:
-    _first, *_others = _row.split()
-    for _word in _others:
-        SAME[_word] = _first
+SYNONYMS: dict[str, str] = {}
+"""The preferred word for each synonym."""
+for _row in _SYNONYMS:
+    _preferred, *_synonyms = _row.split()
+    for _word in _synonyms:
+        SYNONYMS[_word] = _preferred
 
 _UNITS = (
     ("time", 1, "s sec secs second seconds"), ("time", 0.001, "ms millisecond milliseconds"),
@@ -180,7 +180,10 @@ _UNITS = (
     ("size", 1024**4, "tb tib terabyte terabytes"),
     ("share", 1, "% percent"),
 )
-UNITS: dict[str, tuple[str, float]] = {word: (what, times) for what, times, words in _UNITS for word in words.split()}
+UNITS: dict[str, tuple[str, float]] = {
+    word: (measure, factor) for measure, factor, words in _UNITS for word in words.split()
+}
+"""The measure of each unit, and its factor to the base unit of that measure."""
 
 PERIODS = {
     "hourly": 3600, "daily": 86_400, "nightly": 86_400, "weekly": 604_800, "monthly": 2_592_000, "yearly": 31_536_000,
@@ -194,7 +197,7 @@ PHRASES = {
     "case insensitive": "case-insensitive", "for ever": "forever", "exactly once": "exactly-once",
     "at least once": "at-least-once", "at most once": "at-most-once", "opt in": "opt-in", "opt out": "opt-out",
 }
-"""Several words that say what one does."""
+"""Phrases that mean the same as one word."""
 
 NUMBERS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
@@ -202,7 +205,7 @@ NUMBERS = {
     "thousand": 1000, "once": 1, "twice": 2,
 }
 
-_VALUES = (
+_EXCLUSIVE_VALUES = (
     "monday tuesday wednesday thursday friday saturday sunday",
     "january february march april june july august september october november december",
     "postgresql mysql mariadb sqlite oracle redis dynamodb mongodb cassandra memcached clickhouse duckdb",
@@ -224,22 +227,24 @@ _VALUES = (
     "main master trunk",
     "exactly-once at-least-once at-most-once",
 )
-VALUES: dict[str, int] = {stem(word): number for number, words in enumerate(_VALUES) for word in words.split()}
-"""Values of which a thing has one: those of the same number exclude each other."""
+EXCLUSIVE_VALUES: dict[str, int] = {
+    stem(word): number for number, words in enumerate(_EXCLUSIVE_VALUES) for word in words.split()
+}
+"""Values with the number of their group; a thing has only one value of a group."""
 
-_SLOTS = (
+_SINGLE_VALUED = (
     "own owned maintain written encoded stored published hosted rendered hashed partitioned sorted licence licensed "
     "located based deployed scheduled default database region branch format encoding language framework tool image "
     "style level key mode strategy policy library owner lead maintainer queue backend broker algorithm compiler host "
     "sent recorded talks keep rounded name type protocol timezone come run lives"
 )
-SLOTS = frozenset(map(stem, _SLOTS.split()))
-"""Of what these tell there is one: an owner, a format, a default. Two values for it exclude each other."""
+SINGLE_VALUED = frozenset(map(stem, _SINGLE_VALUED.split()))
+"""Attributes with a single value, such as an owner, a format or a default."""
 
-_MANY = "depend call read need require import support test affect follow include contain"
-MANY = frozenset(map(stem, _MANY.split()))
-"""Of what these tell there may be many: what depends on one thing may depend on another."""
+_MULTI_VALUED = "depend call read need require import support test affect follow include contain"
+MULTI_VALUED = frozenset(map(stem, _MULTI_VALUED.split()))
+"""Relations with several values: what depends on one thing may depend on another."""
 
-OWNING = frozenset(map(stem, ("own", "lead", "maintain", "head", "chair")))
-"""What one does with a thing that is one's own."""
+OWNERSHIP_VERBS = frozenset(map(stem, ("own", "lead", "maintain", "head", "chair")))
+"""Verbs that mean that somebody owns something."""
 # fmt: on

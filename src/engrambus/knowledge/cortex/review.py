@@ -1,0 +1,214 @@
+"""The rules of review: who sees a contribution, who decides on it, and what becomes of an accepted one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from engrambus.core import Randomness, print_time
+from engrambus.errors import ContributionDecided, ContributionNotFound, NotYourDescendant, RoleForbidden
+from engrambus.evidence.pointers import Pointer
+from engrambus.knowledge.cortex.episodes import expiry, free_slug, kept_fact
+from engrambus.knowledge.cortex.ports import CortexView
+from engrambus.knowledge.cortex.text_rules import slug_of
+from engrambus.knowledge.cortex.values import (
+    UNDECIDED,
+    WAITING,
+    Acceptance,
+    Contribution,
+    ContributionMoved,
+    Episode,
+    Status,
+    apply_move,
+)
+from engrambus.knowledge.engrams import PreparedEngram, count_sentences, put_or_confirm
+from engrambus.policy import ADMIN, Caller, check_descends
+
+PAGE_SIZE = 100
+MAX_CLAIM_CHARS = 500
+MAX_CLAIM_SENTENCES = 3
+UNVERIFIED = "conflict/unverified"
+"""The category of accepted contributions that contradicted a pin."""
+
+
+class AcceptanceTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties a parent gives to the episode made from a contribution."""
+
+    kind: str
+    importance: float | None
+    """None takes the contribution's confidence."""
+    pinned: bool
+    lifetime_us: int | None
+
+
+def may_see(view: CortexView, contribution: Contribution, caller: Caller) -> bool:
+    """True for a contribution of the caller or a descendant; the admin sees all."""
+    if caller.role == ADMIN:
+        return True
+    run, _, name = contribution.from_session.rpartition("/")
+    if run != caller.run.run_id or name == ADMIN:
+        return False
+    try:
+        check_descends(view, caller, name, "id")
+    except NotYourDescendant:
+        return False
+    return True
+
+
+def visible_part(view: CortexView, contribution: Contribution, caller: Caller) -> Contribution:
+    """Remove from `similar_to` the contributions that the caller may not see."""
+    similar = [view.contribution(name) for name in contribution.dedupe.similar_to]
+    visible = tuple(other.contribution_id for other in similar if other is not None and may_see(view, other, caller))
+    return msgspec.structs.replace(
+        contribution, dedupe=msgspec.structs.replace(contribution.dedupe, similar_to=visible)
+    )
+
+
+def find_contribution(view: CortexView, contribution_id: str, caller: Caller) -> Contribution:
+    """Return a contribution; one that the caller may not see looks absent."""
+    contribution = view.contribution(contribution_id)
+    if contribution is None or not may_see(view, contribution, caller):
+        raise ContributionNotFound(field="id")
+    return contribution
+
+
+def visible_contributions(
+    view: CortexView, status: Status | Literal["all"] | None, *, caller: Caller, thread: str | None, after: str | None
+) -> Iterator[Contribution]:
+    """Yield the contributions the caller may see, the newest first; without a status, those that wait for review."""
+    last, page_is_full = after, True
+    while page_is_full:
+        page = view.contributions(None if status == "all" else status, thread=thread, limit=PAGE_SIZE, before=last)
+        for contribution in page:
+            last = contribution.contribution_id
+            if (status is not None or contribution.status in WAITING) and may_see(view, contribution, caller):
+                yield contribution
+        page_is_full = len(page) == PAGE_SIZE
+
+
+def accept(
+    view: CortexView,
+    contribution_id: str,
+    terms: AcceptanceTerms,
+    *,
+    pointers: tuple[Pointer, ...],
+    prepared: PreparedEngram | None,
+    caller: Caller,
+    randomness: Randomness,
+) -> tuple[list[Any], Contribution]:
+    """Make an episode of a contribution and, where it has evidence, an engram."""
+    contribution = _find_decidable(view, contribution_id, caller)
+    episode = _accepted_episode(view, contribution, terms, pointers, caller)
+    fact = _moved(contribution, "accepted", caller, memory_id=episode.memory_id)
+    facts: list[Any] = [fact, kept_fact(episode, caller)]
+    if prepared is not None:
+        put, _ = put_or_confirm(view, prepared, caller=caller, randomness=randomness, source="sam")
+        facts += [put] if put else []
+    return facts, visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+
+
+def reject(
+    view: CortexView, contribution_id: str, reason: str, *, caller: Caller
+) -> tuple[list[ContributionMoved], Contribution]:
+    """Reject a contribution of a descendant."""
+    contribution = _find_decidable(view, contribution_id, caller)
+    fact = _moved(contribution, "rejected", caller, reason=reason)
+    return [fact], visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+
+
+def withdraw(view: CortexView, contribution_id: str, *, caller: Caller) -> tuple[list[ContributionMoved], Contribution]:
+    """Withdraw a contribution of the caller's own."""
+    contribution = view.contribution(contribution_id)
+    if contribution is None or contribution.from_session != caller.full_name:
+        raise ContributionNotFound(field="id")
+    _check_undecided(contribution)
+    fact = _moved(contribution, "withdrawn", caller)
+    return [fact], visible_part(view, apply_move(contribution, fact, view.as_of), caller)
+
+
+def evidence_pointers(contribution: Contribution) -> tuple[Pointer, ...]:
+    """Return the distinct pointers of a contribution's evidence."""
+    return tuple(dict.fromkeys(item.pointer for item in contribution.evidence if item.pointer is not None))
+
+
+def engram_draft(contribution: Contribution, pointers: tuple[Pointer, ...]) -> dict[str, Any]:
+    """Return the engram that tells the team about an accepted contribution, to be validated like any other."""
+    return {
+        "claim": _shorten_to_claim(contribution.content),
+        "kind": "fact",
+        "pointers": [{"type": pointer.type, "ref": pointer.ref} for pointer in pointers],
+        "confidence": contribution.confidence,
+        "scope": "project",
+    }
+
+
+def _accepted_episode(
+    view: CortexView,
+    contribution: Contribution,
+    terms: AcceptanceTerms,
+    pointers: tuple[Pointer, ...],
+    caller: Caller,
+) -> Episode:
+    categories = list(contribution.proposed_categories)
+    if contribution.conflict_check.status != "clean":
+        categories.append(UNVERIFIED)
+    return Episode(
+        kind=terms.kind,
+        # decision 26: an accepted contribution never replaces an episode, so it gets a slug of its own.
+        slug=free_slug(view, terms.kind, slug_of(contribution.content)),
+        version=1,
+        text=contribution.content,
+        categories=tuple(dict.fromkeys(categories)),
+        importance=contribution.confidence if terms.importance is None else terms.importance,
+        confidence=contribution.confidence,
+        pinned=terms.pinned,
+        created_us=view.as_of,
+        expires_us=expiry(view.as_of, terms.lifetime_us),
+        by=contribution.from_session,
+        pointers=pointers,
+        acceptance=Acceptance(
+            contribution_id=contribution.contribution_id,
+            accepted_by=caller.full_name,
+            accepted_at=print_time(view.as_of),
+        ),
+    )
+
+
+def _find_decidable(view: CortexView, contribution_id: str, caller: Caller) -> Contribution:
+    contribution = find_contribution(view, contribution_id, caller)
+    if contribution.from_session == caller.full_name and caller.role != ADMIN:
+        raise RoleForbidden("Only a parent of its author decides on a contribution.", field="id")
+    _check_undecided(contribution)
+    return contribution
+
+
+def _check_undecided(contribution: Contribution) -> None:
+    if contribution.status not in UNDECIDED:
+        status = contribution.status
+        raise ContributionDecided(f"The contribution is already {status}.", field="id", used=status)
+
+
+def _moved(
+    contribution: Contribution, status: Status, caller: Caller, *, reason: str = "", memory_id: str | None = None
+) -> ContributionMoved:
+    return ContributionMoved(
+        run=caller.run.run_id,
+        by=caller.full_name,
+        contribution_id=contribution.contribution_id,
+        status=status,
+        reason=reason,
+        memory_id=memory_id,
+    )
+
+
+def _shorten_to_claim(content: str) -> str:
+    """Return the content, or as many of its first words as a claim may have."""
+    claim, *words = content.split()
+    for word in words:
+        longer = f"{claim} {word}"
+        if len(longer) > MAX_CLAIM_CHARS or count_sentences(longer) > MAX_CLAIM_SENTENCES:
+            return f"{claim[: MAX_CLAIM_CHARS - 2]} …"
+        claim = longer
+    return claim[:MAX_CLAIM_CHARS]

@@ -1,0 +1,242 @@
+"""The review of contributions: a parent of the author accepts or rejects them, the author may withdraw them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from engrambus.core import parse_duration, print_time
+from engrambus.core.token_limit import take_within
+from engrambus.errors import CortexOff
+from engrambus.evidence.pointers import Pointer
+from engrambus.gateway.context import Context
+from engrambus.gateway.declare import PARENTS, Command, Route, operation
+from engrambus.knowledge.cortex import (
+    MAX_KIND_CHARS,
+    MAX_LABEL_CHARS,
+    AcceptanceTerms,
+    Contribution,
+    Status,
+    accept,
+    check_kind,
+    check_text,
+    engram_draft,
+    evidence_pointers,
+    find_contribution,
+    log_line,
+    reject,
+    visible_contributions,
+    visible_part,
+    withdraw,
+)
+from engrambus.knowledge.engrams import PreparedEngram, validate
+from engrambus.operations.cortex import HOW_TO_SWITCH_ON, Importance, Lifetime, lifetime_us, log_failure
+from engrambus.operations.engrams import prepare_engram
+
+MAX_REASON_CHARS = 500
+MAX_LISTED = 100
+NO_TOOL = {"mcp": "reviewing is for parents at the gateway, and for people"}
+
+ContributionId = Annotated[str, Meta(max_length=26, description="The contribution's id")]
+StatusFilter = Literal[Status, "all"]
+
+
+class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which contributions to show."""
+
+    status: Annotated[
+        StatusFilter | None, Meta(description="Only those with this status; those that wait by default")
+    ] = None
+    thread_id: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Only this task's")] | None = None
+    k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 20
+    cursor: Annotated[str, Meta(max_length=26, description="Where the last page ended")] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+
+
+class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    contributions: list[Contribution]
+    as_of: str
+    cursor: str | None = None
+    """Send it with the next request to get the next page."""
+
+
+@operation(
+    "contribution.list",
+    route=Route("GET", "/contribution"),
+    command=Command(
+        "review list",
+        section="team",
+        example="engrambus review list",
+        renderer="cortex:contribution_list",
+        rank=70,
+    ),
+    absent_from=NO_TOOL,
+)
+def list_contributions(context: Context, request: ListContributions) -> ContributionsAnswer:
+    """List contributions that wait for a decision: your own and your descendants'."""
+    visible = visible_contributions(
+        context.view, request.status, caller=context.caller, thread=request.thread_id, after=request.cursor
+    )
+    contributions = list(islice(visible, request.k + 1))
+    page = [visible_part(context.view, item, context.caller) for item in contributions[: request.k]]
+    answer = ContributionsAnswer(contributions=page, as_of=print_time(context.view.as_of))
+    if request.max_tokens is not None:
+        empty = msgspec.structs.replace(answer, contributions=[], cursor="0" * 26)
+        page = take_within(empty, page, request.max_tokens, at_least=min(1, len(page)))
+    cursor = page[-1].contribution_id if page and len(page) < len(contributions) else None
+    return msgspec.structs.replace(answer, contributions=page, cursor=cursor)
+
+
+class ShowContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ContributionId
+
+
+@operation(
+    "contribution.show",
+    route=Route("GET", "/contribution/{id}"),
+    command=Command(
+        "review show",
+        section="team",
+        example="engrambus review show 01K7Z3V5QX0000000000000000",
+        renderer="cortex:contribution",
+        rank=72,
+        arguments=("id",),
+    ),
+    absent_from=NO_TOOL,
+)
+def show_contribution(context: Context, request: ShowContribution) -> Contribution:
+    """Show one contribution, with the results of its checks."""
+    contribution = find_contribution(context.view, request.id, context.caller)
+    return visible_part(context.view, contribution, context.caller)
+
+
+class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The properties of the memory made from a contribution."""
+
+    id: ContributionId
+    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS, description="decision, preference, workflow, learning, …")] = (
+        "learning"
+    )
+    importance: Annotated[Importance | None, Meta(description="Its confidence by default")] = None
+    pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
+    ttl: Lifetime | None = None
+
+
+@operation(
+    "contribution.accept",
+    roles=PARENTS,
+    writes=True,
+    route=Route("POST", "/contribution/{id}/accept"),
+    command=Command(
+        "review accept",
+        section="team",
+        example="engrambus review accept 01K7Z3V5QX0000000000000000 --kind decision",
+        renderer="cortex:contribution",
+        rank=74,
+        arguments=("id",),
+    ),
+    absent_from=NO_TOOL,
+)
+def accept_contribution(context: Context, request: AcceptContribution) -> Contribution:
+    """Accept a contribution into the team's memory.
+
+    Only a parent of its author, or an admin, may decide this.
+    """
+    with log_failure(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
+        if not context.policy.cortex.ingest:
+            raise CortexOff(
+                "Accepting contributions is switched off in this project.",
+                field="cortex.ingest",
+                hint=HOW_TO_SWITCH_ON,
+            )
+        check_kind(request.kind)
+        terms = AcceptanceTerms(
+            kind=request.kind,
+            importance=request.importance,
+            pinned=request.pinned,
+            lifetime_us=lifetime_us(request.ttl),
+        )
+        with context.store.read() as view:
+            waiting = find_contribution(view, request.id, context.caller)
+        pointers = evidence_pointers(waiting)
+        prepared = _prepare_engram(context, waiting, pointers) if pointers else None
+        contribution = context.commit(
+            lambda view: accept(
+                view,
+                request.id,
+                terms,
+                pointers=pointers,
+                prepared=prepared,
+                caller=context.caller,
+                randomness=context.randomness,
+            ),
+            Contribution,
+        )
+    context.write_episodes()
+    context.note(log_line("CONTRIBUTION_ACCEPT", contribution_id=request.id, stm_id=contribution.memory_id))
+    return contribution
+
+
+class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ContributionId
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON_CHARS, description="Why; its author will read it")]
+
+
+@operation(
+    "contribution.reject",
+    roles=PARENTS,
+    writes=True,
+    route=Route("POST", "/contribution/{id}/reject"),
+    command=Command(
+        "review reject",
+        section="team",
+        example='engrambus review reject 01K7Z3V5QX0000000000000000 --reason "Measured on one machine only."',
+        renderer="cortex:contribution",
+        rank=76,
+        arguments=("id",),
+    ),
+    absent_from=NO_TOOL,
+)
+def reject_contribution(context: Context, request: RejectContribution) -> Contribution:
+    """Reject a contribution, and record the reason."""
+    check_text(request.reason, "reason")
+    with log_failure(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
+        contribution = context.commit(
+            lambda view: reject(view, request.id, request.reason, caller=context.caller), Contribution
+        )
+    # The log holds no text that anyone wrote, only its length.
+    reason = f"{len(request.reason)}_characters"
+    context.note(log_line("CONTRIBUTION_REJECT", contribution_id=request.id, reason=reason))
+    return contribution
+
+
+class WithdrawContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ContributionId
+
+
+@operation(
+    "contribution.withdraw",
+    writes=True,
+    route=Route("POST", "/contribution/{id}/withdraw"),
+    command=Command(
+        "review withdraw",
+        section="team",
+        example="engrambus review withdraw 01K7Z3V5QX0000000000000000",
+        renderer="cortex:contribution",
+        rank=78,
+        arguments=("id",),
+    ),
+    absent_from=NO_TOOL,
+)
+def withdraw_contribution(context: Context, request: WithdrawContribution) -> Contribution:
+    """Withdraw a contribution of your own that has not been decided."""
+    with log_failure(context, "CONTRIBUTION_FAIL", contribution_id=request.id):
+        return context.commit(lambda view: withdraw(view, request.id, caller=context.caller), Contribution)
+
+
+def _prepare_engram(context: Context, contribution: Contribution, pointers: tuple[Pointer, ...]) -> PreparedEngram:
+    draft = engram_draft(contribution, pointers)
+    return prepare_engram(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
