@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from engrambus.edges.integrations.client_config import PROGRAM, SERVER, hook_groups
-from engrambus.edges.integrations.skill import skill_folder
+from engrambus.edges.integrations.install import skill_folder
 from engrambus.knowledge.engrams.schemas import schema_bytes
 from engrambus.operations import OPERATIONS
 from engrambus.version import __version__

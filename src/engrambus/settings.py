@@ -130,7 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return (application_support if sys.platform == "darwin" else self.config_home) / "Code" / "User"
 
     @property
-    def client_notes(self) -> Path:
+    def client_records(self) -> Path:
         """Where it is noted what was put into clients' files."""
         return self.state_home / "engrambus" / "clients"
 

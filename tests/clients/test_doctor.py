@@ -31,7 +31,7 @@ def test_a_fresh_project_is_well(desk: Desk) -> None:
         assert (checks[client]["state"], checks[client]["next"]) == ("note", f"engrambus install {client}")
     assert "answers in" in checks["hook"]["found"]
     shown = desk.ok("doctor").out
-    assert "engrambus up shows the page." in shown
+    assert "see the page: engrambus up." in shown
 
 
 def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
@@ -39,7 +39,7 @@ def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
     code, checks = _checks(desk)
     assert (code, checks["catalog"]["state"]) == (1, "broken")
     assert "cannot be read at line 1" in checks["catalog"]["found"]
-    assert checks["catalog"]["next"] == "engrambus catalog build writes it anew."
+    assert checks["catalog"]["next"] == "Rebuild it: engrambus catalog build."
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -70,7 +70,7 @@ def test_files_a_client_passes_over_are_told(desk: Desk, client: str) -> None:
     desk.ok("install", client)
     code, checks = _checks(desk)
     assert (code, checks[client]["state"]) == (0, "note")
-    assert checks[client]["found"] == "installed (project), in a folder it does not trust yet"
+    assert checks[client]["found"] == f"installed (project), in a folder that {client} does not trust yet"
     assert checks[client]["next"] == f"Start {client} here once and let it trust the folder."
     _trust(desk, desk.path.parent)
     assert _checks(desk)[1][client]["state"] == ("note" if client == "codex" else "ok"), "Codex trusts one folder only"
@@ -122,7 +122,7 @@ def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:
 
 def test_without_a_project_the_rest_is_still_looked_at(bare_desk: Desk) -> None:
     code, checks = _checks(bare_desk)
-    assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "engrambus init makes one.")
+    assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "Create one: engrambus init.")
     assert "claude-code" in checks
 
 
@@ -139,7 +139,7 @@ def test_one_file_that_cannot_be_read_hides_nothing_else(desk: Desk) -> None:
     assert code == 1
     assert {name for name, each in checks.items() if each["state"] == "broken"} == {"claude-code", "gemini"}
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
-    assert desk.run("doctor").out.endswith("\nTo be mended: claude-code, gemini.\n")
+    assert desk.run("doctor").out.endswith("\nTo fix: claude-code, gemini.\n")
     (desk.path / ".mcp.json").rmdir()
     (desk.path / ".gemini").unlink()
-    assert desk.ok("doctor").out.endswith("\nAll is well.\n")
+    assert desk.ok("doctor").out.endswith("\nEverything is in order.\n")

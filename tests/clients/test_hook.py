@@ -13,8 +13,8 @@ import pytest
 
 from engrambus.app import init_project
 from engrambus.core import estimate_tokens
-from engrambus.edges.integrations.events import read_event
-from engrambus.edges.integrations.hook import answer
+from engrambus.edges.integrations.client_hook import answer_event
+from engrambus.edges.integrations.hook_events import read_event
 from engrambus.edges.sdk import Bus
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway
@@ -48,7 +48,7 @@ class Hook:
     def __call__(self, event: str, **more: Any) -> dict[str, Any]:
         told = read_event(payload(self.client, event, self.folder, **more))
         assert told is not None
-        said = answer(told, self.settings, Path("/"))
+        said = answer_event(told, self.settings, Path("/"))
         assert set(said) <= ALLOWED.get(event, set()), said
         return said
 
@@ -195,7 +195,7 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_gone(
     bus.speak_as(child).deref_pointer(f"repo:src/parser.py#L1-L9@{repository.sha}")
     said = hook(client)("PreToolUse")["hookSpecificOutput"]
     assert (said["hookEventName"], said["permissionDecision"]) == ("PreToolUse", "deny")
-    assert "budget is gone" in said["permissionDecisionReason"]
+    assert "budget is used up" in said["permissionDecisionReason"]
     told = payload(client, "PreToolUse", repository.path, tool_name="Bash")
     assert read_event(told) is None, "other tools are no business of ours"
 
@@ -223,7 +223,7 @@ def test_what_a_sub_agent_is_asked_begins_its_own_turn_and_nobody_elses(
     bus.speak_as(child).request_deref(f"repo:src/parser.py#L1-L9@{repository.sha}", reason="More.", max_tokens=500)
     told = read_event(payload("codex", "SubagentPromptSubmit", repository.path))
     assert told is not None
-    assert answer(told, codex.settings, Path("/")) == {}, "what waits for the parent is not the child's to answer"
+    assert answer_event(told, codex.settings, Path("/")) == {}, "what waits for the parent is not the child's to answer"
     assert "Left this turn: 3 repo" in bus.speak_as(child).brief().lines[-1]
     assert "Left this turn: 0 repo" in bus.speak_as(main).brief().lines[-1]
 

@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from engrambus.edges.integrations import jsonc
-from engrambus.edges.integrations.client_config import CLIENTS, is_ours, setup_for
-from engrambus.edges.integrations.files import plan_install, write
-from engrambus.edges.integrations.skill import skill_files
+from engrambus.edges.integrations.client_config import CLIENTS, runs_engrambus, setup_for
+from engrambus.edges.integrations.config_files import plan_install, write
+from engrambus.edges.integrations.install import skill_files
 from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
@@ -96,10 +96,10 @@ def _read(path: Path) -> Any:
 
 def _without_ours(value: Any) -> Any:
     if isinstance(value, dict):
-        inner = {name: _without_ours(each) for name, each in value.items() if not is_ours(each)}
+        inner = {name: _without_ours(each) for name, each in value.items() if not runs_engrambus(each)}
         return {name: each for name, each in inner.items() if each not in ({}, [])}
     if isinstance(value, list):
-        return [_without_ours(each) for each in value if not is_ours(each)]
+        return [_without_ours(each) for each in value if not runs_engrambus(each)]
     return value
 
 

@@ -14,16 +14,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engrambus.edges.integrations import jsonc
-from engrambus.edges.integrations.client_config import File, Wish
-from engrambus.edges.integrations.files import Note, plan_install, plan_uninstall, write
+from engrambus.edges.integrations.client_config import ClientFile, ConfigEntry
+from engrambus.edges.integrations.config_files import ChangeRecord, plan_install, plan_uninstall, write
 
 SERVER = {"command": "/opt/engrambus", "args": ["mcp"]}
 HOOK = {"hooks": [{"type": "command", "command": "/opt/engrambus hook", "timeout": 5}]}
 WISHES = (
-    Wish(("mcpServers", "engrambus"), SERVER),
-    Wish(("version",), 1),
-    Wish(("hooks", "Stop"), HOOK, item=True),
-    Wish(("hooks", "SubagentStop"), {**HOOK, "matcher": "*"}, item=True),
+    ConfigEntry(("mcpServers", "engrambus"), SERVER),
+    ConfigEntry(("version",), 1),
+    ConfigEntry(("hooks", "Stop"), HOOK, is_item=True),
+    ConfigEntry(("hooks", "SubagentStop"), {**HOOK, "matcher": "*"}, is_item=True),
 )
 COMMENT = re.compile(r"// (?:changed|c|the end)|/\* [de]\s*\*/")
 
@@ -96,16 +96,16 @@ def path() -> Path:
     return Path(tempfile.mkdtemp()) / "settings.json"
 
 
-def _installed(path: Path, text: str) -> tuple[File, str, Note]:
+def _installed(path: Path, text: str) -> tuple[ClientFile, str, ChangeRecord]:
     path.write_bytes(text.encode())
-    file = File(path, "json", WISHES)
+    file = ClientFile(path, "json", WISHES)
     change = plan_install(file, None)
     write(change)
-    assert change.note is not None
-    return file, path.read_bytes().decode(), change.note
+    assert change.record is not None
+    return file, path.read_bytes().decode(), change.record
 
 
-def _uninstalled(file: File, note: Note | None) -> str:
+def _uninstalled(file: ClientFile, note: ChangeRecord | None) -> str:
     write(plan_uninstall(file, note))
     return file.path.read_bytes().decode()
 
@@ -168,7 +168,7 @@ def test_members_added_around_ours_stay_where_they_are(path: Path, text: str) ->
     shift = len(after) - len(after.removeprefix("\ufeff"))
     grown = after
     for edit in jsonc.insert(after.removeprefix("\ufeff"), servers.value, "later", {"command": "x"}):
-        grown = edit._replace(at=edit.at + shift).apply(grown)
+        grown = edit._replace(offset=edit.offset + shift).apply(grown)
     path.write_bytes(grown.encode())
     left = _value(_uninstalled(file, note))
     assert left.pop("mcpServers") == {**_value(text).get("mcpServers", {}), "later": {"command": "x"}}
@@ -197,8 +197,8 @@ def test_it_reads_what_json_reads_and_raises_only_one_thing(text: str) -> None:
         expected = None
     try:
         node = jsonc.read(text)
-    except jsonc.Broken as problem:
-        place, node = problem.at, None
+    except jsonc.ParseFailure as problem:
+        place, node = problem.offset, None
     else:
         place = 0
     assert 0 <= place <= len(text)
@@ -206,5 +206,5 @@ def test_it_reads_what_json_reads_and_raises_only_one_thing(text: str) -> None:
 
 
 def test_depth_is_bounded() -> None:
-    with pytest.raises(jsonc.Broken):
+    with pytest.raises(jsonc.ParseFailure):
         jsonc.read("[" * 5000)

@@ -9,7 +9,7 @@ from typing import Any
 from integration_files import plugin_files_made
 
 from engrambus.edges.integrations.client_config import hook_groups
-from engrambus.edges.integrations.skill import skill_files
+from engrambus.edges.integrations.install import skill_files
 from engrambus.version import __version__
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.edges.integrations import toml
-from engrambus.edges.integrations.client_config import File, Wish
-from engrambus.edges.integrations.files import plan_install, plan_uninstall, write
+from engrambus.edges.integrations import toml_edit
+from engrambus.edges.integrations.client_config import ClientFile, ConfigEntry
+from engrambus.edges.integrations.config_files import plan_install, plan_uninstall, write
 
 SERVER = {"command": "/opt/a b/engrambus", "args": ["mcp", 'quote"d', "ü"]}
-WISH = Wish(("mcp_servers", "engrambus"), {"command": "/opt/engrambus", "args": ["mcp"]})
+WISH = ConfigEntry(("mcp_servers", "engrambus"), {"command": "/opt/engrambus", "args": ["mcp"]})
 
 _TOP = ['model = "x"', "n = 1_000 # one", "a.b = [1,\n  2, # two\n]", "t = 1979-05-27T07:32:00Z", '"k y" = """\nx"""']
 _TABLES = [
@@ -54,7 +54,7 @@ def path() -> Path:
 @given(documents(), st.booleans())
 def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: bool) -> None:  # BX-06
     path.write_bytes(text.encode())
-    file = File(path, "toml", (WISH,))
+    file = ClientFile(path, "toml", (WISH,))
     change = plan_install(file, None)
     write(change)
     now = tomllib.loads(path.read_bytes().decode())
@@ -62,14 +62,14 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: 
     if "mcp_servers" not in tomllib.loads(text):
         assert now.pop("mcp_servers") == {}
     assert now == tomllib.loads(text)
-    again = plan_install(file, change.note)
+    again = plan_install(file, change.record)
     assert again.after == again.before
     more = "\n[later]\nx = 1\n" if later else ""
     path.write_bytes(path.read_bytes() + more.encode())
-    write(plan_uninstall(file, change.note))
+    write(plan_uninstall(file, change.record))
     left = path.read_bytes().decode()
-    assert change.note is not None
-    if change.note.edits[0].at == len(text):  # put at the end, as everywhere but between braces
+    assert change.record is not None
+    if change.record.edits[0].offset == len(text):  # put at the end, as everywhere but between braces
         assert left == text + more
     assert tomllib.loads(left) == tomllib.loads(text + more)
 
@@ -78,7 +78,7 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: 
 @given(documents())
 def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) -> None:
     path.write_bytes(text.encode())
-    file = File(path, "toml", (WISH,))
+    file = ClientFile(path, "toml", (WISH,))
     write(plan_install(file, None))
     write(plan_uninstall(file, None))
     left = tomllib.loads(path.read_bytes().decode())
@@ -89,11 +89,11 @@ def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) ->
 
 
 def test_values_are_written_so_that_they_are_read_the_same() -> None:
-    edit = toml.insert("", ("mcp_servers", "engrambus"), SERVER)
+    edit = toml_edit.insert("", ("mcp_servers", "engrambus"), SERVER)
     assert tomllib.loads(edit.apply("")) == {"mcp_servers": {"engrambus": SERVER}}
 
 
 def test_a_table_somebody_added_to_goes_with_what_it_holds() -> None:
     ours = '[mcp_servers.engrambus]\ncommand = "engrambus"\n[mcp_servers.engrambus.env]\nA = "1"\n'
     text = f"[a]\nx = 1\n\n{ours}[z]\ny = 2\n"
-    assert toml.remove(text, ("mcp_servers", "engrambus")) == "[a]\nx = 1\n[z]\ny = 2\n"
+    assert toml_edit.remove(text, ("mcp_servers", "engrambus")) == "[a]\nx = 1\n[z]\ny = 2\n"

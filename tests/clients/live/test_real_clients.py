@@ -163,7 +163,7 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_gone(place: Place) -> None:
     assert all(GOAL in each.told for each in asked), "a sub-agent was started"
     read, denied = asked[-1].results
     assert "line 9 of the parser" in read
-    assert "The team's budget is gone: its 1 agents have read " in denied
+    assert "The team's budget is used up: its 1 agents have read " in denied
     assert " 0 of 0 tokens" not in denied
     with place.bus() as bus:
         assert len(bus.list_agents().agents) == 1

@@ -25,7 +25,7 @@ def main() -> None:
 
 def _run(words: list[str]) -> int:
     if words == ["hook"]:  # started for every event of a client, who waits: the rest of the command line stays away
-        from engrambus.edges.integrations.hook import main as answer_hook
+        from engrambus.edges.integrations.client_hook import main as answer_hook
 
         return answer_hook()
     import click

@@ -1,4 +1,4 @@
-"""What each client is to find in its own files: the MCP server, the hooks it has, the skill."""
+"""The entries that each client's configuration files should have: the MCP server, the hooks, the skill."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from engrambus.errors import FileNotFound
 from engrambus.settings import Settings
 
 SERVER = "engrambus"
-CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
 PROGRAM = "engrambus"
+CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
 SPAWN_TOOL = "Agent"
-"""What a matcher calls the tool that starts a sub-agent; Codex knows it under this name too."""
+"""Matches the tool that starts a sub-agent; Codex accepts this name as well."""
 
-STOP_SECONDS = 10
-SECONDS = 5
+SUBAGENT_STOP_TIMEOUT_SECONDS = 10
+HOOK_TIMEOUT_SECONDS = 5
 _EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreToolUse")
 _GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent")
 
 
-class Wish(NamedTuple):
-    """One entry a file is to hold: a member under its path, or an item of the list there."""
+class ConfigEntry(NamedTuple):
+    """An entry of a configuration file: the value at a path, or an item of the list there."""
 
     path: tuple[str, ...]
     value: Any
-    item: bool = False
+    is_item: bool = False
 
 
-class File(NamedTuple):
-    """One file of a client and what it is to hold."""
+class ClientFile(NamedTuple):
+    """A client's configuration file and the entries it should have."""
 
     path: Path
     format: Literal["json", "toml"]
-    wishes: tuple[Wish, ...]
+    entries: tuple[ConfigEntry, ...]
 
 
-class Setup(NamedTuple):
-    """Everything a client is to find."""
+class ClientSetup(NamedTuple):
+    """Everything a client needs."""
 
-    files: tuple[File, ...]
+    files: tuple[ClientFile, ...]
     skill: Path
-    """The folder the skill goes to."""
+    """The folder of the skill."""
 
 
 def installed_command(settings: Settings) -> list[str]:
@@ -73,63 +73,64 @@ def is_absolute(command: Sequence[str]) -> bool:
     return os.path.isabs(command[0])
 
 
-def setup_for(client: str, root: Path | None, settings: Settings, command: Sequence[str]) -> Setup:
-    """What a client is to find in a project's folder, or in the home folder when there is no root."""
+def setup_for(client: str, root: Path | None, settings: Settings, command: Sequence[str]) -> ClientSetup:
+    """Return a client's setup for a project's folder, or for the home folder if `root` is None."""
     base = root or settings.home
     hook = shlex.join([*command, "hook"])
     return _SETUPS[client](base, root is None, list(command), hook, settings)
 
 
-def _claude(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> Setup:
+def _claude(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
     servers = base / (".claude.json" if user else ".mcp.json")
-    return Setup(
+    return ClientSetup(
         (
-            File(servers, "json", (_server("mcpServers", command, "mcp", type="stdio"),)),
-            File(base / ".claude" / "settings.json", "json", _hooks(hook)),
+            ClientFile(servers, "json", (_server("mcpServers", command, "mcp", type="stdio"),)),
+            ClientFile(base / ".claude" / "settings.json", "json", _hooks(hook)),
         ),
         base / ".claude" / "skills" / "less",
     )
 
 
-def _codex(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> Setup:
-    return Setup(
+def _codex(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    return ClientSetup(
         (
-            File(base / ".codex" / "config.toml", "toml", (_server("mcp_servers", command, "mcp"),)),
-            File(base / ".codex" / "hooks.json", "json", _hooks(hook)),
+            ClientFile(base / ".codex" / "config.toml", "toml", (_server("mcp_servers", command, "mcp"),)),
+            ClientFile(base / ".codex" / "hooks.json", "json", _hooks(hook)),
         ),
         base / ".agents" / "skills" / "less",
     )
 
 
-def _cursor(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> Setup:
-    here = ("--project", "${workspaceFolder}")  # it starts servers where it likes
-    return Setup(
+def _cursor(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    # Cursor does not start servers in the project's folder.
+    project = ("--project", "${workspaceFolder}")
+    return ClientSetup(
         (
-            File(base / ".cursor" / "mcp.json", "json", (_server("mcpServers", command, "mcp", *here),)),
-            File(
+            ClientFile(base / ".cursor" / "mcp.json", "json", (_server("mcpServers", command, "mcp", *project),)),
+            ClientFile(
                 base / ".cursor" / "hooks.json",
                 "json",
-                (Wish(("version",), 1), Wish(("hooks", "stop"), {"command": hook}, item=True)),
+                (ConfigEntry(("version",), 1), ConfigEntry(("hooks", "stop"), {"command": hook}, is_item=True)),
             ),
         ),
         base / ".cursor" / "skills" / "less",
     )
 
 
-def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> Setup:
-    place = settings.vscode_home if user else base / ".vscode"
-    here = ("--project", "${workspaceFolder}")
-    return Setup(
-        (File(place / "mcp.json", "json", (_server("servers", command, "mcp", *here, type="stdio"),)),),
+def _vscode(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    folder = settings.vscode_home if user else base / ".vscode"
+    project = ("--project", "${workspaceFolder}")
+    return ClientSetup(
+        (ClientFile(folder / "mcp.json", "json", (_server("servers", command, "mcp", *project, type="stdio"),)),),
         base / (".copilot" if user else ".github") / "skills" / "less",
     )
 
 
-def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> Setup:
-    run = {"name": SERVER, "type": "command", "command": hook, "timeout": SECONDS * 1000}
-    events = [Wish(("hooks", event), {"hooks": [run]}, item=True) for event in _GEMINI_EVENTS]
-    return Setup(
-        (File(base / ".gemini" / "settings.json", "json", (_server("mcpServers", command, "mcp"), *events)),),
+def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Settings) -> ClientSetup:
+    run = {"name": SERVER, "type": "command", "command": hook, "timeout": HOOK_TIMEOUT_SECONDS * 1000}
+    events = [ConfigEntry(("hooks", event), {"hooks": [run]}, is_item=True) for event in _GEMINI_EVENTS]
+    return ClientSetup(
+        (ClientFile(base / ".gemini" / "settings.json", "json", (_server("mcpServers", command, "mcp"), *events)),),
         base / ".gemini" / "skills" / "less",
     )
 
@@ -137,36 +138,36 @@ def _gemini(base: Path, user: bool, command: list[str], hook: str, settings: Set
 _SETUPS = {"claude-code": _claude, "codex": _codex, "cursor": _cursor, "vscode": _vscode, "gemini": _gemini}
 
 
-def _server(servers: str, command: list[str], *words: str, **more: str) -> Wish:
-    return Wish((servers, SERVER), {**more, "command": command[0], "args": [*command[1:], *words]})
+def _server(servers: str, command: list[str], *arguments: str, **members: str) -> ConfigEntry:
+    return ConfigEntry((servers, SERVER), {**members, "command": command[0], "args": [*command[1:], *arguments]})
 
 
-def _hooks(command: str) -> tuple[Wish, ...]:
-    return tuple(Wish(("hooks", event), each, item=True) for event, each in hook_groups(command).items())
+def _hooks(command: str) -> tuple[ConfigEntry, ...]:
+    return tuple(ConfigEntry(("hooks", event), group, is_item=True) for event, group in hook_groups(command).items())
 
 
 def hook_groups(command: str) -> dict[str, dict[str, Any]]:
-    """What Claude Code and Codex have under each event."""
+    """Return the hook entry of each event, as Claude Code and Codex write it."""
     groups: dict[str, dict[str, Any]] = {}
     for event in _EVENTS:
-        seconds = STOP_SECONDS if event == "SubagentStop" else SECONDS
+        seconds = SUBAGENT_STOP_TIMEOUT_SECONDS if event == "SubagentStop" else HOOK_TIMEOUT_SECONDS
         group: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
         groups[event] = {"matcher": SPAWN_TOOL, **group} if event == "PreToolUse" else group
     return groups
 
 
-def is_ours(value: Any) -> bool:
-    """Whether an entry runs Engram Bus, wherever it was installed."""
+def runs_engrambus(value: Any) -> bool:
+    """True if an entry runs Engram Bus, wherever it is installed."""
     if not isinstance(value, dict):
         return False
     inner = value.get("hooks")
     if isinstance(inner, list) and inner:
-        return all(map(is_ours, inner))
-    command, more = value.get("command"), value.get("args", [])
-    if not isinstance(command, str) or not isinstance(more, list):
+        return all(map(runs_engrambus, inner))
+    command, arguments = value.get("command"), value.get("args", [])
+    if not isinstance(command, str) or not isinstance(arguments, list):
         return False
     try:
-        words = ([command] if more else shlex.split(command)) + [str(word) for word in more]
+        words = ([command] if arguments else shlex.split(command)) + [str(word) for word in arguments]
     except ValueError:
         return False
     return len(words) > 1 and Path(words[0]).name == PROGRAM and words[1] in ("mcp", "hook")

@@ -1,4 +1,4 @@
-"""Whether all is well on this machine: each check says what it found, and what to do when it is not as it should be."""
+"""`engrambus doctor`: checks the project, the machine and the clients, and says what to do about each problem."""
 
 from __future__ import annotations
 
@@ -7,47 +7,46 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from engrambus.app import find_project_damage, open_project
 from engrambus.core import SystemClock
 from engrambus.edges.cli.commands.up import HOST, RUNNING, said_in
-from engrambus.edges.integrations.client_config import CLIENTS, PROGRAM, File, installed_command, setup_for
-from engrambus.edges.integrations.files import is_installed
-from engrambus.edges.integrations.install import project_root
-from engrambus.edges.integrations.skill import has_skill
-from engrambus.edges.integrations.trust import is_read
+from engrambus.edges.integrations import jsonc, toml_edit
+from engrambus.edges.integrations.client_config import CLIENTS, PROGRAM, ClientFile, installed_command, setup_for
+from engrambus.edges.integrations.config_files import is_installed
+from engrambus.edges.integrations.install import has_skill, project_root
 from engrambus.errors import EngramBusError, ProjectNotFound
 from engrambus.gateway import Gateway
 from engrambus.policy import Project, find_project
 from engrambus.settings import Settings
 
-HOOK_MILLISECONDS = 1_000
-"""Slower than this is felt at every turn; clients give up after five seconds."""
-FSYNCS = 5
-AHEAD = 60_000_000
-"""A journal's last time further ahead of the clock than this, in microseconds, is worth a word."""
+SLOW_HOOK_MS = 1_000
+"""A slower hook is felt at every turn; clients give up after five seconds."""
+FSYNC_COUNT = 5
+MAX_AHEAD_US = 60_000_000
+"""A journal whose last time is further ahead of the clock than this is reported."""
 
 State = Literal["ok", "note", "broken"]
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one check found."""
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of one check."""
 
     check: str
     state: State
-    found: str
-    next: str = ""
-    """What to do about it."""
+    message: str = msgspec.field(name="found")
+    next_step: str = msgspec.field(name="next", default="")
+    """How to fix it."""
 
 
-def examine(folder: Path, settings: Settings) -> list[Finding]:
-    """Every check, in the order in which one depends on another."""
+def examine(folder: Path, settings: Settings) -> list[CheckResult]:
+    """Run every check; later ones depend on earlier ones."""
     return [
         *_project(folder, settings),
         *_machine(folder, settings),
@@ -56,117 +55,122 @@ def examine(folder: Path, settings: Settings) -> list[Finding]:
     ]
 
 
-def _project(folder: Path, settings: Settings) -> Iterator[Finding]:
+def _project(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     if settings.url is not None:
         yield _gateway(settings)
         return
     try:
         project = find_project(folder)
     except EngramBusError as problem:
-        yield _broken("project", problem)
+        yield _refused("project", problem)
         return
-    yield Finding(check="project", state="ok", found=f"{project.project_id} in {project.catalog}")
+    yield _ok("project", f"{project.project_id} in {project.catalog}")
     try:
         damaged = find_project_damage(folder)
     except EngramBusError as problem:
-        yield _broken("journal", problem)
+        yield _refused("journal", problem)
         return
     if damaged:
-        found = "; ".join(f"{each.journal.name} is damaged at line {each.line}, byte {each.offset}" for each in damaged)
-        yield Finding(check="journal", state="broken", found=found, next="engrambus recover keeps all that is sound.")
+        message = "; ".join(
+            f"{place.journal.name} is damaged at line {place.line}, byte {place.offset}" for place in damaged
+        )
+        yield _broken("journal", message, "engrambus recover keeps every undamaged line.")
         return
-    yield Finding(check="journal", state="ok", found="every line checks")
+    yield _ok("journal", "every line's checksum is right")
     yield from _opened(folder, project, settings)
 
 
-def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[Finding]:
+def _opened(folder: Path, project: Project, settings: Settings) -> Iterator[CheckResult]:
     try:
         gateway = open_project(folder, settings)
     except EngramBusError as problem:
-        yield _broken("index", problem)
+        yield _refused("index", problem)
         return
     with closing(gateway):
-        differing = [each.what for each in gateway.store.verify()]
-        if differing:
-            removing = f"Remove {project.catalog / 'index.db'}: it is built again."
-            yield Finding(check="index", state="broken", found="; ".join(differing)[:200], next=removing)
+        differences = [difference.what for difference in gateway.store.verify()]
+        if differences:
+            remove = f"Remove {project.catalog / 'index.db'}: it is rebuilt from the journal."
+            yield _broken("index", "; ".join(differences)[:200], remove)
         else:
-            yield Finding(check="index", state="ok", found="agrees with the journal")
-        yield _declared(gateway)
+            yield _ok("index", "agrees with the journal")
+        yield _catalog(gateway)
         yield _clock(gateway)
         yield _token(gateway, settings)
     yield from _keys(settings.key_folder(project.project_id))
     yield _server(project.catalog)
     if project.git_folder is None:
-        yield Finding(check="git", state="note", found="no repository here", next="Claims cannot point at its files.")
+        yield _note(
+            "git",
+            "no repository here",
+            "Without git, claims cannot point at files.",
+        )
     else:
-        yield Finding(check="git", state="ok", found=str(project.git_folder))
+        yield _ok("git", str(project.git_folder))
 
 
-def _gateway(settings: Settings) -> Finding:
+def _gateway(settings: Settings) -> CheckResult:
     from engrambus.edges.sdk import Bus
 
     try:
         with Bus.connect(settings.url or "", token=settings.token, timeout_seconds=5) as bus:
             stats = bus.stats()
     except EngramBusError as problem:
-        return _broken("gateway", problem)
-    return Finding(check="gateway", state="ok", found=f"{settings.url} serves {stats.project}")
+        return _refused("gateway", problem)
+    return _ok("gateway", f"{settings.url} serves {stats.project}")
 
 
-def _declared(gateway: Gateway) -> Finding:
+def _catalog(gateway: Gateway) -> CheckResult:
     try:
         yools = len(list(gateway.project_files.catalog()))
     except EngramBusError as problem:
-        where = f" at line {problem.line}" if problem.line else ""
-        found = f"capabilities.json cannot be read{where}: {problem.detail}"
-        return Finding(check="catalog", state="broken", found=found, next="engrambus catalog build writes it anew.")
-    return Finding(check="catalog", state="ok", found=f"{yools} yools can be asked for")
+        line = f" at line {problem.line}" if problem.line else ""
+        message = f"capabilities.json cannot be read{line}: {problem.detail}"
+        return _broken("catalog", message, "Rebuild it: engrambus catalog build.")
+    return _ok("catalog", f"{yools} yools declared")
 
 
-def _clock(gateway: Gateway) -> Finding:
+def _clock(gateway: Gateway) -> CheckResult:
     try:
         with gateway.store.read() as view, gateway.tuple_space.space.store.read() as work:
-            ahead = max(view.as_of, work.as_of) - SystemClock().now()
+            ahead_us = max(view.as_of, work.as_of) - SystemClock().now()
     except EngramBusError as problem:
-        return _broken("clock", problem)
-    if ahead > AHEAD:
-        seconds = ahead // 1_000_000
-        return Finding(
-            check="clock",
-            state="note",
-            found=f"a journal is {seconds} s ahead of it: time goes on at half its pace until it has caught up",
-            next="Set the machine's clock, if it is the one that is wrong.",
+        return _refused("clock", problem)
+    if ahead_us > MAX_AHEAD_US:
+        seconds = ahead_us // 1_000_000
+        return _note(
+            "clock",
+            f"a journal is {seconds} s ahead of it; project time runs at half speed until the clock catches up",
+            "Set the machine's clock if it is wrong.",
         )
-    return Finding(check="clock", state="ok", found="at or past the journals' last time")
+    return _ok("clock", "not behind the journals")
 
 
-def _token(gateway: Gateway, settings: Settings) -> Finding:
+def _token(gateway: Gateway, settings: Settings) -> CheckResult:
     if settings.token is None:
-        return Finding(check="token", state="ok", found="none: you are the admin of these files")
+        return _ok("token", "none: you act as the admin of these files")
     from engrambus.gateway import Credential
 
     try:
         caller = gateway.identify(Credential(token=settings.token))
     except EngramBusError as problem:
-        return _broken("token", problem)
-    return Finding(check="token", state="ok", found=f"{caller.full_name}, {caller.role}")
+        return _refused("token", problem)
+    return _ok("token", f"{caller.full_name}, {caller.role}")
 
 
-def _keys(folder: Path) -> Iterator[Finding]:
+def _keys(folder: Path) -> Iterator[CheckResult]:
     loose = [
         path.name
         for path in (folder, *sorted(folder.glob("*.key")))
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
     if loose:
-        found, mend = f"others can read {', '.join(loose)}", f"chmod -R go= {folder}"
-        yield Finding(check="keys", state="broken", found=found, next=mend)
+        message = f"other accounts can read {', '.join(loose)}"
+        yield _broken("keys", message, f"chmod -R go= {folder}")
     else:
-        yield Finding(check="keys", state="ok", found=f"yours alone, in {folder}")
+        yield _ok("keys", f"readable by you only, in {folder}")
 
 
-def _server(folder: Path) -> Finding:
+def _server(folder: Path) -> CheckResult:
     try:
         running = said_in((folder / RUNNING).read_bytes())
         if running is not None:
@@ -174,11 +178,11 @@ def _server(folder: Path) -> Finding:
     except OSError:
         running = None
     if running is None:
-        return Finding(check="server", state="note", found="not running", next="engrambus up shows the page.")
-    return Finding(check="server", state="ok", found=f"http://{HOST}:{running['port']}, process {running['pid']}")
+        return _note("server", "not running", "Start it and see the page: engrambus up.")
+    return _ok("server", f"http://{HOST}:{running['port']}, process {running['pid']}")
 
 
-def _machine(folder: Path, settings: Settings) -> Iterator[Finding]:
+def _machine(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     try:
         catalog = find_project(folder).catalog
     except EngramBusError:
@@ -187,72 +191,71 @@ def _machine(folder: Path, settings: Settings) -> Iterator[Finding]:
     try:
         with probe.open("wb") as out:
             start = time.perf_counter()
-            for _ in range(FSYNCS):
+            for _ in range(FSYNC_COUNT):
                 out.write(b"x")
                 out.flush()
                 os.fsync(out.fileno())
-            took = (time.perf_counter() - start) / FSYNCS * 1000
+            sync_ms = (time.perf_counter() - start) / FSYNC_COUNT * 1000
     except OSError as problem:
-        yield Finding(check="disk", state="broken", found=f"cannot write and sync: {problem.strerror}")
+        yield _broken("disk", f"cannot write and sync: {problem.strerror}")
         return
     finally:
         probe.unlink(missing_ok=True)
-    yield Finding(check="disk", state="ok", found=f"a synced write takes {took:.1f} ms")
+    yield _ok("disk", f"a synced write takes {sync_ms:.1f} ms")
 
 
-def _clients(folder: Path, settings: Settings) -> Iterator[Finding]:
+def _clients(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     root = project_root(folder)
-    commands = [[PROGRAM]]  # right when PATH finds another installation, too
+    commands = [[PROGRAM]]  # valid even if PATH finds another installation
     try:
         commands.insert(0, installed_command(settings))
     except EngramBusError as problem:
-        yield _broken("command", problem)
+        yield _refused("command", problem)
     for client in CLIENTS:
         states: dict[str, list[bool | None]] = {}
         try:
-            for scope, place in (("project", root), ("home", None)):
-                setups = [setup_for(client, place, settings, command) for command in commands]
-                held = [_best(each) for each in zip(*(setup.files for setup in setups), strict=True)]
-                states[scope] = [*held, has_skill(setups[0].skill)]
+            for scope, folder_or_home in (("project", root), ("home", None)):
+                setups = [setup_for(client, folder_or_home, settings, command) for command in commands]
+                files = [_file_state(variants) for variants in zip(*(setup.files for setup in setups), strict=True)]
+                states[scope] = [*files, has_skill(setups[0].skill)]
         except EngramBusError as problem:
-            yield _broken(client, problem)
+            yield _refused(client, problem)
         except OSError as problem:
-            found = f"{problem.filename} cannot be read: {problem.strerror}"
-            yield Finding(check=client, state="broken", found=found, next="Its files should be yours to read.")
+            message = f"{problem.filename} cannot be read: {problem.strerror}"
+            yield _broken(client, message, "Make the file readable.")
         else:
-            yield _client(client, states, heeded=is_read(client, root, settings.home))
+            yield _client(client, states, trusted=is_trusted(client, root, settings.home))
 
 
-def _best(same_file: tuple[File, ...]) -> bool | None:
-    """How a file stands: right for one of the commands it may hold, else not, else without us."""
-    held = [is_installed(file) for file in same_file]
-    return True if True in held else False if False in held else None
+def _file_state(variants: tuple[ClientFile, ...]) -> bool | None:
+    """Return True if a file is right for one of the valid commands, False if not, None if it has no entry of ours."""
+    states = [is_installed(file) for file in variants]
+    return True if True in states else False if False in states else None
 
 
-def _client(client: str, states: dict[str, list[bool | None]], *, heeded: bool) -> Finding:
-    places = [scope for scope, held in states.items() if any(each is not None for each in held)]
-    if not places:
-        return Finding(check=client, state="note", found="not installed", next=f"engrambus install {client}")
-    partly = [scope for scope in places if not all(states[scope])]
-    if partly:
-        flag = " --user" if partly[0] == "home" else ""
-        return Finding(
-            check=client,
-            state="broken",
-            found=f"not as it should be ({partly[0]})",
-            next=f"engrambus install {client}{flag}",
+def _client(client: str, states: dict[str, list[bool | None]], *, trusted: bool) -> CheckResult:
+    scopes = [scope for scope, files in states.items() if any(state is not None for state in files)]
+    if not scopes:
+        return _note(client, "not installed", f"engrambus install {client}")
+    wrong = [scope for scope in scopes if not all(states[scope])]
+    if wrong:
+        flag = " --user" if wrong[0] == "home" else ""
+        return _broken(
+            client,
+            f"the entries differ from what install writes ({wrong[0]})",
+            f"engrambus install {client}{flag}",
         )
-    found = f"installed ({', '.join(places)})"
-    if "project" in places and not heeded:
-        found, then = (
-            f"{found}, in a folder it does not trust yet",
+    message = f"installed ({', '.join(scopes)})"
+    if "project" in scopes and not trusted:
+        return _note(
+            client,
+            f"{message}, in a folder that {client} does not trust yet",
             f"Start {client} here once and let it trust the folder.",
         )
-        return Finding(check=client, state="note", found=found, next=then)
-    return Finding(check=client, state="ok", found=found)
+    return _ok(client, message)
 
 
-def _hook(folder: Path, settings: Settings) -> Iterator[Finding]:
+def _hook(folder: Path, settings: Settings) -> Iterator[CheckResult]:
     try:
         command = installed_command(settings)
     except EngramBusError:
@@ -260,31 +263,79 @@ def _hook(folder: Path, settings: Settings) -> Iterator[Finding]:
     event = json.dumps(
         {"hook_event_name": "PreToolUse", "tool_name": "Read", "session_id": "doctor", "cwd": str(folder)}
     )
-    took = []
+    times_ms = []
     try:
         for _ in range(3):
             start = time.perf_counter()
             done = subprocess.run([*command, "hook"], input=event.encode(), capture_output=True, timeout=30)
-            took.append((time.perf_counter() - start) * 1000)
+            times_ms.append((time.perf_counter() - start) * 1000)
     except (OSError, subprocess.TimeoutExpired) as problem:
-        yield Finding(check="hook", state="broken", found=str(problem)[:200], next="Install Engram Bus again.")
+        yield _broken("hook", str(problem)[:200], "Install Engram Bus again.")
         return
     if done.returncode or done.stdout.strip() != b"{}":
-        said = done.stderr.decode("utf-8", "replace").strip()[:200]
-        yield Finding(
-            check="hook", state="broken", found=said or "it answers nothing", next="Install Engram Bus again."
-        )
+        error = done.stderr.decode("utf-8", "replace").strip()[:200]
+        yield _broken("hook", error or "it gives no answer", "Install Engram Bus again.")
         return
-    best = min(took)
-    slow = best > HOOK_MILLISECONDS
-    found = f"answers in {best:.0f} ms"
-    yield Finding(
-        check="hook", state="note" if slow else "ok", found=found, next="Clients wait for it." if slow else ""
-    )
+    fastest_ms = min(times_ms)
+    slow = fastest_ms > SLOW_HOOK_MS
+    message = f"answers in {fastest_ms:.0f} ms"
+    yield _note("hook", message, "Clients wait for it at every turn.") if slow else _ok("hook", message)
 
 
-def _broken(check: str, problem: EngramBusError) -> Finding:
-    hint = problem.hint or ""
-    if isinstance(problem, ProjectNotFound):
-        hint = "engrambus init makes one."
-    return Finding(check=check, state="broken", found=f"{problem.code}: {problem.detail}", next=hint)
+def _ok(check: str, message: str) -> CheckResult:
+    return CheckResult(check=check, state="ok", message=message)
+
+
+def _note(check: str, message: str, next_step: str) -> CheckResult:
+    return CheckResult(check=check, state="note", message=message, next_step=next_step)
+
+
+def _broken(check: str, message: str, next_step: str = "") -> CheckResult:
+    return CheckResult(check=check, state="broken", message=message, next_step=next_step)
+
+
+def _refused(check: str, problem: EngramBusError) -> CheckResult:
+    hint = "Create one: engrambus init." if isinstance(problem, ProjectNotFound) else problem.hint or ""
+    return _broken(check, f"{problem.code}: {problem.detail}", hint)
+
+
+def is_trusted(client: str, root: Path, home: Path) -> bool:
+    """True unless the client's own settings show that it ignores files in this folder until a person trusts it."""
+    check = _TRUST_CHECKS.get(client)
+    try:
+        return check is None or check(root.resolve(), home)
+    except (OSError, ValueError):
+        return True
+
+
+def _codex_trusts(root: Path, home: Path) -> bool:
+    """Codex trusts exactly one folder, the top of the checkout."""
+    projects = _settings(home / ".codex" / "config.toml", toml_edit.read).get("projects")
+    entry = projects.get(str(root)) if isinstance(projects, dict) else None
+    return isinstance(entry, dict) and entry.get("trust_level") == "trusted"
+
+
+def _gemini_trusts(root: Path, home: Path) -> bool:
+    """Gemini trusts a folder and everything below it, or every folder if folder trust is disabled."""
+    security = _settings(home / ".gemini" / "settings.json", _read_jsonc).get("security")
+    folder_trust = security.get("folderTrust") if isinstance(security, dict) else None
+    if isinstance(folder_trust, dict) and folder_trust.get("enabled") is False:
+        return True
+    trusted = _settings(home / ".gemini" / "trustedFolders.json", _read_jsonc)
+    return any(trusted.get(str(folder)) == "TRUST_FOLDER" for folder in (root, *root.parents))
+
+
+def _settings(path: Path, read: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        content = read(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _read_jsonc(text: str) -> Any:
+    node = jsonc.read(text)
+    return node.value if node else {}
+
+
+_TRUST_CHECKS = {"codex": _codex_trusts, "gemini": _gemini_trusts}

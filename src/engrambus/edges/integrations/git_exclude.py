@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from engrambus.edges.integrations.files import Change
+from engrambus.edges.integrations.config_files import FileChange
 from engrambus.errors import ClientFileCommitted
 from engrambus.evidence.pointers.process import git_environment, run_git
 
@@ -35,7 +35,7 @@ def check_not_committed(root: Path, paths: Sequence[Path], command: str) -> None
         )
 
 
-def plan_exclude(exclude: Path, client: str, names: Sequence[str], *, listed: bool) -> Change:
+def plan_exclude(exclude: Path, client: str, names: Sequence[str], *, listed: bool) -> FileChange:
     """Plan the change that lists a client's files, or lists them no longer.
 
     The block stands first in the file, so that removing its lines gives the file back to the byte.
@@ -48,7 +48,7 @@ def plan_exclude(exclude: Path, client: str, names: Sequence[str], *, listed: bo
     ]
     bare = _without_block(text, block)
     after = ("".join(block) if listed else "") + bare
-    return Change(path=exclude, before=before, after=after.encode("utf-8", "surrogateescape") if after else None)
+    return FileChange(path=exclude, before=before, after=after.encode("utf-8", "surrogateescape") if after else None)
 
 
 def _without_block(text: str, block: Sequence[str]) -> str:

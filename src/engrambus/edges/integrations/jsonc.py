@@ -1,7 +1,7 @@
-"""JSON as people keep it — comments, trailing commas, their own layout — read with places and edited in place.
+"""Edits JSON with comments and trailing commas in place.
 
-Nothing is parsed and printed again: an entry is put in beside the others in their layout, or cut out, and every other
-byte stays where it was.
+The document is never printed again: an entry is inserted in the layout of its siblings or cut out, and every other byte
+stays as it was. No maintained library does this (decision 19).
 """
 
 from __future__ import annotations
@@ -17,181 +17,179 @@ _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true
 _INDENT = re.compile(r"\n([ \t]+)\S")
 
 
-class Broken(ValueError):
-    """The text cannot be read, from this place on."""
+class ParseFailure(ValueError):
+    """The text cannot be parsed at an offset."""
 
-    def __init__(self, what: str, at: int) -> None:
-        super().__init__(what)
-        self.what = what
-        self.at = at
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.offset = offset
 
 
-class Entry(NamedTuple):
-    """One member of an object, or one item of a list, where it stands."""
+class NodeEntry(NamedTuple):
+    """A member of an object or an item of a list, with offsets into the text."""
 
     key: str | None
     start: int
     value: Node
     comma: int | None
-    """Where the comma behind it stands, if there is one."""
+    """Offset of the comma after it, if there is one."""
 
     @property
     def end(self) -> int:
-        """Where its value ends."""
         return self.value.end
 
 
 class Node(NamedTuple):
-    """A value, where it stands."""
+    """A value with its offsets in the text."""
 
     start: int
     end: int
     value: Any
-    entries: tuple[Entry, ...] | None = None
-    """What it holds, for objects and lists."""
+    entries: tuple[NodeEntry, ...] | None = None
+    """Entries of an object or list; None for any other value."""
 
-    def member(self, key: str) -> Entry | None:
-        """The member of that name; of several the last, as parsers have it."""
+    def member(self, key: str) -> NodeEntry | None:
+        """Return the member with that name; the last of several, as JSON parsers do."""
         return next((entry for entry in reversed(self.entries or ()) if entry.key == key), None)
 
 
 class Edit(NamedTuple):
-    """A change of a text at one place."""
+    """A replacement at one offset of a text."""
 
-    at: int
+    offset: int
     removed: str
     inserted: str
 
     def apply(self, text: str) -> str:
-        """The text with it."""
-        return text[: self.at] + self.inserted + text[self.at + len(self.removed) :]
+        return text[: self.offset] + self.inserted + text[self.offset + len(self.removed) :]
 
     def undo(self, text: str) -> str:
-        """The text without it."""
-        return text[: self.at] + self.removed + text[self.at + len(self.inserted) :]
+        return text[: self.offset] + self.removed + text[self.offset + len(self.inserted) :]
 
 
 def read(text: str) -> Node | None:
-    """What a text holds; none for one that holds nothing but blanks and comments."""
-    start = _blank(text, 0)
+    """Parse a text; return None if it has only white space and comments."""
+    start = _skip_blank(text, 0)
     if start == len(text):
         return None
     node = _value(text, start, 0)
-    rest = _blank(text, node.end)
-    if rest != len(text):
-        raise Broken("something follows the value", rest)
+    end = _skip_blank(text, node.end)
+    if end != len(text):
+        raise ParseFailure("something follows the value", end)
     return node
 
 
-def _blank(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
+def _skip_blank(text: str, offset: int) -> int:
+    match = _BLANK.match(text, offset)
+    return match.end() if match else offset
 
 
-def _value(text: str, at: int, depth: int) -> Node:
+def _value(text: str, offset: int, depth: int) -> Node:
     if depth > MAX_DEPTH:
-        raise Broken(f"nested more than {MAX_DEPTH} deep", at)
-    first = text[at : at + 1]
+        raise ParseFailure(f"nested more than {MAX_DEPTH} deep", offset)
+    first = text[offset : offset + 1]
     if first in ("{", "["):
-        return _container(text, at, depth)
+        return _container(text, offset, depth)
     if first == '"':
-        return _string(text, at)
-    match = _SCALAR.match(text, at)
+        return _string(text, offset)
+    match = _SCALAR.match(text, offset)
     if match is None:
-        raise Broken("a value was expected", at)
+        raise ParseFailure("a value was expected", offset)
     try:
-        return Node(at, match.end(), json.loads(match[0]))
+        return Node(offset, match.end(), json.loads(match[0]))
     except ValueError:
-        raise Broken("a number of more digits than can be read", at) from None
+        raise ParseFailure("a number has too many digits", offset) from None
 
 
-def _string(text: str, at: int) -> Node:
+def _string(text: str, offset: int) -> Node:
     try:
-        value, end = scanstring(text, at + 1)
+        value, end = scanstring(text, offset + 1)
     except ValueError:
-        raise Broken("a text that does not end, or an escape there is not", at) from None
-    return Node(at, end, value)
+        raise ParseFailure("a string is not terminated or has an unknown escape", offset) from None
+    return Node(offset, end, value)
 
 
 def _container(text: str, start: int, depth: int) -> Node:
     is_object = text[start] == "{"
     close = "}" if is_object else "]"
-    entries: list[Entry] = []
-    at = _blank(text, start + 1)
-    while text[at : at + 1] != close:
+    entries: list[NodeEntry] = []
+    offset = _skip_blank(text, start + 1)
+    while text[offset : offset + 1] != close:
         if entries and entries[-1].comma is None:
-            raise Broken(f"a comma or '{close}' was expected", at)
-        key, place = None, at
+            raise ParseFailure(f"a comma or '{close}' was expected", offset)
+        key, entry_start = None, offset
         if is_object:
-            if text[at : at + 1] != '"':
-                raise Broken("a name in quotes was expected", at)
-            name = _string(text, at)
-            key, at = name.value, _blank(text, name.end)
-            if text[at : at + 1] != ":":
-                raise Broken("a colon was expected", at)
-            at = _blank(text, at + 1)
-        value = _value(text, at, depth + 1)
-        at = _blank(text, value.end)
-        comma = at if text[at : at + 1] == "," else None
-        entries.append(Entry(key, place, value, comma))
+            if text[offset : offset + 1] != '"':
+                raise ParseFailure("a name in quotes was expected", offset)
+            name = _string(text, offset)
+            key, offset = name.value, _skip_blank(text, name.end)
+            if text[offset : offset + 1] != ":":
+                raise ParseFailure("a colon was expected", offset)
+            offset = _skip_blank(text, offset + 1)
+        value = _value(text, offset, depth + 1)
+        offset = _skip_blank(text, value.end)
+        comma = offset if text[offset : offset + 1] == "," else None
+        entries.append(NodeEntry(key, entry_start, value, comma))
         if comma is not None:
-            at = _blank(text, comma + 1)
-    held: Any = (
-        {str(each.key): each.value.value for each in entries} if is_object else [each.value.value for each in entries]
-    )
-    return Node(start, at + 1, held, tuple(entries))
+            offset = _skip_blank(text, comma + 1)
+    values = [entry.value.value for entry in entries]
+    content: Any = dict(zip((str(entry.key) for entry in entries), values, strict=True)) if is_object else values
+    return Node(start, offset + 1, content, tuple(entries))
 
 
 def insert(text: str, container: Node, key: str | None, value: Any) -> list[Edit]:
-    """What puts an entry at the end of an object or a list, laid out as the others are."""
+    """Return the edits that add an entry at the end of an object or list, laid out like its siblings."""
     entries = container.entries or ()
-    lines = _Layout(text, container)
-    written = lines.write(key, value)
+    layout = _Layout(text, container)
+    printed = layout.print(key, value)
     if not entries:
-        inside = text[container.start + 1 : container.end - 1]
-        close = lines.close if lines.many else ""
-        if inside.strip():  # comments stay where they are, before what is put in
-            at = container.start + 1 + len(inside.rstrip())
-            return (
-                [Edit(at, "", written)] if lines.many else [Edit(at, inside[len(inside.rstrip()) :], written + close)]
-            )
-        return [Edit(container.start + 1, inside, written + close)]
+        return [_first_entry_edit(text, container, layout, printed)]
     last = entries[-1]
-    trailing = last.comma is not None  # who ends with a comma keeps doing so
-    if not lines.many:  # close behind the last entry: a comment further on would swallow it
-        gap = " " * lines.spaced
-        return [
-            Edit(last.comma + 1, "", gap + written + ",") if last.comma else Edit(last.end, "", "," + gap + written)
-        ]
-    behind = text[last.end : container.end - 1]
-    at = last.end + len(behind.rstrip())
-    if trailing:
-        return [Edit(at, "", written + ",")]
-    return [Edit(last.end, "", ","), Edit(at + 1, "", written)]
+    if not layout.multiline:
+        # Directly after the last entry: a line comment further on would swallow the new one.
+        gap = " " * layout.spaced
+        if last.comma:
+            return [Edit(last.comma + 1, "", gap + printed + ",")]
+        return [Edit(last.end, "", "," + gap + printed)]
+    end = last.end + len(text[last.end : container.end - 1].rstrip())
+    if last.comma is not None:  # the file uses trailing commas
+        return [Edit(end, "", printed + ",")]
+    return [Edit(last.end, "", ","), Edit(end + 1, "", printed)]
+
+
+def _first_entry_edit(text: str, container: Node, layout: _Layout, printed: str) -> Edit:
+    inside = text[container.start + 1 : container.end - 1]
+    comments = inside.rstrip()
+    close = layout.close if layout.multiline else ""
+    if not comments:
+        return Edit(container.start + 1, inside, printed + close)
+    offset = container.start + 1 + len(comments)
+    return Edit(offset, "", printed) if layout.multiline else Edit(offset, inside[len(comments) :], printed + close)
 
 
 class _Layout:
-    """How a document is laid out around one of its containers."""
+    """The layout of a document around one of its containers."""
 
     def __init__(self, text: str, container: Node) -> None:
         self.newline = "\r\n" if "\r\n" in text else "\n"
-        found = _INDENT.search(text)
-        self.unit = found[1] if found else "  "
+        indented = _INDENT.search(text)
+        self.unit = indented[1] if indented else "  "
         entries = container.entries or ()
-        own = _indent_at(text, container.start)
+        container_indent = _indent_at(text, container.start)
         if entries:
-            self.many = "\n" in text[container.start : entries[0].start]
-            self.indent = _indent_at(text, entries[0].start) if self.many else own
+            self.multiline = "\n" in text[container.start : entries[0].start]
+            self.indent = _indent_at(text, entries[0].start) if self.multiline else container_indent
         else:
-            self.many = "\n" in text or container.start == _blank(text, 0)
-            self.indent = own + self.unit
+            self.multiline = "\n" in text or container.start == _skip_blank(text, 0)
+            self.indent = container_indent + self.unit
         self.spaced = ": " in text or '":' not in text
-        self.close = self.newline + own
+        self.close = self.newline + container_indent
 
-    def write(self, key: str | None, value: Any) -> str:
-        """An entry as it would stand here, with what goes before it."""
+    def print(self, key: str | None, value: Any) -> str:
+        """Return an entry in this layout, with the line break before it."""
         name = "" if key is None else json.dumps(key, ensure_ascii=False) + (": " if self.spaced else ":")
-        if not self.many:
+        if not self.multiline:
             separators = (", ", ": ") if self.spaced else (",", ":")
             return name + json.dumps(value, ensure_ascii=False, separators=separators)
         lines = json.dumps(value, ensure_ascii=False, indent=self.unit).split("\n")
@@ -199,40 +197,45 @@ class _Layout:
         return start + name + start.join(lines)
 
 
-def _indent_at(text: str, at: int) -> str:
-    """The blanks a line begins with."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+def _indent_at(text: str, offset: int) -> str:
+    """Return the white space at the beginning of the line of an offset."""
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def remove(text: str, container: Node, entry: Entry) -> str:
-    """The text without one entry of a container, and without the comma it needed; comments stay."""
+def remove(text: str, container: Node, entry: NodeEntry) -> str:
+    """Return the text without one entry and the comma it needed; comments stay."""
     entries = container.entries or ()
-    place = entries.index(entry)
-    before = entries[place - 1] if place else None
-    from_ = _before(text, (before.comma or before.end) + 1 if before else container.start + 1, entry.start)
-    if place + 1 < len(entries):
-        return text[:from_] + text[(entry.comma or entry.end) + 1 :]
+    index = entries.index(entry)
+    previous = entries[index - 1] if index else None
+    start = _after_comments(
+        text, (previous.comma or previous.end) + 1 if previous else container.start + 1, entry.start
+    )
+    if index + 1 < len(entries):
+        return text[:start] + text[(entry.comma or entry.end) + 1 :]
     end = entry.end if entry.comma is None else entry.comma + 1
-    if before is None:
-        shorter = text[:from_] + text[end:]
-        inside = shorter[container.start + 1 : container.end - 1 - (end - from_)]
-        return (
-            shorter if inside.strip() else shorter[: container.start + 1] + shorter[container.start + 1 + len(inside) :]
-        )
-    if entry.comma is None and before.comma is not None:
-        return text[: before.comma] + text[before.comma + 1 : from_] + text[end:]
-    return text[:from_] + text[end:]
+    if previous is None:
+        shorter = text[:start] + text[end:]
+        inside = shorter[container.start + 1 : container.end - 1 - (end - start)]
+        if inside.strip():
+            return shorter
+        return shorter[: container.start + 1] + shorter[container.start + 1 + len(inside) :]
+    if entry.comma is None and previous.comma is not None:
+        return text[: previous.comma] + text[previous.comma + 1 : start] + text[end:]
+    return text[:start] + text[end:]
 
 
-def _before(text: str, start: int, end: int) -> int:
-    """Where what belongs to an entry begins: behind the last comment before it."""
-    at = last = start
-    while at < end:
-        match = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL).match(text, at)
+_COMMENT_OR_CHARACTER = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL)
+
+
+def _after_comments(text: str, start: int, end: int) -> int:
+    """Return the offset after the last comment in a range, where the text of an entry begins."""
+    offset = after = start
+    while offset < end:
+        match = _COMMENT_OR_CHARACTER.match(text, offset)
         if match is None:
             break
         if match[0][:1] == "/":
-            last = match.end()
-        at = match.end()
-    return last
+            after = match.end()
+        offset = match.end()
+    return after

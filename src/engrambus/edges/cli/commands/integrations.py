@@ -13,8 +13,8 @@ from engrambus.edges.cli.screen import dim, safe, safe_line, table
 from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
-    from engrambus.edges.integrations.doctor import Finding
-    from engrambus.edges.integrations.files import Change
+    from engrambus.edges.integrations.config_files import FileChange
+    from engrambus.edges.integrations.doctor import CheckResult
 
 CLIENTS = ("claude-code", "codex", "cursor", "vscode", "gemini")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -91,7 +91,7 @@ def _root(session: Session, values: Values) -> Path | None:
     return None if values["user"] else project_root(session.folder)
 
 
-def _tell(session: Session, values: Values, changes: list[Change], nothing: str, following: list[str]) -> None:
+def _tell(session: Session, values: Values, changes: list[FileChange], nothing: str, following: list[str]) -> None:
     rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
     changed = any(row["action"] != "unchanged" for row in rows)
 
@@ -108,13 +108,13 @@ def _tell(session: Session, values: Values, changes: list[Change], nothing: str,
     session.answer({"client": values["client"], "dry_run": values["dry_run"], "files": rows}, show)
 
 
-def _action(change: Change) -> str:
+def _action(change: FileChange) -> str:
     if change.before == change.after:
         return "unchanged"
     return "created" if change.before is None else "removed" if change.after is None else "changed"
 
 
-def _shown(change: Change) -> Iterator[str]:
+def _shown(change: FileChange) -> Iterator[str]:
     action = _action(change)
     if action == "unchanged":
         return
@@ -126,7 +126,7 @@ def _shown(change: Change) -> Iterator[str]:
         yield click.style(safe_line(line.rstrip("\r\n")), fg=colour, bold=line[:3] in ("+++", "---"))
 
 
-def _diff(change: Change) -> Iterable[str]:
+def _diff(change: FileChange) -> Iterable[str]:
     from difflib import unified_diff
 
     if change.before == change.after or "skills" in change.path.parts:
@@ -145,22 +145,24 @@ def doctor(session: Session, values: Values) -> None:
     """Check the project, this machine and every connected coding agent, and say what to fix."""
     from engrambus.edges.integrations.doctor import examine
 
-    findings = examine(session.folder, session.settings)
-    session.answer({"ok": all(each.state != "broken" for each in findings), "checks": findings}, _table(findings))
-    if any(each.state == "broken" for each in findings):
+    results = examine(session.folder, session.settings)
+    session.answer({"ok": all(result.state != "broken" for result in results), "checks": results}, _table(results))
+    if any(result.state == "broken" for result in results):
         click.get_current_context().exit(1)
 
 
-def _table(findings: list[Finding]) -> Callable[[Any], Iterator[str]]:
+def _table(results: list[CheckResult]) -> Callable[[Any], Iterator[str]]:
     def show(_: Any) -> Iterator[str]:
-        heading, *rows = table(["", "CHECK", "FOUND"], [[_MARKS[f.state][0], f.check, f.found] for f in findings])
+        heading, *rows = table(
+            ["", "CHECK", "FOUND"], [[_MARKS[result.state][0], result.check, result.message] for result in results]
+        )
         yield heading
-        for finding, row in zip(findings, rows, strict=True):
-            yield click.style(row[:2], fg=_MARKS[finding.state][1], bold=True) + row[2:]
-            if finding.next:
-                yield dim("    " + safe(finding.next))
-        broken = [finding.check for finding in findings if finding.state == "broken"]
+        for result, row in zip(results, rows, strict=True):
+            yield click.style(row[:2], fg=_MARKS[result.state][1], bold=True) + row[2:]
+            if result.next_step:
+                yield dim("    " + safe(result.next_step))
+        broken = [result.check for result in results if result.state == "broken"]
         yield ""
-        yield f"To be mended: {', '.join(broken)}." if broken else "All is well."
+        yield f"To fix: {', '.join(broken)}." if broken else "Everything is in order."
 
     return show

@@ -50,7 +50,7 @@ def init(session: Session, values: Values) -> None:
 @local_command("hook", section="start", example="engrambus hook < event.json", rank=60)
 def hook(session: Session, values: Values) -> None:
     """Answer one hook call of a coding agent: JSON on stdin, JSON on stdout."""
-    from engrambus.edges.integrations.hook import main
+    from engrambus.edges.integrations.client_hook import main
 
     click.get_current_context().exit(main())
 

@@ -1,4 +1,4 @@
-"""TOML edited in place: one table put at the end or cut out, every other byte left alone."""
+"""Edits TOML in place: adds one table at the end or cuts it out; every other byte stays as it was."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import json
 import tomllib
 from typing import Any
 
-from engrambus.edges.integrations.jsonc import Broken, Edit
+from engrambus.edges.integrations.jsonc import Edit, ParseFailure
 
 
 def read(text: str) -> dict[str, Any]:
-    """What a text holds."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise Broken(str(problem).partition(" (at")[0].lower(), _place(text, str(problem))) from None
+        raise ParseFailure(str(problem).partition(" (at")[0].lower(), _failure_offset(text, str(problem))) from None
 
 
 def insert(text: str, path: tuple[str, str], value: dict[str, Any]) -> Edit:
-    """What puts a table into the text: at its end, or, where its parent is written in braces, between them."""
-    held = read(text)
-    wanted = {**held, path[0]: {**held.get(path[0], {}), path[1]: value}}
+    """Return the edit that adds a table at the end or, if its parent is an inline table, inside that."""
+    before = read(text)
+    expected = {**before, path[0]: {**before.get(path[0], {}), path[1]: value}}
     newline = "\r\n" if "\r\n" in text else "\n"
-    rows = [f"[{'.'.join(path)}]", *(f"{name} = {_literal(each)}" for name, each in value.items())]
+    rows = [f"[{'.'.join(path)}]", *(f"{name} = {_literal(member)}" for name, member in value.items())]
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
     edit = Edit(len(text), "", gap + newline.join(rows) + newline)
-    if _same(edit.apply(text), wanted):
+    if _parses_to(edit.apply(text), expected):
         return edit
     import tomlkit
 
@@ -34,28 +33,29 @@ def insert(text: str, path: tuple[str, str], value: dict[str, Any]) -> Edit:
     table.update(value)
     document[path[0]][path[1]] = table
     printed = tomlkit.dumps(document)
-    if not _same(printed, wanted):
-        raise Broken(f"there is no place for {'.'.join(path)}", 0)
+    if not _parses_to(printed, expected):
+        raise ParseFailure(f"{'.'.join(path)} cannot be added", 0)
     return difference(text, printed)
 
 
 def remove(text: str, path: tuple[str, str]) -> str:
-    """The text without a table and those inside it."""
-    held = read(text)
-    wanted = {**held, path[0]: {name: each for name, each in held[path[0]].items() if name != path[1]}}
+    """Return the text without a table and its sub-tables."""
+    before = read(text)
+    siblings = {name: value for name, value in before[path[0]].items() if name != path[1]}
+    expected = {**before, path[0]: siblings}
     names = (f"[{'.'.join(path)}]", f"[{'.'.join(path)}.")
-    kept: list[str] = []
-    ours = False
+    lines: list[str] = []
+    in_table = False
     for line in text.splitlines(keepends=True):
         head = line.strip().replace(" ", "").replace('"', "")
         if head.startswith("["):
-            ours = head.partition("#")[0] == names[0] or head.startswith(names[1])
-            if ours and kept and not kept[-1].strip():
-                kept.pop()  # the blank line that came with it
-        if not ours:
-            kept.append(line)
-    shorter = "".join(kept)
-    if _same(shorter, wanted) or _same(shorter, {name: each for name, each in wanted.items() if each}):
+            in_table = head.partition("#")[0] == names[0] or head.startswith(names[1])
+            if in_table and lines and not lines[-1].strip():
+                lines.pop()  # the blank line that was added with the table
+        if not in_table:
+            lines.append(line)
+    shorter = "".join(lines)
+    if _parses_to(shorter, expected) or _parses_to(shorter, {name: value for name, value in expected.items() if value}):
         return shorter
     import tomlkit
 
@@ -65,7 +65,7 @@ def remove(text: str, path: tuple[str, str]) -> str:
 
 
 def difference(old: str, new: str) -> Edit:
-    """The one change between two texts."""
+    """Return the single edit between two texts."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
@@ -75,9 +75,9 @@ def difference(old: str, new: str) -> Edit:
     return Edit(start, old[start : len(old) - end], new[start : len(new) - end])
 
 
-def _same(text: str, wanted: dict[str, Any]) -> bool:
+def _parses_to(text: str, expected: dict[str, Any]) -> bool:
     try:
-        return tomllib.loads(text) == wanted
+        return tomllib.loads(text) == expected
     except tomllib.TOMLDecodeError:
         return False
 
@@ -88,8 +88,8 @@ def _literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _place(text: str, problem: str) -> int:
-    """Where a reader stopped, from what it said: `(at line 3, column 5)`."""
+def _failure_offset(text: str, problem: str) -> int:
+    """Return the offset of a parse failure from its message: `(at line 3, column 5)`."""
     words = problem.rpartition("(at line ")[2].partition(",")[0]
     if not words.isdigit():
         return len(text)

@@ -1,0 +1,263 @@
+"""`engrambus hook`: answers the hooks of every client, JSON on stdin, JSON on stdout.
+
+A client starts it for each event and waits for it, so it imports only what the answer needs. If it fails, a stop is
+allowed and a spawn is denied: an agent that may not stop would only keep working.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engrambus.core import BYTES_PER_TOKEN
+from engrambus.edges.integrations.hook_events import HookEvent, asks_to_spawn, read_event
+from engrambus.edges.sdk.bus import Bus, Transport
+from engrambus.errors import AgentExists, EngramBusError, NotFound, ProjectNotFound, Refusal, TokenMissing
+from engrambus.gateway import Credential
+from engrambus.settings import Settings
+
+MAX_CONTEXT_BYTES = min(10_000, 2_500 * BYTES_PER_TOKEN)
+"""Claude Code takes 10,000 characters of context, Codex 2,500 tokens."""
+BRIEF_TOKENS = 2_000
+MAX_ANSWER_CHARS = 65_536
+"""Only this much of an answer is checked; a longer one exceeds every budget."""
+MAX_REQUESTS = 10
+TIME_LIMIT_SECONDS = 4.0
+"""Includes waiting for a gateway and for the store's lock; clients kill a hook after five seconds (decision 31)."""
+
+_MESSAGE_SECTIONS = ("ENGRAMS", "POINTER_PACK", "DEREF_REQUESTS", "OUTPUT")
+
+
+class TimeLimitPassed(BaseException):
+    """The time limit passed. A BaseException, so that no `except Exception` swallows it."""
+
+
+def main() -> int:
+    """Answer the event on stdin; return 1, which no client takes for a decision, if it cannot be parsed."""
+    data = sys.stdin.buffer.read()
+    signal.signal(signal.SIGALRM, _raise_time_limit)
+    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_SECONDS)
+    try:
+        event = read_event(data)
+        answer = answer_event(event, Settings.from_environment(), Path.cwd()) if event else {}
+    except (EngramBusError, OSError) as problem:
+        _report(problem)
+        if not asks_to_spawn(data):
+            return 1
+        answer = _deny_after_failure(problem)
+    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+    sys.stdout.flush()
+    return 0
+
+
+def _raise_time_limit(number: int, frame: object) -> None:
+    raise TimeLimitPassed
+
+
+def answer_event(event: HookEvent, settings: Settings, current_folder: Path) -> dict[str, Any]:
+    """Return the client's answer. Never raises: failures are reported on stderr."""
+    try:
+        with closing(_open_transport(event.folder or current_folder, settings)) as transport:
+            return _ANSWERS[event.kind](_Session(event, transport, settings), event)
+    except ProjectNotFound:
+        return {}  # hooks installed for the whole account also run in folders without a project
+    except (Exception, TimeLimitPassed) as problem:
+        _report(problem)
+        return _deny_after_failure(problem) if event.kind == "spawn" else {}
+
+
+def _open_transport(folder: Path, settings: Settings) -> Transport:
+    if settings.url is not None:
+        from engrambus.edges.sdk.http_transport import HttpTransport
+
+        if settings.token is None:
+            raise TokenMissing("ENGRAMBUS_URL is set and ENGRAMBUS_TOKEN is not.")
+        return HttpTransport(settings.url, timeout_seconds=TIME_LIMIT_SECONDS)
+    from engrambus.app import open_project
+
+    return open_project(folder, settings)
+
+
+class _Session:
+    """The agents of a client's session: its lead and the lead's sub-agents (decision 18).
+
+    With ENGRAMBUS_TOKEN the token's agent is the lead, in the token's run. Otherwise the session has a run of its own.
+    """
+
+    def __init__(self, event: HookEvent, transport: Transport, settings: Settings) -> None:
+        self._event = event
+        self.lead: str | None = None
+        """Name of the session's lead; None if the lead is the token's agent."""
+        if settings.token is not None:
+            self.bus = Bus(transport, Credential(token=settings.token), owns_transport=False)
+            self._load_agents()
+            return
+        run = settings.run
+        if run is None:
+            folder = (event.folder or Path()).name or "a client"
+            admin = Bus(transport, Credential(local_admin=True), owns_transport=False)
+            run = admin.open_run(f"Session in {folder}"[:200], session=event.session).run_id
+        self.bus = Bus(transport, Credential(local_admin=True, run=run), owns_transport=False)
+        self._load_agents()
+        self.lead = event.lead
+        self._add_agent(event.lead, "architect", None)
+
+    @property
+    def lead_bus(self) -> Bus:
+        """A bus that acts as the lead."""
+        return self.bus.speak_as(self.lead) if self.lead else self.bus
+
+    def add_child(self) -> str:
+        """Add the event's sub-agent to the run if it is new, and return its name."""
+        name = self._event.child or ""
+        self._add_agent(name, self._event.role, self.lead)
+        return name
+
+    def _load_agents(self) -> None:
+        agents = self.bus.list_agents()
+        self.run = agents.run_id
+        self._names = {row.agent_id for row in agents.agents}
+
+    def _add_agent(self, name: str, role: str, parent: str | None) -> None:
+        if name in self._names:
+            return
+        with suppress(AgentExists):  # another hook process added it in between
+            self.bus.add_agent(name, role=role, parent=parent)  # type: ignore[arg-type]  # an event's role is valid
+
+
+def _on_session_start(session: _Session, event: HookEvent) -> dict[str, Any]:
+    return _brief_context(event, session.lead_bus, f"{session.run}/{session.lead}" if session.lead else None, [])
+
+
+def _on_subagent_start(session: _Session, event: HookEvent) -> dict[str, Any]:
+    name = session.add_child()
+    bus = session.bus.speak_as(name)
+    budget = bus.team_budget().inline
+    rules = [
+        f"Your final answer may have {budget.max_inline_tokens} tokens and {budget.max_inline_code_chars} characters "
+        "of pasted code; a larger one is sent back to you once.",
+        "What you learn is kept for the others with less_put_engram and a pointer to the lines that show it.",
+    ]
+    return _brief_context(event, bus, f"{session.run}/{name}", rules)
+
+
+def _brief_context(event: HookEvent, bus: Bus, handle: str | None, rules: list[str]) -> dict[str, Any]:
+    """Return the agent's handle and brief as context, as statements: clients distrust commands in a context."""
+    brief = bus.brief(max_tokens=BRIEF_TOKENS)
+    handle_line = [f"Your handle is {handle}; the engrambus tools take it as `as`."] if handle else []
+    head = [
+        f"This project shares its memory on Engram Bus; your role there is {brief.role}.",
+        *handle_line,
+        *rules,
+        f"Shared Brief v{brief.version}, as the team wrote it:",
+    ]
+    return _context(event, [*head, *brief.lines])
+
+
+def _context(event: HookEvent, lines: list[str]) -> dict[str, Any]:
+    text = "\n".join(lines).encode()[:MAX_CONTEXT_BYTES].decode(errors="ignore")
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+
+
+def _on_prompt(session: _Session, event: HookEvent) -> dict[str, Any]:
+    if event.child:  # Codex also reports the prompts that sub-agents get
+        _close_turn(session, session.add_child(), "prompt")
+        return {}
+    _close_turn(session, session.lead, "prompt")
+    waiting = session.lead_bus.list_requests().requests[:MAX_REQUESTS] if event.name == "UserPromptSubmit" else []
+    if not waiting:
+        return {}
+    rows = [
+        f"- {row.request_id}: {row.agent} asks for {row.ref} ({row.max_tokens} tokens): {row.reason}" for row in waiting
+    ]
+    return _context(event, ["Sub-agents wait on Engram Bus for an answer to these requests to read more:", *rows])
+
+
+def _on_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
+    _close_turn(session, session.lead, "stop")
+    return {}
+
+
+def _on_subagent_stop(session: _Session, event: HookEvent) -> dict[str, Any]:
+    name = session.add_child()
+    try:
+        session.bus.speak_as(name).take_answer(event.text[:MAX_ANSWER_CHARS])
+    except EngramBusError as refusal:
+        if not _is_fixable(refusal):
+            raise
+        if not event.is_retry:
+            return {"decision": "block", "reason": _block_reason(refusal)}
+        _close_turn(session, name, "subagent_stop")
+    return {}
+
+
+def _is_fixable(refusal: EngramBusError) -> bool:
+    """True if a different answer could be accepted."""
+    is_about_the_text = (refusal.field or "").startswith(_MESSAGE_SECTIONS)
+    return isinstance(refusal, Refusal) or (isinstance(refusal, NotFound) and is_about_the_text)
+
+
+def _block_reason(refusal: EngramBusError) -> str:
+    """Return the instruction for the sub-agent: the error, its field, and a message that would be accepted."""
+    field = f" ({refusal.field})" if refusal.field else ""
+    lines = [f"{refusal.code}: {refusal.detail}{field}", refusal.hint or ""]
+    resend = getattr(refusal, "resend", None)
+    if resend:
+        lines += ["An answer in this form is accepted, once each ... is filled in:", resend]
+    return "\n".join(line for line in lines if line)
+
+
+def _on_spawn(session: _Session, event: HookEvent) -> dict[str, Any]:
+    budget = session.bus.team_budget()
+    if budget.left > 0:
+        return {}
+    return _deny(
+        f"The team's budget is used up: its {budget.agents} agents have read {budget.used} of {budget.limit} tokens of "
+        "content in this run. The existing agents can go on; `deref: {team_turns: N}` in the policy allows more.",
+    )
+
+
+def _deny(reason: str) -> dict[str, Any]:
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decision}}
+
+
+def _deny_after_failure(problem: BaseException) -> dict[str, Any]:
+    return _deny(
+        f"Engram Bus could not check the team's budget ({_name(problem)}). `engrambus doctor` shows what is wrong."
+    )
+
+
+def _close_turn(session: _Session, name: str | None, reason: str) -> None:
+    """Close an agent's turn. The turn of a token's agent closes with its messages: it is no descendant of itself."""
+    if name is not None:
+        session.bus.close_turn(name, why=reason)  # type: ignore[arg-type]  # a valid boundary
+
+
+def _report(problem: BaseException) -> None:
+    """Print one line for a person; never anything an agent wrote."""
+    text = f"{_name(problem)}: {problem.title}" if isinstance(problem, EngramBusError) else _name(problem)
+    field = f" ({problem.field})" if isinstance(problem, EngramBusError) and problem.field else ""
+    os.write(2, f"engrambus hook: {text}{field}\n".encode())
+
+
+def _name(problem: BaseException) -> str:
+    if isinstance(problem, TimeLimitPassed):
+        return f"no answer within {TIME_LIMIT_SECONDS:g} seconds"
+    return problem.code if isinstance(problem, EngramBusError) else type(problem).__name__
+
+
+_ANSWERS = {
+    "session_start": _on_session_start,
+    "prompt": _on_prompt,
+    "stop": _on_stop,
+    "subagent_start": _on_subagent_start,
+    "subagent_stop": _on_subagent_stop,
+    "spawn": _on_spawn,
+}

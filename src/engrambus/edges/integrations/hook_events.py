@@ -1,0 +1,156 @@
+"""Events that clients report to their hooks, translated from each client's JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from engrambus.errors import BadJson, EngramBusError, FieldType, FieldValue
+
+EventKind = Literal["session_start", "prompt", "stop", "subagent_start", "subagent_stop", "spawn"]
+
+_KINDS: dict[str, EventKind] = {
+    "SessionStart": "session_start",  # Claude Code, Codex, Gemini
+    "UserPromptSubmit": "prompt",
+    "Stop": "stop",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_stop",
+    "PreToolUse": "spawn",
+    "BeforeAgent": "prompt",  # Gemini
+    "AfterAgent": "stop",
+    "stop": "stop",  # Cursor
+}
+_SPAWN_TOOLS = frozenset({"Agent", "Task", "spawn_agent"})
+"""Names of the tool that starts a sub-agent: Claude Code now and formerly, Codex."""
+
+_CHILD_ROLES = ("director", "manager", "programmer", "tool")
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+MAX_TYPE_CHARS = 24
+
+
+class _EventHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a client's JSON that tells the kind of event."""
+
+    hook_event_name: str = ""
+    tool_name: str | None = None
+
+    @property
+    def kind(self) -> EventKind | None:
+        """The kind of event, or None for one that needs no answer."""
+        kind = _KINDS.get(self.hook_event_name)
+        return None if kind == "spawn" and self.tool_name not in _SPAWN_TOOLS else kind
+
+
+class _ClientEvent(_EventHead, frozen=True, kw_only=True):
+    """The members of a client's JSON that are read; tool inputs and prompts are ignored."""
+
+    session_id: str | None = None
+    conversation_id: str | None = None
+    """Cursor's name for a session."""
+    cwd: str | None = None
+    workspace_roots: list[str] | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+    last_assistant_message: str | None = None
+    stop_hook_active: bool | None = None
+
+
+class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a client reports."""
+
+    kind: EventKind
+    name: str
+    """The client's own name of the event, which answers repeat."""
+    session: str
+    """A digest of the client's session id."""
+    folder: Path | None
+    """The client's working folder, if it reports one."""
+    child: str | None = None
+    """The sub-agent's name on the bus, if the event is about a sub-agent."""
+    role: str = "programmer"
+    """The sub-agent's role."""
+    text: str = ""
+    """The sub-agent's last message."""
+    is_retry: bool = False
+    """True if the sub-agent's answer was blocked once already."""
+
+    @property
+    def lead(self) -> str:
+        """Name of the session's main agent on the bus."""
+        return f"main-{self.session[:8]}"
+
+
+def read_event(data: bytes) -> HookEvent | None:
+    """Parse a client's JSON; return None for an event that needs no answer."""
+    event = _decode(data, _ClientEvent)
+    kind = event.kind
+    if kind is None:
+        return None
+    session, agent = event.session_id or event.conversation_id, event.agent_id
+    if not session:
+        raise FieldValue("The client sent no session id.", field="session_id")
+    if not agent and kind in ("subagent_start", "subagent_stop"):
+        raise FieldValue("The client sent no sub-agent id.", field="agent_id")
+    agent_type = (event.agent_type or "").lower()
+    return HookEvent(
+        kind=kind,
+        name=event.hook_event_name,
+        session=_letters_digest(session, 24),
+        folder=_folder(event),
+        child=f"{_type_name(agent_type)}-{_letters_digest(f'{session}/{agent}', 8)}" if agent else None,
+        role=agent_type if agent_type in _CHILD_ROLES else "programmer",
+        text=event.last_assistant_message or "",
+        is_retry=bool(event.stop_hook_active),
+    )
+
+
+def asks_to_spawn(data: bytes) -> bool:
+    """True if a client wants to start a sub-agent, even if the rest of its JSON is invalid."""
+    try:
+        return _decode(data, _EventHead).kind == "spawn"
+    except EngramBusError:
+        return False
+
+
+_Shape = TypeVar("_Shape", bound=_EventHead)
+
+
+def _decode(data: bytes, shape: type[_Shape]) -> _Shape:
+    try:
+        try:
+            return msgspec.json.decode(data, type=shape)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            # Clients cut texts in the middle of an emoji and send half of a surrogate pair.
+            repaired = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+            return msgspec.json.decode(repaired, type=shape)
+    except msgspec.ValidationError as problem:
+        raise FieldType(f"The input is not a hook event: {problem}", field="stdin") from None
+    except (ValueError, RecursionError):
+        raise BadJson(field="stdin") from None
+
+
+def _folder(event: _ClientEvent) -> Path | None:
+    folder = event.cwd or next(iter(event.workspace_roots or ()), "")
+    return Path(folder) if folder.startswith("/") else None
+
+
+def _type_name(agent_type: str) -> str:
+    """Return a sub-agent type as part of a name: `my-plugin:code reviewer` gives `my-plugin-code-reviewer`."""
+    name = "".join(character if character in _NAME_CHARACTERS else "-" for character in agent_type)
+    return name[:MAX_TYPE_CHARS].strip("-") or "agent"
+
+
+def _letters_digest(text: str, size: int) -> str:
+    """Return a digest made of letters only, since digits would make a name look like a secret."""
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest())
+    letters = []
+    for _ in range(size):
+        number, letter = divmod(number, 26)
+        letters.append(chr(ord("a") + letter))
+    return "".join(letters)
