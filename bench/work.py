@@ -39,7 +39,7 @@ WAITING = (10_000, 100_000, 1_000_000)
 def open_space(folder: Path, *, indexed: tuple[str, ...] = ()) -> TupleSpace:
     """A space in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    create_work(folder, project=PROJECT, at=SystemClock().now())
+    create_work(folder, project=PROJECT, now_us=SystemClock().now())
     settings = msgspec.structs.replace(SETTINGS, indexed_fields=indexed)
     return TupleSpace(SqliteWork(folder, SystemClock(), indexed=indexed), settings=settings)
 

@@ -60,7 +60,7 @@ def init_project(
         project = create_project(start, new_ulid(clock.now(), randomness))
     except ProjectExists as refusal:
         project, before = find_project(start), refusal
-    create_store(project.catalog, project=project.project_id, at=clock.now())
+    create_store(project.catalog, project=project.project_id, now_us=clock.now())
     project = find_project(start)  # when two are making it at once, the journal says whose it became
     keep_out_of_git(project)
     TokenKey.at(settings.key_folder(project.project_id))
@@ -129,8 +129,8 @@ def _workbench(
         from engrambus.space.tuples import TupleSpace
 
         space = settings.space()
-        create_work(project.catalog, project=project.project_id, at=clock.now())
-        store = SqliteWork(project.catalog, clock, indexed=space.indexed_fields, progress=progress)
+        create_work(project.catalog, project=project.project_id, now_us=clock.now())
+        store = SqliteWork(project.catalog, clock, indexed=space.indexed_fields, on_progress=progress)
         return TupleSpace(
             store,
             settings=space,
@@ -231,7 +231,7 @@ def _shared(settings: Settings, clock: Clock, randomness: Randomness) -> SharedS
         def open_store() -> Store:
             folder = settings.shared_folder(scope)
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            create_store(folder, project=new_ulid(clock.now(), randomness), at=clock.now())
+            create_store(folder, project=new_ulid(clock.now(), randomness), now_us=clock.now())
             return SqliteStore(folder, clock)
 
         return open_store

@@ -15,9 +15,10 @@ import msgspec
 import pytest
 
 from engrambus.backends.sqlite import SqliteStore
+from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.projection import PENDING_FULL
-from engrambus.backends.sqlite.recover import over_journals
-from engrambus.core.journal import print_line, set_damage_aside
+from engrambus.backends.sqlite.store import over_journals
+from engrambus.core.journal import encode_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged
 from engrambus.gateway import Credential, Gateway
 from engrambus.policy import RunOpened
@@ -259,7 +260,8 @@ def test_asking_for_names_that_nobody_bears_takes_no_memory(harness: SqliteHarne
         )
     store = harness.gateway.store
     assert isinstance(store, SqliteStore)
-    assert len(store._kept[1].identity[1]) < 10
+    assert isinstance(store.schema, KnowledgeIndex)
+    assert len(store.schema._cache[1].identity[1]) < 10
 
 
 @pytest.fixture
@@ -341,8 +343,8 @@ def test_a_fact_from_a_later_version_is_named(harness: SqliteHarness) -> None:
     journal = harness.folder / "memory.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     last = msgspec.json.decode(lines[-1])
-    line, _ = print_line(
-        last["sum"], at=0, facts=b'[{"fact":"tuple.out"}]', mark=journal.stat().st_size, seq=last["seq"] + 1
+    line, _ = encode_line(
+        last["sum"], at_us=0, facts=b'[{"fact":"tuple.out"}]', mark=journal.stat().st_size, seq=last["seq"] + 1
     )
     with journal.open("ab") as file:
         file.write(line)
@@ -404,7 +406,7 @@ def test_nobody_waits_for_a_verify(harness: SqliteHarness) -> None:
             putting.join(timeout=30)
 
     with closing(SqliteStore(harness.folder, harness.clock)) as store:
-        store._progress = meanwhile
+        store.index._on_progress = meanwhile
         assert store.verify() == []
         assert len(done) == 2
     assert harness.gateway.store.verify() == []

@@ -168,7 +168,7 @@ def test_recover_looks_at_the_journal_of_work(desk: Desk, rotated: bool) -> None
     work = catalog / "tuples.jsonl"
     if rotated:
         store = SqliteWork(catalog, SystemClock())
-        assert store.rotate(least=1, before=1 << 62)
+        assert store.rotate(least_bytes=1, before_us=1 << 62)
         store.close()
         assert desk.run("out", "-", given=draft).code == 0
         (harmed,) = catalog.glob("tuples.*.gz")

@@ -246,15 +246,15 @@ def test_a_long_rebuild_shows_how_it_goes(desk: Desk) -> None:
 
 def _grow(desk: Desk, commits: int) -> None:
     """Many commits, without the fsync each would cost."""
-    from engrambus.core.journal import Journal, encode_facts, print_line
+    from engrambus.core.journal import Journal, encode_facts, encode_line
     from engrambus.policy import PolicyApplied
 
     journal = Journal(desk.path / ".catalog" / "memory.jsonl")
-    place = journal.last_sound(journal.start)
-    facts, total = encode_facts([PolicyApplied(policy={}, by="x/admin")]), place.sum
+    place = journal.last_valid(journal.start)
+    facts, total = encode_facts([PolicyApplied(policy={}, by="x/admin")]), place.checksum
     lines = []
     for number in range(commits):
-        line, total = print_line(total, at=place.at, facts=facts, mark=place.offset, seq=place.seq + number + 1)
+        line, total = encode_line(total, at_us=place.at_us, facts=facts, mark=place.offset, seq=place.seq + number + 1)
         lines.append(line)
     journal.append(lines)
     journal.close()

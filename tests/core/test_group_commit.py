@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engrambus.core.journal import GroupCommit, Ticket, disk
+from engrambus.core.journal import GroupCommit, Ticket, segments
 from engrambus.core.journal import file as journal_file
 from engrambus.core.journal.group import MAX_BATCH
 from engrambus.errors import EngramBusError
@@ -237,7 +237,7 @@ def harness(tmp_path: Path) -> Iterator[SqliteHarness]:
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every sync of a journal from here on, each as slow as a disk."""
     done: list[int] = []
-    real = disk.sync
+    real = segments.sync
 
     def slow(descriptor: int) -> None:
         threading.Event().wait(0.01)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.core.journal import FORMAT, Journal, Place, create_journal, encode_facts, print_line
+from engrambus.core.journal import FORMAT, Journal, JournalPosition, create_journal, encode_facts, encode_line
 from engrambus.core.journal import file as journal_file
 from engrambus.errors import DiskPressure, FormatUnknown, JournalDamaged, StoreReadOnly
 
@@ -18,15 +18,15 @@ PROJECT = "01KDVP9R00STGMERGYTEST0000"
 def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
     """Append lines, `batch` of them per sync, and give each line's offset."""
     journal = Journal(path)
-    place = journal.last_sound(journal.start)
+    place = journal.last_valid(journal.start)
     offsets = []
     for start in range(0, count, batch):
         mark, lines = place.offset, []
         for number in range(start, min(start + batch, count)):
             facts = encode_facts([{"fact": "test", "number": number, "text": "ключ"}])
-            line, checksum = print_line(place.sum, at=number, facts=facts, mark=mark, seq=place.seq + 1)
+            line, checksum = encode_line(place.checksum, at_us=number, facts=facts, mark=mark, seq=place.seq + 1)
             offsets.append(place.offset)
-            place = Place(offset=place.offset + len(line), seq=place.seq + 1, sum=checksum, at=number)
+            place = JournalPosition(offset=place.offset + len(line), seq=place.seq + 1, checksum=checksum, at_us=number)
             lines.append(line)
         journal.append(lines)
         journal.sync()
@@ -37,16 +37,16 @@ def write(path: Path, count: int, *, batch: int = 1) -> list[int]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "memory.jsonl"
-    create_journal(path, kind="memory", project=PROJECT, at=0)
+    create_journal(path, kind="memory", project=PROJECT, now_us=0)
     return path
 
 
-def tail_of(path: Path, synced: int = 0) -> tuple[Place, int]:
+def tail_of(path: Path, synced: int = 0) -> tuple[JournalPosition, int]:
     """The end of what is sound, and how many bytes behind it never happened."""
     journal = Journal(path)
     try:
-        end = journal.last_sound(journal.start)
-        return end, journal.judge_tail(end, synced)
+        end = journal.last_valid(journal.start)
+        return end, journal.classify_tail(end, synced)
     finally:
         journal.close()
 
@@ -55,7 +55,7 @@ def test_a_new_journal_holds_its_header_only(path: Path) -> None:
     journal = Journal(path)
     assert (journal.header.kind, journal.header.project, journal.header.format) == ("memory", PROJECT, FORMAT)
     assert list(journal.read(journal.start)) == []
-    assert journal.judge_tail(journal.start) == 0
+    assert journal.classify_tail(journal.start) == 0
     assert journal.size() == journal.start.offset
     journal.close()
 
@@ -63,7 +63,7 @@ def test_a_new_journal_holds_its_header_only(path: Path) -> None:
 def test_making_a_journal_again_leaves_the_first_alone(path: Path) -> None:
     write(path, 3)
     before = path.read_bytes()
-    create_journal(path, kind="memory", project="01KDVP9R000000000000000000", at=5)
+    create_journal(path, kind="memory", project="01KDVP9R000000000000000000", now_us=5)
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == ["memory.jsonl"]
 
@@ -73,7 +73,7 @@ def test_lines_are_read_back_as_they_were_written(path: Path) -> None:
     journal = Journal(path)
     lines = list(journal.read(journal.start))
     assert [line.seq for line, _ in lines] == [1, 2, 3, 4, 5]
-    assert [line.at for line, _ in lines] == [0, 1, 2, 3, 4]
+    assert [line.at_us for line, _ in lines] == [0, 1, 2, 3, 4]
     assert lines[2][0].facts == '[{"fact":"test","number":2,"text":"ключ"}]'.encode()
     assert list(journal.read(lines[2][1])) == lines[3:]
     assert lines[-1][1].offset == journal.size()
@@ -170,8 +170,8 @@ def test_damage_in_the_last_line_is_known_to_whoever_saw_it_saved(path: Path) ->
 def test_a_sound_line_that_nobody_synced_is_kept(path: Path) -> None:
     write(path, 3)
     journal = Journal(path)
-    end = journal.last_sound(journal.start)
-    line, _ = print_line(end.sum, at=9, facts=b"[]", mark=end.offset, seq=end.seq + 1)
+    end = journal.last_valid(journal.start)
+    line, _ = encode_line(end.checksum, at_us=9, facts=b"[]", mark=end.offset, seq=end.seq + 1)
     journal.append([line])  # and the process dies here
     journal.close()
     end, torn = tail_of(path)
@@ -211,15 +211,15 @@ def test_a_header_cut_short_is_refused(path: Path) -> None:
 def test_a_place_is_held_only_by_its_own_journal(path: Path, tmp_path: Path) -> None:
     write(path, 3)
     journal = Journal(path)
-    end = journal.last_sound(journal.start)
+    end = journal.last_valid(journal.start)
     other = tmp_path / "other.jsonl"
-    create_journal(other, kind="memory", project=PROJECT, at=1)
+    create_journal(other, kind="memory", project=PROJECT, now_us=1)
     write(other, 30)
     another = Journal(other)
     assert journal.holds(end)
     assert journal.holds(journal.start)
     assert not another.holds(end)
-    assert not journal.holds(another.last_sound(another.start))
+    assert not journal.holds(another.last_valid(another.start))
     journal.close()
     another.close()
 
@@ -271,5 +271,5 @@ def test_a_failed_sync_ends_all_writing_and_is_never_tried_again(path: Path, mon
         with pytest.raises(StoreReadOnly):
             again()
     assert calls == 1
-    assert journal.last_sound(journal.start).seq == 2
+    assert journal.last_valid(journal.start).seq == 2
     journal.close()

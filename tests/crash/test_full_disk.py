@@ -14,8 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from engrambus.backends.sqlite import SqliteStore, following
-from engrambus.backends.sqlite import index as index_module
+from engrambus.backends.sqlite import SqliteStore, connections, journal_index
 from engrambus.core.journal import Journal
 from engrambus.testing import GatewayClient
 from tests.harness.stores import SqliteHarness
@@ -169,7 +168,7 @@ def test_no_room_for_the_journal(
 
 def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
     """Let the index grow by so many pages only; gives what lifts the limit."""
-    real = index_module.connect
+    real = connections.connect
     opened: list[apsw.Connection] = []
 
     def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
@@ -180,7 +179,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[], None]:
             opened.append(connection)
         return connection
 
-    monkeypatch.setattr(following, "connect", connect)
+    monkeypatch.setattr(journal_index, "connect", connect)
 
     def lift() -> None:
         monkeypatch.undo()
@@ -217,8 +216,8 @@ def test_no_room_at_the_very_commit_of_the_index(harness: SqliteHarness, monkeyp
         synced(journal)
         store = harness.gateway.store
         assert isinstance(store, SqliteStore)
-        assert store._writer is not None
-        store._writer.execute("ROLLBACK")  # what SQLite does when it is out of room
+        assert store.index.writer is not None
+        store.index.writer.execute("ROLLBACK")  # what SQLite does when it is out of room
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "sync", sync_then_full)

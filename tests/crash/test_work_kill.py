@@ -37,7 +37,7 @@ def _start(folder: Path, diary: Path, parent: str, tuples: int) -> subprocess.Po
 def _new(folder: Path) -> str:
     """A new project with a parent for all the work; its id."""
     folder.mkdir()
-    create_work(folder, project=PROJECT, at=SystemClock().now())
+    create_work(folder, project=PROJECT, now_us=SystemClock().now())
     space = open_space(folder)
     parent = {"lane": "plan", "payload": [], "agent_terms": {"budget_usd": 1_000_000}}
     put = space.out(parent, authority=PERSON, run=RUN)[0].id

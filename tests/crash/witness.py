@@ -23,7 +23,7 @@ SPACES = ("r1", "p")
 def new_project(folder: Path) -> None:
     """An empty project with one run."""
     folder.mkdir(parents=True)
-    create_store(folder, project=PROJECT, at=SystemClock().now())
+    create_store(folder, project=PROJECT, now_us=SystemClock().now())
     store = SqliteStore(folder, SystemClock())
     store.commit(lambda view: ([RunOpened(run=RUN, goal="survive", by=f"{RUN}/admin")], None))
     store.close()
@@ -96,6 +96,6 @@ class Promises:
                     put[fact["engram"]["id"]] += 1
                 if fact["fact"] == "engram.forgotten":
                     forgotten[fact["id"]] += 1
-        assert journal.last_sound(journal.start).offset == journal.size()
+        assert journal.last_valid(journal.start).offset == journal.size()
         journal.close()
         return put, forgotten

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engrambus.backends.sqlite import SqliteStore
+from engrambus.backends.sqlite.journal_index import JournalIndex
 from engrambus.core import SystemClock, new_ulid
 from engrambus.core.journal import Journal
 from engrambus.errors import EngramBusError
@@ -99,7 +100,7 @@ class Writer:
 def stop_at(point: str, writer: Writer) -> None:
     """Have the process stand still at a point of its next commit."""
     append, sync = Journal.append, Journal.sync
-    commit, build = SqliteStore._commit_batch, SqliteStore._build
+    commit, build = SqliteStore._commit_batch, JournalIndex._build
 
     def patched_append(journal: Journal, lines: list[bytes]) -> None:
         if point == "before the append":
@@ -122,15 +123,15 @@ def stop_at(point: str, writer: Writer) -> None:
         if point == "after the index":
             writer.pause()
 
-    def patched_build(store: SqliteStore, path: Path) -> None:
-        build(store, path.with_name("never in place"))
+    def patched_build(index: JournalIndex[Any, Any], path: Path) -> None:
+        build(index, path.with_name("never in place"))
         writer.pause()
 
     set_on(Journal, "append", patched_append)
     set_on(Journal, "sync", patched_sync)
     set_on(SqliteStore, "_commit_batch", patched_commit)
     if point == "before a rebuild is in place":
-        set_on(SqliteStore, "_build", patched_build)
+        set_on(JournalIndex, "_build", patched_build)
 
 
 def set_on(target: Any, name: str, value: Any) -> None:

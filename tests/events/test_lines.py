@@ -13,7 +13,7 @@ import pytest
 
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.core import SystemClock
-from engrambus.core.journal import Journal, Line, Place, place_after
+from engrambus.core.journal import Journal, JournalPosition, Line, position_after
 from engrambus.gateway import Store
 from engrambus.gateway.events import Event, Feed, Mark
 from engrambus.gateway.events.feed import PASSING
@@ -65,11 +65,11 @@ def test_a_line_is_found_by_halving_the_file(tmp_path: Path, monkeypatch: pytest
     harness.close()
     journal = Journal(tmp_path / "memory.jsonl")
     places = [journal.start, *(place for _, place in journal.read(journal.start))]
-    monkeypatch.setattr("engrambus.core.journal.seek.CHUNK", 300)
+    monkeypatch.setattr("engrambus.core.journal.line_reader.CHUNK", 300)
     read: list[int] = []
     whole = Journal.read
 
-    def counted(journal: Journal, place: Place) -> Iterator[tuple[Line, Place]]:
+    def counted(journal: Journal, place: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
         for line, behind in whole(journal, place):
             read.append(line.seq)
             yield line, behind
@@ -77,8 +77,8 @@ def test_a_line_is_found_by_halving_the_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Journal, "read", counted)
     for place in places:
         read.clear()
-        found = place_after(journal, place.seq, places[-1])
-        assert (found.offset, found.seq, found.sum) == (place.offset, place.seq, place.sum)
+        found = position_after(journal, place.seq, places[-1])
+        assert (found.offset, found.seq, found.checksum) == (place.offset, place.seq, place.checksum)
         assert len(read) < 10
     journal.close()
 

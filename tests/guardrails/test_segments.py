@@ -28,7 +28,7 @@ PROJECT = "01KDVP9R00STGMERGYTEST0000"
 def open_work(folder: Path) -> TupleSpace:
     """The work in a folder."""
     folder.mkdir(exist_ok=True)
-    create_work(folder, project=PROJECT, at=SystemClock().now())
+    create_work(folder, project=PROJECT, now_us=SystemClock().now())
     return TupleSpace(SqliteWork(folder, SystemClock()))
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_lost_however_often_it_goes_on_in_a_new_file(tmp_path_factory
         for _ in range(stretch):
             put(space, put_so_far)
             put_so_far += 1
-        assert store(space).rotate(least=1, before=LATER) == (stretch > 0)
+        assert store(space).rotate(least_bytes=1, before_us=LATER) == (stretch > 0)
         assert numbers(space) == list(range(put_so_far))
     assert lines(space) == list(range(1, put_so_far + 1))
     assert store(space).verify() == []
@@ -84,7 +84,7 @@ def test_nothing_is_lost_however_often_it_goes_on_in_a_new_file(tmp_path_factory
 def test_a_short_segment_is_left_alone(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
-    assert not store(space).rotate(least=1_000_000, before=LATER)
+    assert not store(space).rotate(least_bytes=1_000_000, before_us=LATER)
     assert sorted(tmp_path.glob("tuples*")) == [tmp_path / "tuples.jsonl"]
     space.close()
 
@@ -92,7 +92,7 @@ def test_a_short_segment_is_left_alone(tmp_path: Path) -> None:
 def test_a_segment_begun_today_is_left_alone(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
-    assert not store(space).rotate(least=1, before=0)
+    assert not store(space).rotate(least_bytes=1, before_us=0)
     space.close()
 
 
@@ -100,10 +100,10 @@ def test_those_who_had_it_open_go_on_in_the_new_file(tmp_path: Path) -> None:
     one, other = open_work(tmp_path), open_work(tmp_path)
     put(one, 0)
     assert numbers(other) == [0]
-    assert store(one).rotate(least=1, before=LATER)
+    assert store(one).rotate(least_bytes=1, before_us=LATER)
     put(other, 1)
     put(one, 2)
-    assert store(other).rotate(least=1, before=LATER)
+    assert store(other).rotate(least_bytes=1, before_us=LATER)
     put(one, 3)
     assert numbers(one) == numbers(other) == [0, 1, 2, 3]
     assert lines(one) == lines(other) == [1, 2, 3, 4]
@@ -125,13 +125,13 @@ def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fata
         "from tests.guardrails.test_segments import open_work, store\n"
         "space = open_work(Path(sys.argv[1]))\n"
         "def die(*args, **more): os._exit(9)\n"
-        "with patch(sys.argv[2], die): store(space).rotate(least=1, before=1 << 62)"
+        "with patch(sys.argv[2], die): store(space).rotate(least_bytes=1, before_us=1 << 62)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path), fatal], check=False).returncode == 9
     space = open_work(tmp_path)
     assert numbers(space) == [0, 1, 2]
     put(space, 3)
-    assert store(space).rotate(least=1, before=LATER)
+    assert store(space).rotate(least_bytes=1, before_us=LATER)
     put(space, 4)
     assert numbers(space) == [0, 1, 2, 3, 4]
     assert store(space).verify() == []
@@ -143,7 +143,7 @@ def test_a_process_that_dies_over_it_leaves_a_whole_journal(tmp_path: Path, fata
 def test_a_missing_segment_is_told(tmp_path: Path) -> None:
     space = open_work(tmp_path)
     put(space, 0)
-    store(space).rotate(least=1, before=LATER)
+    store(space).rotate(least_bytes=1, before_us=LATER)
     put(space, 1)
     os.unlink(next(tmp_path.glob("tuples.*.gz")))
     with pytest.raises(JournalDamaged, match="segment"):
@@ -157,7 +157,7 @@ def three_segments(folder: Path) -> list[Path]:
     for number in range(120):
         put(space, number)
         if number in (39, 79):
-            store(space).rotate(least=1, before=LATER)
+            store(space).rotate(least_bytes=1, before_us=LATER)
     space.close()
     return sorted(folder.glob("tuples.*.gz"))
 
@@ -223,7 +223,7 @@ def test_what_is_sound_before_a_damaged_segment_goes_on(tmp_path: Path, harm: Ca
     for number in range(kept, kept + 50):
         put(space, number)
         if number % 20 == 0:
-            store(space).rotate(least=1, before=LATER)
+            store(space).rotate(least_bytes=1, before_us=LATER)
     store(space).rebuild()
     assert numbers(space) == list(range(kept + 50))
     assert store(space).verify() == []
@@ -248,7 +248,7 @@ def test_names_reach_the_disk_before_others_are_taken_away(tmp_path: Path, monke
 
     for of, name in ((os, "link"), (Path, "rename"), (Path, "unlink"), (os, "fsync")):
         noted(of, name)
-    store(space).rotate(least=1, before=LATER)
+    store(space).rotate(least_bytes=1, before_us=LATER)
     assert [name for name in happened if name != "unlink"] == [
         *("link", "fsync", "rename", "fsync"),  # a second name, on the disk, before another file takes the first
         *("fsync", "rename", "fsync"),  # the compressed file and its name
@@ -263,9 +263,9 @@ def test_what_was_compressed_is_not_kept_open(tmp_path: Path) -> None:
     one, other = open_work(tmp_path), open_work(tmp_path)
     for number in range(3):
         put(one, number)
-        reading = store(one)._journal.read(store(one)._journal.start)
+        reading = store(one).journal.read(store(one).journal.start)
         next(reading)
-        store(other).rotate(least=1, before=LATER)
+        store(other).rotate(least_bytes=1, before_us=LATER)
         assert numbers(one) == list(range(number + 1))
         assert [line.seq for line, _ in reading] == list(range(2, number + 2))  # who was reading reads on
         del reading

@@ -22,9 +22,9 @@ class MemoryHarness:
     def __init__(self, clock: ManualClock | None = None, seed: int = 0) -> None:
         self.clock = clock or ManualClock()
         self._randomness = SeededRandomness(seed)
-        self._journal = MemoryJournal(project=PROJECT, at=self.clock.now())
+        self._journal = MemoryJournal(project=PROJECT, now_us=self.clock.now())
         self._shared = {
-            scope: MemoryJournal(project=project, at=self.clock.now()) for scope, project in SHARED_PROJECTS.items()
+            scope: MemoryJournal(project=project, now_us=self.clock.now()) for scope, project in SHARED_PROJECTS.items()
         }
         self._open()
         open_first_run(self.gateway.store, self.clock, self._randomness)
@@ -71,7 +71,7 @@ class SqliteHarness:
         self._randomness = SeededRandomness(seed)
         self._created_us = self.clock.now()
         folder.mkdir(parents=True, exist_ok=True)
-        create_store(folder, project=PROJECT, at=self.clock.now())
+        create_store(folder, project=PROJECT, now_us=self.clock.now())
         self._open()
         open_first_run(self.gateway.store, self.clock, self._randomness)
 
@@ -112,7 +112,7 @@ class SqliteHarness:
     def _open_shared(self, scope: str) -> Store:
         folder = self.folder / scope
         folder.mkdir(exist_ok=True)
-        create_store(folder, project=SHARED_PROJECTS[scope], at=self._created_us)
+        create_store(folder, project=SHARED_PROJECTS[scope], now_us=self._created_us)
         return SqliteStore(folder, self.clock)
 
 
@@ -122,7 +122,7 @@ class MemoryWorkHarness:
     def __init__(self, clock: ManualClock | None = None, settings: SpaceSettings | None = None) -> None:
         self.clock = clock or ManualClock()
         self._settings = settings
-        self._journal = MemoryJournal(project=PROJECT, at=self.clock.now(), kind="tuples")
+        self._journal = MemoryJournal(project=PROJECT, now_us=self.clock.now(), kind="tuples")
         self._boot = "first"
         self._open()
 
@@ -161,7 +161,7 @@ class SqliteWorkHarness:
         self._settings = settings
         self._boot = "first"
         folder.mkdir(parents=True, exist_ok=True)
-        create_work(folder, project=PROJECT, at=self.clock.now())
+        create_work(folder, project=PROJECT, now_us=self.clock.now())
         self._open()
 
     def reopen(self) -> None:

@@ -85,7 +85,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     """A shop in a folder."""
     catalog, clock = folder / ".catalog", SystemClock()
     catalog.mkdir(parents=True, exist_ok=True)
-    create_work(catalog, project="01KDVP9R00STGMERGYTEST0000", at=clock.now())
+    create_work(catalog, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
     bodies = BodyStore(catalog / "cas")
     shop = Workshop(
         space=TupleSpace(SqliteWork(catalog, clock), settings=settings),

@@ -52,18 +52,18 @@ CHILD = """
 import sys
 from pathlib import Path
 from engrambus.backends.sqlite.work import SqliteWork
-from engrambus.backends.sqlite.work.bells import FifoBell
+from engrambus.backends.sqlite.work.wakeups import FifoWaiter
 from engrambus.core import SystemClock
 from engrambus.space.tuples import TupleSpace, space
 
 space.POLL_SECONDS = 60.0  # nobody looks again by itself
-wait = FifoBell.wait
+wait = FifoWaiter.wait
 
 def said_wait(bell, seconds):
     print("sleeps", flush=True)
     wait(bell, seconds)
 
-FifoBell.wait = said_wait
+FifoWaiter.wait = said_wait
 taken = TupleSpace(SqliteWork(Path(sys.argv[1]), SystemClock())).in_({"lane": "late"}, by="me", timeout=60.0)
 print(taken.id if taken else "nothing", flush=True)
 """

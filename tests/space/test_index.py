@@ -12,10 +12,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from engrambus.backends.sqlite.recover import over_journals
+from engrambus.backends.sqlite.store import over_journals
 from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
+from engrambus.backends.sqlite.work.index import COMPARED
 from engrambus.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
-from engrambus.backends.sqlite.work.verify import COMPARED
 from engrambus.core import SECOND, print_time
 from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
@@ -426,15 +426,15 @@ def test_nobody_waits_for_a_verify(tmp_path: Path) -> None:
             return
         work = (
             lambda: harness.space.renew([(claim.id, claim.fence)]),
-            lambda: store.rotate(least=1, before=1 << 62),
+            lambda: store.rotate(least_bytes=1, before_us=1 << 62),
             lambda: len(put(harness)),
-            lambda: store.rotate(least=1, before=1 << 62),
+            lambda: store.rotate(least_bytes=1, before_us=1 << 62),
         )
         done.append("begun")
         done.extend(pool.submit(each).result(timeout=30) for each in work)
 
     with ThreadPoolExecutor(1) as pool, closing(SqliteWork(tmp_path / "catalog", harness.clock)) as store:
-        store._progress = meanwhile
+        store.index._on_progress = meanwhile
         assert store.verify() == []
         assert done == ["begun", [], True, 1, True]
         assert store.verify() == []
@@ -486,17 +486,17 @@ def test_an_interrupt_while_the_index_is_committed_holds_up_nobody(tmp_path: Pat
     put(harness)
     store = harness.space.store
     assert isinstance(store, SqliteWork)
-    assert store._writer is not None
+    assert store.index.writer is not None
 
     def interrupted(cursor: object, statement: str, values: object) -> bool:
         if statement == "COMMIT":
             raise KeyboardInterrupt
         return True
 
-    store._writer.exec_trace = interrupted
+    store.index.writer.exec_trace = interrupted
     with pytest.raises(KeyboardInterrupt):
         put(harness)
-    store._writer.exec_trace = None
+    store.index.writer.exec_trace = None
     put(harness)
     assert len(harness.space.rd_all({})) == 3
     assert store.verify() == []

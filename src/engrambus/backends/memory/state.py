@@ -9,7 +9,7 @@ import msgspec
 from engrambus.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import parse_time
-from engrambus.gateway.ports import Counts, Remembered, RequestAnswered
+from engrambus.gateway.ports import Counts, Remembered, RequestAnswered, View
 from engrambus.gateway.tallies import Count, GrantsLeft, Tally, buckets_of, count_of, total
 from engrambus.knowledge.brief import Brief, BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
@@ -67,7 +67,7 @@ from engrambus.policy import (
 from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent, KeptRequest, Spent
 
 
-class State:
+class KnowledgeState:
     """Everything, as of the last commit."""
 
     def __init__(self) -> None:
@@ -177,6 +177,10 @@ class State:
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
                 self.remembered[fact.caller, fact.key] = (at, answer)
 
+    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> View:
+        """Return a view of the state as of a moment."""
+        return MemoryView(self, as_of_us, commits, journal_bytes)
+
     def _count(self, count: Count, at: int) -> None:
         tally, who, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
         if count.turn is not None and count.turn > self.counted_turns.get(who, 0):
@@ -226,7 +230,7 @@ class State:
 class MemoryView(MemoryCortex):
     """The state as of one moment."""
 
-    def __init__(self, state: State, as_of: int, commits: int, journal_bytes: int) -> None:
+    def __init__(self, state: KnowledgeState, as_of: int, commits: int, journal_bytes: int) -> None:
         self._state = state
         self._cortex = state.cortex
         self._as_of = as_of

@@ -3,39 +3,70 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from engrambus.backends.facts import Fact, decode_facts
-from engrambus.backends.memory.state import MemoryView, State
+from engrambus.backends.facts import decode_facts
+from engrambus.backends.memory.state import KnowledgeState
 from engrambus.core import Clock, ProjectClock
-from engrambus.core.journal import Line, encode_facts, print_header, print_line
-from engrambus.core.journal.format import checks, parse_header, parse_line
-from engrambus.gateway.ports import Decide, Finding, View
+from engrambus.core.journal import Line, encode_facts, encode_header, encode_line
+from engrambus.core.journal.format import is_valid_line, parse_header, parse_line
+from engrambus.gateway.ports import Finding, View
 
 T = TypeVar("T")
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 
 class MemoryJournal:
-    """Lines of a journal, kept in a list; hand it to another store to open the same project again."""
+    """The lines of a journal in a list. Pass it to another store to open the same project again."""
 
-    def __init__(self, *, project: str, at: int, kind: str = "memory") -> None:
-        self.lines = [print_header(kind=kind, project=project, at=at)[0]]
+    def __init__(self, *, project: str, now_us: int, kind: str = "memory") -> None:
+        self.lines = [encode_header(kind=kind, project=project, now_us=now_us)[0]]
 
     def text(self) -> bytes:
-        """The whole journal, as it would stand on disk."""
+        """Return the journal as it would be on disk."""
         return b"".join(self.lines)
 
 
-class MemoryLog(ABC, Generic[V]):
-    """A journal in memory and what it adds up to, whatever that is: `V` is how it is looked at."""
+class MemoryState(Protocol[V_co]):
+    """What a journal adds up to."""
 
-    def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
+    def apply(self, fact: Any, at_us: int) -> None:
+        """Apply one fact of a commit made at `at_us`."""
+        ...
+
+    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> V_co:
+        """Return a view of the state as of a moment."""
+        ...
+
+
+def _never(facts: Sequence[Any]) -> bool:
+    return False
+
+
+class JournalledStore(Generic[V]):
+    """A store that has a journal in memory and the state it adds up to; `V` is the view callers get.
+
+    `must_sync` says of facts that they are synced even when the caller passed `synced=False`: nothing is synced here,
+    but the mark of the next line says what would have been.
+    """
+
+    def __init__(
+        self,
+        journal: MemoryJournal,
+        clock: Clock,
+        *,
+        new_state: Callable[[], MemoryState[V]],
+        decode: Callable[[bytes], Sequence[Any]],
+        must_sync: Callable[[Sequence[Any]], bool] = _never,
+    ) -> None:
         self._journal = journal
         self._clock = ProjectClock(clock)
+        self._new_state = new_state
+        self._decode = decode
+        self._must_sync = must_sync
         self._lock = threading.RLock()
         self._watchers: list[Callable[[], None]] = []
         self.rebuild()
@@ -47,44 +78,45 @@ class MemoryLog(ABC, Generic[V]):
 
     @contextmanager
     def read(self) -> Iterator[V]:
-        """The store as of now."""
+        """Open a view of the store as of now."""
         with self._lock:
-            yield self._view(self._clock.now(self._at))
+            yield self._view(self._clock.now(self._at_us))
 
-    def _commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
+    def commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
+        """Change the store and return the change's answer."""
         with self._lock:
-            at = self._clock.now(self._at)
-            facts, answer = decide(self._view(at))
+            now_us = self._clock.now(self._at_us)
+            facts, answer = decide(self._view(now_us))
             if facts:
-                self._append([*facts], at)
-                if synced or self._lasts(facts):
-                    self._synced = self._size
-        for committed in self._watchers:
-            committed()
+                self._append([*facts], now_us)
+                if synced or self._must_sync(facts):
+                    self._synced_bytes = self._size_bytes
+        for on_commit in self._watchers:
+            on_commit()
         return answer
 
     def last_line(self) -> int:
-        """The number of the last line."""
+        """Return the number of the last line."""
         with self._lock:
             return self._seq
 
     def lines_after(self, seq: int, limit: int) -> list[Line]:
-        """The lines that follow the line of that number."""
+        """Return the lines after line number `seq`."""
         with self._lock:
-            written = self._journal.lines[seq + 1 : seq + 1 + limit]
-        return [parse_line(each) for each in written]
+            lines = self._journal.lines[seq + 1 : seq + 1 + limit]
+        return [parse_line(line) for line in lines]
 
-    def watch(self, committed: Callable[[], None]) -> None:
+    def watch(self, on_commit: Callable[[], None]) -> None:
         """Have a function called after every commit."""
-        self._watchers.append(committed)
+        self._watchers.append(on_commit)
 
     def verify(self) -> list[Finding]:
         """Recompute every checksum."""
         previous = ""
-        for number, written in enumerate(self._journal.lines):
-            if not checks(previous, written):
+        for number, text in enumerate(self._journal.lines):
+            if not is_valid_line(previous, text):
                 return [Finding(what="checksum", where=f"line {number + 1}")]
-            previous = parse_line(written).sum if number else parse_header(written).sum
+            previous = parse_line(text).checksum if number else parse_header(text).checksum
         return []
 
     def rebuild(self) -> None:
@@ -92,67 +124,38 @@ class MemoryLog(ABC, Generic[V]):
         with self._lock:
             header = parse_header(self._journal.lines[0])
             self._project = header.project
-            self._begin()
-            self._sum, self._seq, self._at = header.sum, 0, 0
-            self._size = len(self._journal.lines[0])
-            for written in self._journal.lines[1:]:
-                line = parse_line(written)
-                self._apply(self._decode(line.facts), line.at, line.sum, len(written))
-            self._synced = self._size
+            self._state = self._new_state()
+            self._checksum, self._seq, self._at_us = header.checksum, 0, 0
+            self._size_bytes = len(self._journal.lines[0])
+            for text in self._journal.lines[1:]:
+                line = parse_line(text)
+                self._apply(self._decode(line.facts), line.at_us, line.checksum, len(text))
+            self._synced_bytes = self._size_bytes
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: no file is open."""
 
-    def _lasts(self, facts: Sequence[Any]) -> bool:  # most have nothing that does
-        """Whether what happened is synced though nobody asked for that."""
-        return False
+    def _view(self, as_of_us: int) -> V:
+        return self._state.view(as_of_us, commits=self._seq, journal_bytes=self._size_bytes)
 
-    @abstractmethod
-    def _begin(self) -> None:
-        """Let nothing have happened yet."""
-
-    @abstractmethod
-    def _decode(self, facts: bytes) -> Sequence[Any]:
-        """A line's facts."""
-
-    @abstractmethod
-    def _happened(self, fact: Any, at: int) -> None:
-        """Let one fact have happened."""
-
-    @abstractmethod
-    def _view(self, as_of: int) -> V:
-        """Everything, as of a moment."""
-
-    def _append(self, facts: list[Any], at: int) -> None:
-        written, checksum = print_line(
-            self._sum, at=at, facts=encode_facts(facts), mark=self._synced, seq=self._seq + 1
+    def _append(self, facts: list[Any], now_us: int) -> None:
+        text = encode_facts(facts)
+        line, checksum = encode_line(
+            self._checksum, at_us=now_us, facts=text, mark=self._synced_bytes, seq=self._seq + 1
         )
-        self._journal.lines.append(written)
-        self._apply(facts, at, checksum, len(written))
+        self._journal.lines.append(line)
+        self._apply(facts, now_us, checksum, len(line))
 
-    def _apply(self, facts: Sequence[Any], at: int, checksum: str, size: int) -> None:
+    def _apply(self, facts: Sequence[Any], at_us: int, checksum: str, size_bytes: int) -> None:
         for fact in facts:
-            self._happened(fact, at)
-        self._sum, self._at = checksum, at
+            self._state.apply(fact, at_us)
+        self._checksum, self._at_us = checksum, at_us
         self._seq += 1
-        self._size += size
+        self._size_bytes += size_bytes
 
 
-class MemoryStore(MemoryLog[View]):
-    """One project's store in memory."""
+class MemoryStore(JournalledStore[View]):
+    """The knowledge store of one project in memory."""
 
-    def commit(self, decide: Decide[T]) -> T:
-        """Change the store."""
-        return self._commit(decide)
-
-    def _begin(self) -> None:
-        self._state = State()
-
-    def _decode(self, facts: bytes) -> Sequence[Fact]:
-        return decode_facts(facts)
-
-    def _happened(self, fact: Fact, at: int) -> None:
-        self._state.apply(fact, at)
-
-    def _view(self, as_of: int) -> View:
-        return MemoryView(self._state, as_of, self._seq, self._size)
+    def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
+        super().__init__(journal, clock, new_state=KnowledgeState, decode=decode_facts)

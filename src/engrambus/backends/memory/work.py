@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 import msgspec
 
-from engrambus.backends.memory.store import MemoryJournal, MemoryLog
+from engrambus.backends.memory.store import JournalledStore, MemoryJournal
 from engrambus.backends.work_facts import decode_work
 from engrambus.core import Clock
 from engrambus.evidence.receipts import Receipt
@@ -41,7 +40,6 @@ from engrambus.space.tuples import (
     TupleTaken,
     Waiter,
     WaitKind,
-    WorkDecide,
     WorkView,
     after_claim,
     after_end,
@@ -50,8 +48,6 @@ from engrambus.space.tuples import (
     new_record,
     pattern_fields,
 )
-
-T = TypeVar("T")
 
 
 class WorkState:
@@ -126,6 +122,10 @@ class WorkState:
                 for kept in self.cache.values():
                     if fact.receipt in kept:
                         kept.remove(fact.receipt)
+
+    def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> WorkView:
+        """Return a view of the state as of a moment."""
+        return MemoryWorkView(self, as_of_us)
 
     def _came(self, fact: TuplePut) -> None:
         one = new_record(fact, len(self.tuples) + 1)
@@ -389,68 +389,54 @@ class MemoryWorkView:
         return [LaneCounts(lane=lane, **states) for lane, states in sorted(counts.items())]
 
 
-class _MemoryBell:
-    """Rung under a condition that every commit notifies."""
+class _MemoryWaiter:
+    """A waiter on a condition that every commit notifies."""
 
     def __init__(self, condition: threading.Condition) -> None:
         self._condition = condition
-        self._rung = False
+        self._notified = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._condition:
-            self._rung = True
+            self._notified = True
             self._condition.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something may have changed."""
+        """Sleep until something may have changed, or for that long."""
         with self._condition:
-            if not self._rung:
+            if not self._notified:
                 self._condition.wait(seconds)
-            self._rung = False
+            self._notified = False
 
 
-class MemoryWork(MemoryLog[WorkView]):
-    """The work of one project, as long as its process lives."""
+def _ends_a_tuple(facts: Sequence[Fact]) -> bool:
+    return TupleDone in map(type, facts)
+
+
+class MemoryWork(JournalledStore[WorkView]):
+    """The work store of one project in memory."""
 
     def __init__(self, journal: MemoryJournal, clock: Clock) -> None:
-        self._bells: list[_MemoryBell] = []
+        self._waiters: list[_MemoryWaiter] = []
         self._condition = threading.Condition()
-        super().__init__(journal, clock)
-        self.watch(self._ring)
-
-    def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
-        """Change the space."""
-        return self._commit(decide, synced=synced)
+        # decision 22: the last receipt of a tuple is synced, whichever commit notices its end
+        super().__init__(journal, clock, new_state=WorkState, decode=decode_work, must_sync=_ends_a_tuple)
+        self.watch(self._notify)
 
     @contextmanager
     def wait_on(self, kind: WaitKind) -> Iterator[Waiter]:
-        """A bell that is rung after every commit."""
-        bell = _MemoryBell(self._condition)
-        self._bells.append(bell)
+        """Open a waiter that every commit wakes."""
+        waiter = _MemoryWaiter(self._condition)
+        self._waiters.append(waiter)
         try:
-            yield bell
+            yield waiter
         finally:
-            self._bells.remove(bell)
+            self._waiters.remove(waiter)
 
-    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
-        """There are no files to go on in."""
+    def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
+        """Do nothing: a journal in memory has no segments."""
         return False
 
-    def _ring(self) -> None:
-        for bell in tuple(self._bells):
-            bell.ring()
-
-    def _begin(self) -> None:
-        self._state = WorkState()
-
-    def _decode(self, facts: bytes) -> Sequence[Fact]:
-        return decode_work(facts)
-
-    def _happened(self, fact: Fact, at: int) -> None:
-        self._state.apply(fact, at)
-
-    def _lasts(self, facts: Sequence[Fact]) -> bool:
-        return TupleDone in map(type, facts)  # the end of a tuple, whoever came across it
-
-    def _view(self, as_of: int) -> WorkView:
-        return MemoryWorkView(self._state, as_of)
+    def _notify(self) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.notify()

@@ -1,4 +1,4 @@
-"""Who may write: one at a time, among the threads of a process and among processes."""
+"""The write lock: one writer at a time, among the threads of a process and among processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from engrambus.backends.sqlite.readers import identity
+from engrambus.backends.sqlite.connections import file_id
 from engrambus.errors import StoreReadOnly
 
 T = TypeVar("T")
@@ -24,21 +24,20 @@ class WriteLock:
         self._open()
         self._mutex = threading.Lock()
 
-    def run(self, work: Callable[[], T]) -> T:
-        """Wait for it, and hold it while something is done.
+    # Not a context manager: Ctrl-C may come at any moment, also between the return of __enter__, when the lock is
+    # taken, and the `with` block that would release it.
 
-        Ctrl-C may come at any moment and leaves nothing locked. A context manager of our own could not promise that: it
-        may be interrupted when it has the lock and nobody knows yet that it is to be left.
-        """
+    def run(self, work: Callable[[], T]) -> T:
+        """Wait for the lock, and hold it while some work is done. An interrupt leaves nothing locked."""
         with self._mutex:
             try:
                 self._take(fcntl.LOCK_EX)
                 return work()
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)  # which does no harm where it was not had yet
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # harmless where it was not taken yet
 
     def run_if_free(self, work: Callable[[], None]) -> bool:
-        """Hold it while something is done, if nobody does; tells whether."""
+        """Do some work under the lock if no other caller holds it; return True if it was done."""
         if self._mutex.locked():
             return False
         with self._mutex:
@@ -53,23 +52,23 @@ class WriteLock:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
-    def _take(self, how: int) -> None:
-        """Lock the file that lies there now: a deleted one keeps nobody out who makes another."""
-        fcntl.flock(self._file, how)
-        while identity(self._name) != self._identity:
-            old = self._file
+    def _take(self, mode: int) -> None:
+        """Lock the file that is there now: the lock on a deleted one excludes no process that creates another."""
+        fcntl.flock(self._file, mode)
+        while file_id(self._name) != self._file_id:
+            deleted = self._file
             try:
                 self._open()
             except FileNotFoundError:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 raise StoreReadOnly(f"{self._path.parent} is gone.", hint="Put it back from a copy.") from None
-            os.close(old)
-            fcntl.flock(self._file, how)
+            os.close(deleted)
+            fcntl.flock(self._file, mode)
 
     def _open(self) -> None:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         status = os.fstat(self._file)
-        self._identity = status.st_dev, status.st_ino
+        self._file_id = status.st_dev, status.st_ino

@@ -11,9 +11,9 @@ import msgspec
 from engrambus.backends.facts import MINUTE, Fact, mail_of
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.tallying import Tallying
+from engrambus.backends.sqlite.tally_writer import TallyWriter
 from engrambus.core import canonical, parse_time
-from engrambus.core.journal import Place
+from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
 from engrambus.knowledge import engrams  # what makes keys is loaded with the first engram
@@ -63,19 +63,21 @@ _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
 
 
-class Applied(msgspec.Struct, kw_only=True):
-    """How far an index has come; changed as facts are applied and written back by `save_applied`.
+class KnowledgeIndexState(msgspec.Struct, kw_only=True):
+    """The state row of the knowledge index; changed in memory as facts are applied."""
 
-    Nothing is applied here that is not synced before the index says so.
-    """
-
-    place: Place
-    synced: int
-    machine: str
+    position: JournalPosition
+    synced_bytes: int
+    """Always the whole journal up to `position`: every commit of this store is synced before its index is."""
+    boot_id: str
     ordinal: int
+    """Engrams put so far."""
     runs: int
+    """Runs opened so far."""
     pending: int
+    """Engrams that wait to be posted."""
     identity: int
+    """Facts about runs, agents and policy so far: cached reads of these are valid until it changes."""
 
 
 def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
@@ -83,18 +85,18 @@ def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
     return f"{space}:" + f" {space}:".join(engrams.posted_keys(engram, more_keys))
 
 
-class Projection:
+class KnowledgeProjection:
     """Applies facts through one connection inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, applied: Applied) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, state: KnowledgeIndexState) -> None:
+        self.connection = connection
         self._sql = queries()
-        self.applied = applied
+        self.state = state
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
         self._puts: dict[tuple[str, int], int] = {}
         self._live: dict[tuple[str, str], int] = {}
-        self._tallying = Tallying(connection)
+        self._tallying = TallyWriter(connection)
         self._run_cache: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at: int) -> None:
@@ -111,11 +113,11 @@ class Projection:
         for run, recipient, kind, item, sender, text in mail_of(fact):
             self._run("deliver_mail", run, recipient, kind, item, sender, at, text)
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
-            self.applied.identity += 1
+            self.state.identity += 1
         match fact:
             case RunOpened():
-                self.applied.runs += 1
-                self._run("open_run", self.applied.runs, fact.run, fact.goal, at, fact.session)
+                self.state.runs += 1
+                self._run("open_run", self.state.runs, fact.run, fact.goal, at, fact.session)
             case RunEnded():
                 self._run("end_run", fact.run)
             case AgentAdded():
@@ -144,7 +146,7 @@ class Projection:
             case ContentDrawn():
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
-                apply_cortex(self._connection, self._sql, fact, at)
+                apply_cortex(self.connection, self._sql, fact, at)
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
             case DerefRequested():
@@ -175,18 +177,18 @@ class Projection:
         """Write the puts gathered so far."""
         if not self._engrams:
             return
-        self._connection.executemany(self._sql["put_engram"], self._engrams)
-        if self.applied.pending + len(self._tokens) < PENDING_FULL:
-            self._connection.executemany(self._sql["hold"], self._tokens)
-            self.applied.pending += len(self._tokens)
+        self.connection.executemany(self._sql["put_engram"], self._engrams)
+        if self.state.pending + len(self._tokens) < PENDING_FULL:
+            self.connection.executemany(self._sql["hold"], self._tokens)
+            self.state.pending += len(self._tokens)
         else:
-            held: list[Any] = self._connection.execute(self._sql["held"]).fetchall()
+            held: list[Any] = self.connection.execute(self._sql["held"]).fetchall()
             self._run("unhold_all")
             newest_first = sorted([*held, *self._tokens], reverse=True)
-            self._connection.executemany(
+            self.connection.executemany(
                 self._sql["post"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
             )
-            self.applied.pending = 0
+            self.state.pending = 0
         for (author, minute), count in self._puts.items():
             self._run("count_puts", author, minute, count)
         for (space, kind), count in self._live.items():
@@ -195,7 +197,7 @@ class Projection:
 
     def sweep(self, now: int) -> int:
         """Take out some engrams whose time has passed; tells how many."""
-        overdue: list[tuple[Any, ...]] = self._connection.execute(self._sql["overdue"], (now, SWEEP_AT_ONCE)).fetchall()
+        overdue: list[tuple[Any, ...]] = self.connection.execute(self._sql["overdue"], (now, SWEEP_AT_ONCE)).fetchall()
         for (ordinal,) in overdue:
             self._drop(ordinal)
         return len(overdue)
@@ -207,8 +209,8 @@ class Projection:
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         engram = fact.engram
-        self.applied.ordinal += 1
-        ordinal = self.applied.ordinal
+        self.state.ordinal += 1
+        ordinal = self.state.ordinal
         self._engrams.append(
             (
                 ordinal,
@@ -241,18 +243,18 @@ class Projection:
         self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
-        found: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        found: Any = self.connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
         ordinal, more_keys, body = found
         return ordinal, more_keys, body
 
     def _vacate(self, space: str, engram_id: str) -> None:
         """Take out the bearer of an id whose time has passed, so that an older engram can be the only one there."""
-        row: Any = self._connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        row: Any = self.connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
         if row is not None:
             self._drop(row[0])
 
     def _drop(self, ordinal: int) -> None:
-        gone: list[Any] = self._connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
+        gone: list[Any] = self.connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
         for space, kind in gone:
             self._run("count_live", space, kind, -1)
         self._run("drop_votes", ordinal)
@@ -261,13 +263,13 @@ class Projection:
 
     def _unpost(self, ordinal: int) -> None:
         self._run("unhold", ordinal)
-        held = self._connection.changes()
-        self.applied.pending -= held
+        held = self.connection.changes()
+        self.state.pending -= held
         if not held:
             self._run("unpost", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:
-        row: Any = self._connection.execute(self._sql["turn"], (run, agent)).fetchone()
+        row: Any = self.connection.execute(self._sql["turn"], (run, agent)).fetchone()
         return turn_from_row(row) if row else None
 
     def _set_turn(self, run: str, agent: str, turn: Turn) -> None:
@@ -276,30 +278,12 @@ class Projection:
     def _run_of(self, run_id: str) -> Run:
         run = self._run_cache.get(run_id)
         if run is None:
-            row: Any = self._connection.execute(self._sql["run"], (run_id,)).fetchone()
+            row: Any = self.connection.execute(self._sql["run"], (run_id,)).fetchone()
             run = self._run_cache[run_id] = run_from_row(row)
         return run
 
     def _run(self, name: str, *values: object) -> None:
-        self._connection.execute(self._sql[name], values)
-
-
-def save_applied(connection: apsw.Connection, applied: Applied) -> None:
-    """Write down how far the index has come."""
-    place = applied.place
-    connection.execute(
-        queries()["move_applied"],
-        (
-            place.offset,
-            place.seq,
-            place.sum,
-            place.at,
-            applied.ordinal,
-            applied.runs,
-            applied.pending,
-            applied.identity,
-        ),
-    )
+        self.connection.execute(self._sql[name], values)
 
 
 def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:

@@ -12,7 +12,13 @@ import msgspec
 
 from engrambus.backends.facts import REMEMBERED_FOR
 from engrambus.backends.sqlite.cortex import SqliteCortex
-from engrambus.backends.sqlite.projection import NEWEST_FIRST, Applied, decode_engram, run_from_row, turn_from_row
+from engrambus.backends.sqlite.projection import (
+    NEWEST_FIRST,
+    KnowledgeIndexState,
+    decode_engram,
+    run_from_row,
+    turn_from_row,
+)
 from engrambus.backends.sqlite.queries import queries
 from engrambus.gateway.ports import Counts, Remembered
 from engrambus.gateway.tallies import FIELDS, GrantsLeft, Tally
@@ -28,7 +34,7 @@ MANY_OVERDUE = 256
 T = TypeVar("T")
 
 
-class Kept:
+class ReadCache:
     """What earlier reads of the same index found and later ones need not look up again.
 
     `identity` holds rows about runs, agents and policy, good until a fact about one of those is applied; `waiting`
@@ -43,10 +49,12 @@ class Kept:
 class SqliteView(SqliteCortex):
     """The index through one connection, inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, applied: Applied, as_of: int, kept: Kept | None = None) -> None:
+    def __init__(
+        self, connection: apsw.Connection, state: KnowledgeIndexState, as_of: int, kept: ReadCache | None = None
+    ) -> None:
         self._connection = connection
         self._sql = queries()
-        self._applied = applied
+        self._state = state
         self._as_of = as_of
         self._kept = kept
         self._overdue: frozenset[int] | None = None
@@ -224,9 +232,9 @@ class SqliteView(SqliteCortex):
         kinds = self._live_by_kind(None)
         agents = self._one("count_agents")
         return Counts(
-            commits=self._applied.place.seq,
-            journal_bytes=self._applied.place.offset,
-            runs=self._applied.runs,
+            commits=self._state.position.seq,
+            journal_bytes=self._state.position.offset,
+            runs=self._state.runs,
             agents=agents[0] if agents else 0,
             engrams=sum(kinds.values()),
             kinds=dict(sorted(kinds.items())),
@@ -315,12 +323,12 @@ class SqliteView(SqliteCortex):
     def _waiting_under(self, tokens: list[str]) -> Sequence[int]:
         """Engrams under all these tokens that wait in `pending`."""
         if self._waiting is None:
-            self._waiting = self._read_waiting() if self._applied.pending else {}
+            self._waiting = self._read_waiting() if self._state.pending else {}
         first, *others = [self._waiting.get(token, ()) for token in tokens]
         return [ordinal for ordinal in first if all(ordinal in other for other in others)] if others else first
 
     def _read_waiting(self) -> dict[str, list[int]]:
-        version = self._applied.place.sum
+        version = self._state.position.checksum
         if self._kept is not None and self._kept.waiting[0] == version:
             return self._kept.waiting[1]
         waiting: dict[str, list[int]] = {}
@@ -340,7 +348,7 @@ class SqliteView(SqliteCortex):
         return self._overdue
 
     @property
-    def saw_many_overdue(self) -> bool:
+    def saw_many_expired(self) -> bool:
         """Whether this view had to step around so many that they should be swept out now."""
         return self._overdue is not None and len(self._overdue) > MANY_OVERDUE
 
@@ -353,9 +361,9 @@ class SqliteView(SqliteCortex):
         if self._kept is None:
             return read()
         version, found = self._kept.identity
-        if version != self._applied.identity:
+        if version != self._state.identity:
             found = {}
-            self._kept.identity = (self._applied.identity, found)
+            self._kept.identity = (self._state.identity, found)
         if name in found:
             return found[name]
         value = read()

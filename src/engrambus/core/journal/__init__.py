@@ -1,12 +1,10 @@
-"""The journal: an append-only file of commits that is the whole truth; everything else is rebuilt from it."""
+"""The journal: an append-only file of commits. It is the only truth; every index is rebuilt from it (decision 1)."""
 
 from engrambus.core.journal.damage import Damage, find_damage, set_damage_aside
-from engrambus.core.journal.disk import sync_folder
-from engrambus.core.journal.file import Journal, Place, create_journal, read_header
-from engrambus.core.journal.format import FORMAT, Header, Line, encode_facts, print_header, print_line
+from engrambus.core.journal.file import Journal, JournalPosition, create_journal, read_header
+from engrambus.core.journal.format import FORMAT, Header, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.group import GroupCommit, Ticket
-from engrambus.core.journal.rotate import begin_segment
-from engrambus.core.journal.seek import place_after
+from engrambus.core.journal.line_reader import LineReader, position_after
 
 __all__ = [
     "FORMAT",
@@ -14,17 +12,16 @@ __all__ = [
     "GroupCommit",
     "Header",
     "Journal",
+    "JournalPosition",
     "Line",
-    "Place",
+    "LineReader",
     "Ticket",
-    "begin_segment",
     "create_journal",
     "encode_facts",
+    "encode_header",
+    "encode_line",
     "find_damage",
-    "place_after",
-    "print_header",
-    "print_line",
+    "position_after",
     "read_header",
     "set_damage_aside",
-    "sync_folder",
 ]

@@ -1,4 +1,4 @@
-"""A journal that is damaged before its end: where, and how to go on without losing what is sound."""
+"""Damage before the end of a journal: where it is, and how to continue with everything before it."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from typing import BinaryIO
 import msgspec
 
 from engrambus.core.clock import print_time
-from engrambus.core.journal.disk import sync_folder
-from engrambus.core.journal.file import CHUNK, Journal
+from engrambus.core.journal.file import Journal
+from engrambus.core.journal.segments import CHUNK, sync_folder
 from engrambus.errors import JournalDamaged
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a journal stops being sound."""
+    """The place where a journal stops being valid."""
 
     journal: Path
-    """The file that is damaged: the one that is appended to, or a segment it left behind."""
+    """The damaged file: the one that is appended to, or a finished segment."""
     line: int
-    """The first line that does not check."""
+    """1-based number of the first invalid line in the whole journal, its header counted."""
     offset: int
-    """The byte it begins at."""
+    """Offset of that line."""
     commits: int
-    """How many commits before it are sound."""
-    size: int
-    """How many bytes there are from it to the end."""
+    """Number of valid commits before it."""
+    size_bytes: int
+    """Bytes from it to the end of the journal."""
     set_aside: Path | None = None
-    """The copy of the whole damaged file, once it was made; files behind it lie beside it under the same ending."""
+    """Copy of the damaged file, once it was made; later files lie in the same folder under the same ending."""
 
 
 def find_damage(journal: Journal) -> Damage | None:
-    """The first damage in a journal."""
+    """Return the first damage in a journal."""
     try:
         end = journal.start
     except JournalDamaged as problem:
-        problem.hint = "Restore the file from a copy: nothing before it is sound."
+        problem.hint = "Restore the file from a copy: its first segment is unreadable, so nothing can be recovered."
         raise
-    with suppress(JournalDamaged):  # a segment that can be read no further
+    with suppress(JournalDamaged):  # a segment that cannot be read to its end
         for _, behind in journal.read(end):
             end = behind
     end = journal.into_segment(end)
-    behind_it = journal.size() - end.offset
-    if behind_it == 0:
+    size_bytes = journal.size() - end.offset
+    if size_bytes == 0:
         return None
     file = journal.file_at(end.offset)
-    return Damage(journal=file, line=end.seq + 2, offset=end.offset, commits=end.seq, size=behind_it)
+    return Damage(journal=file, line=end.seq + 2, offset=end.offset, commits=end.seq, size_bytes=size_bytes)
 
 
-def set_damage_aside(journal: Journal, at: int) -> Damage | None:
-    """Copy a damaged journal aside and keep of it what comes before the damage. The caller holds the project's lock."""
+def set_damage_aside(journal: Journal, now_us: int) -> Damage | None:
+    """Copy a damaged journal aside and keep everything before the damage. The caller holds the project's lock."""
     damage = find_damage(journal)
     if damage is None:
         return None
-    moment = print_time(at).replace("-", "").replace(":", "")
-    ending = f".damaged-{moment}"
+    timestamp = print_time(now_us).replace("-", "").replace(":", "")
+    ending = f".damaged-{timestamp}"
     aside = journal.path.with_name(journal.path.name + ending)
     with journal.path.open("rb") as source, aside.open("xb") as copy:
         _copy(iter(lambda: source.read(CHUNK), b""), copy)
@@ -66,21 +66,21 @@ def set_damage_aside(journal: Journal, at: int) -> Damage | None:
         # Cut in place: other processes have the file open, and see by its size that their index is ahead of it.
         journal.cut(damage.offset)
     else:
-        _go_back(journal, damage.offset, ending)
+        _return_to_segment(journal, damage.offset, ending)
     return msgspec.structs.replace(damage, set_aside=damage.journal.with_name(damage.journal.name + ending))
 
 
-def _go_back(journal: Journal, offset: int, ending: str) -> None:
-    """Go on in the segment that holds the last sound line; those behind it are set aside.
+def _return_to_segment(journal: Journal, offset: int, ending: str) -> None:
+    """Make the segment with the last valid line the open one again, and set the later ones aside.
 
-    It is the last to go: whoever dies over this leaves a journal whose damage is found at the same place.
+    The damaged segment goes last: if the process dies before that, the same damage is found at the same offset.
     """
     bases = journal.segments.bases()
     last = max(base for base in bases if base < offset)
     draft = journal.path.with_name(f"{journal.path.name}.{os.getpid()}.new")
     with draft.open("wb") as target:
-        _copy(_up_to(journal.segments.pieces(last, offset, last), offset - last), target)
-    for base in reversed([each for each in bases if each > last]):
+        _copy(_first_bytes(journal.segments.pieces(last, offset, last), offset - last), target)
+    for base in reversed([base for base in bases if base > last]):
         _set_aside(journal.segments.file(base), ending)
     draft.rename(journal.path)
     sync_folder(journal.path.parent)
@@ -88,7 +88,7 @@ def _go_back(journal: Journal, offset: int, ending: str) -> None:
     journal.size()
 
 
-def _up_to(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
+def _first_bytes(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
     while length > 0:
         piece = next(pieces)[:length]
         length -= len(piece)

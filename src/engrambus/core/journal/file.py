@@ -1,60 +1,60 @@
-"""A journal on disk: read from a place, judged at its end, appended to and synced before anyone is told."""
+"""A journal on disk: read from a position, validated at its end, appended to, synced before a commit is answered."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from engrambus.core.journal.disk import sync, sync_folder
 from engrambus.core.journal.format import (
     END_LENGTH,
     TAIL_LENGTH,
     Header,
     Line,
-    checks,
-    continues,
+    encode_continuation,
+    encode_header,
+    is_continuation,
+    is_valid_line,
     parse_header,
     parse_line,
-    print_header,
+    stated_checksum,
     stated_end,
     stated_mark,
-    stated_sum,
 )
-from engrambus.core.journal.segments import DAMAGED_HINT, Segments, split_lines
+from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, split_lines, sync, sync_folder
 from engrambus.errors import DiskPressure, JournalDamaged, StoreReadOnly
 
-CHUNK = 1 << 20
-MAX_HEADER = 1024
+MAX_HEADER_BYTES = 1024
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A place between two lines: where it is, and what the line before it left behind."""
+class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """A position between two lines, with what the line before it says."""
 
     offset: int
-    """Bytes before it."""
+    """Bytes before the position, counted through all segments."""
     seq: int
-    """The number of the line before it."""
-    sum: str
-    """That line's checksum."""
-    at: int
-    """That line's time."""
+    """Number of the line before it."""
+    checksum: str
+    """Checksum of that line."""
+    at_us: int
+    """Commit time of that line."""
 
 
-def create_journal(path: Path, *, kind: str, project: str, at: int) -> None:
-    """Write a new journal that holds only its header; an existing one is left alone."""
+def create_journal(path: Path, *, kind: str, project: str, now_us: int) -> None:
+    """Write a new journal that holds only its header; leave an existing one alone."""
     if path.exists():
         return
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     with draft.open("wb") as file:
-        file.write(print_header(kind=kind, project=project, at=at)[0])
+        file.write(encode_header(kind=kind, project=project, now_us=now_us)[0])
         file.flush()
         sync(file.fileno())
     try:
-        os.link(draft, path)
+        os.link(draft, path)  # fails where a rename would replace a journal that another process has just created
     except FileExistsError:
         pass
     finally:
@@ -63,27 +63,27 @@ def create_journal(path: Path, *, kind: str, project: str, at: int) -> None:
 
 
 def read_header(path: Path) -> Header:
-    """What kind of journal lies there, and whose."""
+    """Return the header of the journal at `path`."""
     with path.open("rb") as file:
-        return parse_header(file.readline(MAX_HEADER))
+        return parse_header(file.readline(MAX_HEADER_BYTES))
 
 
-class _Open:
-    """The segment that is appended to. Its file is closed with the last who reads from it, whoever goes on in another:
-    so who uses it holds it as long."""
+class _OpenSegment:
+    """The segment that is appended to. Every reader holds a reference to it: the last one to go closes the file."""
 
-    __slots__ = ("descriptor", "file", "header", "start")
+    __slots__ = ("descriptor", "file_id", "header", "start")
 
     def __init__(self, path: Path) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         first = next((line for line, _ in split_lines(_pieces(self, 0), 0)), b"")
         self.header = parse_header(first)
         status = os.fstat(self.descriptor)
-        self.file = status.st_dev, status.st_ino
-        self.start = Place(offset=self.header.base + len(first), seq=self.header.seq, sum=self.header.sum, at=0)
+        self.file_id = status.st_dev, status.st_ino
+        self.start = JournalPosition(
+            offset=self.header.base + len(first), seq=self.header.seq, checksum=self.header.checksum, at_us=0
+        )
 
     def close(self) -> None:
-        """Let go of the file."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -94,10 +94,10 @@ class _Open:
 
 
 class Journal:
-    """One journal, open for reading and appending. Appending is for whoever holds the project's lock.
+    """One journal, open for reading and appending. Only the caller that holds the project's lock may append.
 
-    Offsets count through all its segments. When another process has begun a new one, that is noticed by `size`, which
-    everyone asks before trusting what they know.
+    Offsets count through all its segments. `size` notices when another process has begun a new segment; every caller
+    asks it before trusting what it knows of the journal.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,97 +105,114 @@ class Journal:
         self._name = str(path)
         self.segments = Segments(path)
         self._read_only = False
-        self._current = _Open(path)
+        self._current = _OpenSegment(path)
 
     @property
     def header(self) -> Header:
-        """What kind of journal it is, and whose."""
+        """The header of the segment that is appended to."""
         return self._current.header
 
     @property
-    def start(self) -> Place:
-        """The place before the first line of all."""
+    def start(self) -> JournalPosition:
+        """The position before the first line of the first segment."""
         if self._current.header.base == 0:
             return self._current.start
         first = next((line for line, _ in self._raw_lines(0)), b"")
-        return Place(offset=len(first), seq=0, sum=parse_header(first).sum, at=0)
+        return JournalPosition(offset=len(first), seq=0, checksum=parse_header(first).checksum, at_us=0)
 
     @property
-    def segment(self) -> Place:
-        """The place before the first line of the segment that is appended to."""
+    def segment_start(self) -> JournalPosition:
+        """The position before the first line of the segment that is appended to."""
         return self._current.start
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Close the file."""
         self._current.close()
 
     def size(self) -> int:
-        """Bytes in all segments now."""
+        """Return the number of bytes in all segments now."""
         current = self._current
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
             status = os.fstat(current.descriptor)
-        if (status.st_dev, status.st_ino) != current.file:
-            current = self._current = _Open(self.path)
+        if (status.st_dev, status.st_ino) != current.file_id:
+            current = self._current = _OpenSegment(self.path)
             status = os.fstat(current.descriptor)
         return current.header.base + status.st_size
 
-    def read(self, place: Place) -> Iterator[tuple[Line, Place]]:
-        """The sound lines after a place, each with the place behind it; ends at the first that does not check."""
-        for written, offset in self._raw_lines(place.offset):
-            if not checks(place.sum, written):
+    # Reading
+
+    def read(self, position: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
+        """Yield the valid lines after a position, each with the position behind it; stop at the first invalid one."""
+        for text, offset in self._raw_lines(position.offset):
+            if not is_valid_line(position.checksum, text):
                 return
-            if continues(written):
-                place = Place(offset=offset + len(written), seq=place.seq, sum=parse_header(written).sum, at=place.at)
+            end = offset + len(text)
+            if is_continuation(text):
+                checksum = parse_header(text).checksum
+                position = JournalPosition(offset=end, seq=position.seq, checksum=checksum, at_us=position.at_us)
                 continue
-            line = parse_line(written)
-            if line.seq != place.seq + 1:
+            line = parse_line(text)
+            if line.seq != position.seq + 1:
                 return
-            place = Place(offset=offset + len(written), seq=line.seq, sum=line.sum, at=line.at)
-            yield line, place
+            position = JournalPosition(offset=end, seq=line.seq, checksum=line.checksum, at_us=line.at_us)
+            yield line, position
 
-    def last_sound(self, place: Place) -> Place:
-        """The place behind the last sound line."""
-        for _, behind in self.read(place):
-            place = behind
-        return self.into_segment(place)
+    def last_valid(self, position: JournalPosition) -> JournalPosition:
+        """Return the position behind the last valid line after `position`."""
+        for _, behind in self.read(position):
+            position = behind
+        return self.into_segment(position)
 
-    def into_segment(self, place: Place) -> Place:
-        """The same place, or, if a segment ends there, the one behind the next one's header."""
+    def into_segment(self, position: JournalPosition) -> JournalPosition:
+        """Move a position at the end of a finished segment behind the header of the open one; return others as is."""
         current = self._current
-        if place.offset == current.header.base and place.sum == current.header.after:
-            return Place(offset=current.start.offset, seq=place.seq, sum=current.header.sum, at=place.at)
-        return place
+        if position.offset == current.header.base and position.checksum == current.header.after:
+            return JournalPosition(
+                offset=current.start.offset,
+                seq=position.seq,
+                checksum=current.header.checksum,
+                at_us=position.at_us,
+            )
+        return position
 
-    def holds(self, place: Place) -> bool:
-        """Whether the line before a place is there and has the checksum the place says."""
-        return stated_sum(self._bytes(place.offset - TAIL_LENGTH, TAIL_LENGTH)) == place.sum
+    def holds(self, position: JournalPosition) -> bool:
+        """True if the line before a position is there and has the checksum that the position states."""
+        return stated_checksum(self._bytes(position.offset - TAIL_LENGTH, TAIL_LENGTH)) == position.checksum
 
-    def place_behind(self, offset: int) -> Place | None:
-        """The place behind the first line that ends at or after an offset, as that line states it."""
-        for piece, begins in self._raw_lines(offset):
-            behind = begins + len(piece)
-            stated = stated_end(self._bytes(behind - END_LENGTH, END_LENGTH))
-            return Place(offset=behind, seq=stated[0], sum=stated[1], at=0) if stated else None
+    def position_after_offset(self, offset: int) -> JournalPosition | None:
+        """Return the position behind the first line that ends at or after an offset, as that line states it."""
+        for text, start in self._raw_lines(offset):
+            end = start + len(text)
+            stated = stated_end(self._bytes(end - END_LENGTH, END_LENGTH))
+            return JournalPosition(offset=end, seq=stated[0], checksum=stated[1], at_us=0) if stated else None
         return None
 
-    def judge_tail(self, end: Place, synced: int = 0) -> int:
-        """How many bytes after the last sound line are a tail that never happened.
+    def file_at(self, offset: int) -> Path:
+        """Return the file that holds the byte at an offset."""
+        if offset >= self._current.header.base:
+            return self.path
+        return self.segments.file(max(base for base in self.segments.bases() if base <= offset))
 
-        Raises when they lie before a synced mark, one that a later line carries or that the caller knows of: then
-        something that was acknowledged is damaged, and cutting it off would lose it.
+    # Validating the end
+
+    def classify_tail(self, end: JournalPosition, synced_bytes: int = 0) -> int:
+        """Return the number of bytes after the last valid line that are a torn tail: commits that never happened.
+
+        Raise JournalDamaged if they lie before an offset that was synced, by the mark of a later line or by
+        `synced_bytes`: then an acknowledged commit is damaged, and cutting it off would lose it (decision 1).
         """
         size = self.size()
         if size == end.offset:
             return 0
-        for written, offset in self._raw_lines(end.offset):
-            mark = stated_mark(written)
-            if mark <= offset + len(written):
-                synced = max(synced, mark)
-            if synced > end.offset:
+        for text, offset in self._raw_lines(end.offset):
+            mark = stated_mark(text)
+            if mark <= offset + len(text):  # no honest line marks what comes after it
+                synced_bytes = max(synced_bytes, mark)
+            if synced_bytes > end.offset:
                 break
-        if synced > end.offset:
+        if synced_bytes > end.offset:
             file = self.file_at(end.offset)
             raise JournalDamaged(
                 f"{file.name} is damaged at line {end.seq + 2}, byte {end.offset}: "
@@ -206,34 +223,29 @@ class Journal:
             )
         return size - end.offset
 
-    def file_at(self, offset: int) -> Path:
-        """The file that holds the byte at an offset."""
-        base = self._current.header.base
-        if offset >= base:
-            return self.path
-        return self.segments.file(max(each for each in self.segments.bases() if each <= offset))
+    # Writing
 
     def cut(self, offset: int) -> None:
-        """Drop what lies behind an offset of the last segment, durably."""
+        """Truncate the open segment at an offset, durably."""
         current = self._current
         os.ftruncate(current.descriptor, offset - current.header.base)
         self.sync()
 
     def append(self, lines: list[bytes]) -> None:
-        """Add whole lines at the end, without syncing; when the disk has no room, nothing is added."""
+        """Append complete lines without syncing them. If the disk has no room, nothing is appended."""
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
-        if not os.path.exists(self._name):  # what is still open would take the lines and be gone with this process
+        if not os.path.exists(self._name):  # the open file would take the lines and vanish with this process
             raise StoreReadOnly(f"{self.path} was deleted; nothing was stored.", hint="Put it back from a copy.")
         data = b"".join(lines)
-        left = memoryview(data)
+        unwritten = memoryview(data)
         current = self._current
         try:
-            while left:
-                left = left[os.write(current.descriptor, left) :]
+            while unwritten:
+                unwritten = unwritten[os.write(current.descriptor, unwritten) :]
         except OSError as problem:
             size = os.fstat(current.descriptor).st_size
-            os.ftruncate(current.descriptor, size - (len(data) - len(left)))
+            os.ftruncate(current.descriptor, size - (len(data) - len(unwritten)))
             if problem.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskPressure(
                     "The disk has no room for the commit; nothing was stored.",
@@ -242,19 +254,41 @@ class Journal:
             raise StoreReadOnly(f"Writing to {self.path.name} failed: {problem.strerror}.") from problem
 
     def sync(self) -> None:
-        """Have everything written on the disk. When that fails the journal takes no more writes: what reached the
-        disk is unknown, and a second sync would answer yes without knowing either."""
+        """Force everything written to the disk. After a failure the journal takes no more writes."""
         if self._read_only:
             raise StoreReadOnly(hint="Check the disk, then start the process again.")
         current = self._current
         try:
             sync(current.descriptor)
         except OSError as problem:
+            # decision 1: what reached the disk is unknown, and a second fsync would succeed without knowing either
             self._read_only = True
             raise StoreReadOnly(f"Syncing {self.path.name} failed: {problem.strerror}.") from problem
 
+    def begin_segment(self, end: JournalPosition, now_us: int) -> JournalPosition:
+        """Continue in a new file behind the last line; return the position behind its header.
+
+        The caller holds the lock and has synced everything up to `end`. The current file gets a second name, then the
+        new file takes its first one: the journal is complete at every moment in between.
+        """
+        text, _ = encode_continuation(self.header, base=end.offset, after=end.checksum, seq=end.seq, now_us=now_us)
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        with draft.open("wb") as file:
+            file.write(text)
+            file.flush()
+            sync(file.fileno())
+        finished = self.segments.path(self.header.base)
+        with suppress(FileNotFoundError):
+            finished.unlink()  # a second name left by a process that died before its new file took the first one
+        os.link(self.path, finished)
+        sync_folder(self.path.parent)  # or a power cut might drop the second name and keep the rename below
+        draft.rename(self.path)
+        sync_folder(self.path.parent)
+        self.size()
+        return self.into_segment(end)
+
     def _raw_lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
-        """Every line from an offset on, its newline included where it has one, with its own offset."""
+        """Yield every line from an offset on with its offset; the last line may lack its newline."""
         current = self._current
         if offset < current.header.base:
             yield from self.segments.raw_lines(offset, current.header.base)
@@ -262,16 +296,16 @@ class Journal:
         yield from split_lines(_pieces(current, offset - current.header.base), offset)
 
     def _bytes(self, offset: int, length: int) -> bytes:
-        """Some bytes, which may lie in two segments."""
+        """Return some bytes, which may span two segments."""
         current = self._current
         base = current.header.base
         if offset >= base:
             return os.pread(current.descriptor, length, offset - base)
-        before = self.segments.read(max(0, offset), min(length, base - offset), base)
-        return before + os.pread(current.descriptor, max(0, offset + length - base), 0)
+        earlier = self.segments.read(max(0, offset), min(length, base - offset), base)
+        return earlier + os.pread(current.descriptor, max(0, offset + length - base), 0)
 
 
-def _pieces(current: _Open, at: int) -> Iterator[bytes]:
-    while piece := os.pread(current.descriptor, CHUNK, at):
-        at += len(piece)
+def _pieces(segment: _OpenSegment, offset: int) -> Iterator[bytes]:
+    while piece := os.pread(segment.descriptor, CHUNK, offset):
+        offset += len(piece)
         yield piece

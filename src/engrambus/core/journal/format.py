@@ -1,18 +1,18 @@
-"""The journal's text: one line is one commit, and every line vouches for the one before it.
+"""The text of a journal: one line is one commit, and each line's checksum covers the line before it.
 
     {"at":"<RFC 3339>","format":1,"kind":"memory","project":"<ulid>","seq":0,"sum":"<32 hex>"}
     {"at":"<RFC 3339>","facts":[…],"mark":112,"seq":1,"sum":"<32 hex>"}
 
-A journal that has grown long is continued in a new file, a segment. Its header says where it stands:
+A journal that has grown long is continued in a new file, a segment. Its header says where it continues:
 
     {"after":"<32 hex>","at":"<RFC 3339>","base":69201,"format":1,"kind":"tuples","project":"<ulid>","seq":301,"sum":…}
 
-`base` is how many bytes the segments before it have together: offsets count through all of them. `after` is the last
-line's checksum and `seq` its number, and the header's own checksum covers it like any line's.
+`base` is the number of bytes in all earlier segments: offsets count through all of them. `after` is the checksum of
+the last line before the segment and `seq` its number; the header's own checksum covers `after` as any line's does.
 
-`sum` is the first 128 bits of SHA-256 over the previous line's `sum` and this line up to its own. `mark` is an offset:
-everything before it had reached the disk when the line was written. A line that does not check and lies after the last
-mark is a commit that never happened; one that lies before it is damage.
+`sum` is the first 128 bits of SHA-256 over the previous line's `sum` and this line up to its own `sum`. `mark` is an
+offset: everything before it was on disk when the line was written. An invalid line after the last mark is a commit that
+never happened; an invalid line before it is damage (decision 1).
 """
 
 from __future__ import annotations
@@ -27,46 +27,47 @@ from engrambus.core.clock import parse_time, print_time
 from engrambus.errors import FormatUnknown
 
 FORMAT = 1
-_SUM_AT = b',"sum":"'
-_SUM_LENGTH = 32
+_CHECKSUM_FIELD = b',"sum":"'
+_CHECKSUM_LENGTH = 32
 _MARK = re.compile(rb',"mark":([0-9]{1,18}),"seq":[0-9]{1,18},"sum":"[0-9a-f]{32}"}\n\Z')
 _END = re.compile(rb',"seq":([0-9]{1,18}),"sum":"([0-9a-f]{32})"}\n\Z')
-TAIL_LENGTH = len(_SUM_AT) + _SUM_LENGTH + len(b'"}\n')
+TAIL_LENGTH = len(_CHECKSUM_FIELD) + _CHECKSUM_LENGTH + len(b'"}\n')
+"""Bytes of the checksum at the end of every line."""
 END_LENGTH = len(b',"seq":') + 18 + TAIL_LENGTH
-"""As many bytes as a line's number and checksum take at the most, at its end."""
+"""Most bytes that the number and the checksum at the end of a line take."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit as it stands in the journal."""
+    """One commit as the journal records it."""
 
-    at: int
-    """When it was committed, by the project's clock."""
+    at_us: int
+    """Commit time by the project's clock."""
     facts: bytes
-    """What happened, as a JSON array."""
+    """The facts, as a JSON array."""
     mark: int
-    """Everything before this offset was on disk when the line was written."""
+    """Offset up to which the journal was on disk when the line was written."""
     seq: int
-    """Its number; the header is 0."""
-    sum: str
-    """The checksum, chained to the line before."""
+    """1-based line number; the header is 0."""
+    checksum: str
+    """Checksum, chained to the line before."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line: what kind of journal this is, and whose."""
+    """The first line of a journal or of a segment: its kind, its project, and what it continues."""
 
-    at: str
+    created_at: str = msgspec.field(name="at")
     format: int
     kind: str
     project: str
     seq: int
-    sum: str
+    checksum: str = msgspec.field(name="sum")
     base: int = 0
     """Bytes in the segments before this one."""
     after: str = ""
-    """The checksum of the last line before it."""
+    """Checksum of the last line before this segment."""
 
 
-class _Written(msgspec.Struct):
+class _LineFields(msgspec.Struct):
     at: str
     facts: msgspec.Raw
     mark: int
@@ -74,89 +75,87 @@ class _Written(msgspec.Struct):
     sum: str
 
 
-_line_decoder = msgspec.json.Decoder(_Written)
+_line_decoder = msgspec.json.Decoder(_LineFields)
 _header_decoder = msgspec.json.Decoder(Header)
+_facts_encoder = msgspec.json.Encoder(order="sorted")  # the same facts are the same bytes on every back end
 
 
-def _seal(previous: str, text: bytes) -> tuple[bytes, str]:
-    checksum = hashlib.sha256(previous.encode() + text).hexdigest()[:_SUM_LENGTH]
-    return b"".join((text, _SUM_AT, checksum.encode(), b'"}\n')), checksum
+def encode_facts(facts: list[Any]) -> bytes:
+    """Return a commit's facts as JSON."""
+    return _facts_encoder.encode(facts)
 
 
-def print_header(*, kind: str, project: str, at: int) -> tuple[bytes, str]:
-    """A new journal's first line and its checksum."""
-    text = f'{{"at":"{print_time(at)}","format":{FORMAT},"kind":"{kind}","project":"{project}","seq":0'
+def encode_header(*, kind: str, project: str, now_us: int) -> tuple[bytes, str]:
+    """Return the first line of a new journal and its checksum."""
+    text = f'{{"at":"{print_time(now_us)}","format":{FORMAT},"kind":"{kind}","project":"{project}","seq":0'
     return _seal("", text.encode())
 
 
-def print_continued(header: Header, *, base: int, after: str, seq: int, at: int) -> tuple[bytes, str]:
-    """The first line of a segment that continues a journal, and its checksum."""
+def encode_continuation(header: Header, *, base: int, after: str, seq: int, now_us: int) -> tuple[bytes, str]:
+    """Return the first line of a segment that continues a journal, and its checksum."""
     text = (
-        f'{{"after":"{after}","at":"{print_time(at)}","base":{base},"format":{FORMAT},"kind":"{header.kind}"'
+        f'{{"after":"{after}","at":"{print_time(now_us)}","base":{base},"format":{FORMAT},"kind":"{header.kind}"'
         f',"project":"{header.project}","seq":{seq}'
     )
     return _seal(after, text.encode())
 
 
-def continues(written: bytes) -> bool:
-    """Whether a line is the header of a segment that continues a journal."""
-    return written.startswith(b'{"after":"')
-
-
-def print_line(previous: str, *, at: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
-    """A commit's line and its checksum, following the line whose checksum is `previous`."""
-    text = b'{"at":"%b","facts":%b,"mark":%d,"seq":%d' % (print_time(at).encode(), facts, mark, seq)
+def encode_line(previous: str, *, at_us: int, facts: bytes, mark: int, seq: int) -> tuple[bytes, str]:
+    """Return the line of a commit and its checksum; `previous` is the checksum of the line before it."""
+    text = b'{"at":"%b","facts":%b,"mark":%d,"seq":%d' % (print_time(at_us).encode(), facts, mark, seq)
     return _seal(previous, text)
 
 
-def checks(previous: str, written: bytes) -> bool:
-    """Whether a line, newline included, is whole and follows the line whose checksum is `previous`."""
-    text = written[:-TAIL_LENGTH]
-    return len(written) > TAIL_LENGTH and _seal(previous, text)[0] == written
+def _seal(previous: str, text: bytes) -> tuple[bytes, str]:
+    checksum = hashlib.sha256(previous.encode() + text).hexdigest()[:_CHECKSUM_LENGTH]
+    return b"".join((text, _CHECKSUM_FIELD, checksum.encode(), b'"}\n')), checksum
 
 
-def stated_sum(written: bytes) -> str | None:
-    """The checksum a line claims for itself, whether or not the rest of it is sound."""
-    tail = written[-TAIL_LENGTH:]
-    if len(tail) == TAIL_LENGTH and tail.startswith(_SUM_AT) and tail.endswith(b'"}\n'):
-        return tail[len(_SUM_AT) : len(_SUM_AT) + _SUM_LENGTH].decode("ascii", "replace")
+def is_continuation(line: bytes) -> bool:
+    """True if a line is the header of a segment that continues a journal."""
+    return line.startswith(b'{"after":"')
+
+
+def is_valid_line(previous: str, line: bytes) -> bool:
+    """True if a line, newline included, is complete and follows the line with checksum `previous`."""
+    text = line[:-TAIL_LENGTH]
+    return len(line) > TAIL_LENGTH and _seal(previous, text)[0] == line
+
+
+def stated_checksum(line: bytes) -> str | None:
+    """Return the checksum a line ends with, without verifying the line; None if its end is incomplete."""
+    tail = line[-TAIL_LENGTH:]
+    if len(tail) == TAIL_LENGTH and tail.startswith(_CHECKSUM_FIELD) and tail.endswith(b'"}\n'):
+        return tail[len(_CHECKSUM_FIELD) : len(_CHECKSUM_FIELD) + _CHECKSUM_LENGTH].decode("ascii", "replace")
     return None
 
 
-def stated_mark(written: bytes) -> int:
-    """The mark at the end of a line, whether or not what stands before it is sound; 0 when its end is not whole."""
-    found = _MARK.search(written)
-    return int(found.group(1)) if found else 0
+def stated_mark(line: bytes) -> int:
+    """Return the mark a line ends with, without verifying the line; 0 if its end is incomplete."""
+    match = _MARK.search(line)
+    return int(match.group(1)) if match else 0
 
 
-def stated_end(written: bytes) -> tuple[int, str] | None:
-    """The number and checksum at the end of a line, whether or not what stands before them is sound."""
-    found = _END.search(written)
-    return (int(found.group(1)), found.group(2).decode()) if found else None
+def stated_end(line: bytes) -> tuple[int, str] | None:
+    """Return the number and checksum a line ends with, without verifying the line; None if its end is incomplete."""
+    match = _END.search(line)
+    return (int(match.group(1)), match.group(2).decode()) if match else None
 
 
-def parse_line(written: bytes) -> Line:
-    """A line that checks, taken apart."""
-    raw = _line_decoder.decode(written)
-    return Line(at=parse_time(raw.at), facts=bytes(raw.facts), mark=raw.mark, seq=raw.seq, sum=raw.sum)
+def parse_line(line: bytes) -> Line:
+    """Parse a valid line."""
+    raw = _line_decoder.decode(line)
+    return Line(at_us=parse_time(raw.at), facts=bytes(raw.facts), mark=raw.mark, seq=raw.seq, checksum=raw.sum)
 
 
-def parse_header(written: bytes) -> Header:
-    """The first line, or a refusal when it is not one we know."""
+def parse_header(line: bytes) -> Header:
+    """Parse and verify a first line; refuse a format this version does not know."""
     try:
-        header = _header_decoder.decode(written)
+        header = _header_decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise FormatUnknown("The journal does not begin with a header.") from None
     if header.format != FORMAT:
         raise FormatUnknown(f"The journal has format {header.format}.", limit=FORMAT)
-    if not checks(header.after, written):
-        raise FormatUnknown("The journal's header does not check.")
+    if not is_valid_line(header.after, line):
+        raise FormatUnknown("The checksum of the journal's header is wrong.")
     return header
-
-
-def encode_facts(facts: list[Any]) -> bytes:
-    """A commit's facts as they stand in its line."""
-    return _facts_encoder.encode(facts)
-
-
-_facts_encoder = msgspec.json.Encoder(order="sorted")

@@ -14,44 +14,46 @@ MAX_BATCH = 64
 
 
 class Ticket(Generic[Work, Result]):
-    """One caller's piece of work, and later its outcome."""
+    """One caller's work, and later its result or error."""
 
-    __slots__ = ("_called", "error", "result", "told", "work")
+    __slots__ = ("_turn", "answered", "error", "result", "work")
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.result: Result | None = None
         self.error: BaseException | None = None
-        self.told = False
-        self._called = threading.Lock()
-        self._called.acquire()
+        self.answered = False
+        """True once its batch has run."""
+        self._turn = threading.Lock()  # taken from the start, so that a wake before the wait is not lost
+        self._turn.acquire()
 
     def wait(self) -> None:
-        """Sleep until the work is done or it is this caller's turn to lead."""
-        self._called.acquire()
+        """Sleep until the work is done or this caller is to lead."""
+        self._turn.acquire()
 
     def wake(self) -> None:
-        """Let the caller go on, if it was not told to before."""
+        """Let the caller continue; does nothing if it was woken before."""
         with suppress(RuntimeError):
-            self._called.release()
+            self._turn.release()
 
 
 class GroupCommit(Generic[Work, Result]):
-    """Runs work in batches. One caller leads at a time and runs everyone's work that is waiting; then the next leads,
-    so nobody works for others for ever. `run` must set a result or an error on every ticket of its batch.
+    """Runs work in batches. One caller leads at a time and runs the work of all that are waiting.
 
-    A caller may be interrupted (Ctrl-C) at any moment: it leaves, and whatever it led is led by another."""
+    Then the next caller leads, so that no caller works for others for ever. `run` sets a result or an error on every
+    ticket of its batch. A caller may be interrupted (Ctrl-C) at any moment: it leaves, and another caller leads.
+    """
 
     def __init__(self, run: Callable[[list[Ticket[Work, Result]]], None]) -> None:
         self._run = run
         self._mutex = threading.Lock()
         self._waiting: list[Ticket[Work, Result]] = []
         self._batch: list[Ticket[Work, Result]] = []
-        """What is being run."""
+        """Tickets that are being run."""
         self._leader: Ticket[Work, Result] | None = None
 
     def submit(self, work: Work) -> Result:
-        """Have the work done; returns its result or raises its error."""
+        """Run the work in some batch; return its result or raise its error."""
         ticket: Ticket[Work, Result] = Ticket(work)
         try:
             with self._mutex:
@@ -78,26 +80,26 @@ class GroupCommit(Generic[Work, Result]):
         except BaseException as raised:
             problem = raised
         with self._mutex:
-            self._pass_on(problem)
+            self._end_batch(problem)
 
     def _leave(self, ticket: Ticket[Work, Result], interrupt: BaseException) -> None:
-        """Do without a caller, wherever it was. What it asked for is not done unless it was begun."""
+        """Remove an interrupted caller. Its work is not done unless its batch had begun."""
         with self._mutex:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             if self._leader is ticket:
-                self._pass_on(interrupt)
+                self._end_batch(interrupt)
             elif self._leader is not None:
-                self._leader.wake()  # which the interrupt may have come before
+                self._leader.wake()  # the interrupt may have come just before this wake-up
 
-    def _pass_on(self, problem: BaseException | None) -> None:
-        """Tell everyone of the batch and let the next one lead. Interrupted, it may be done again from the start."""
+    def _end_batch(self, problem: BaseException | None) -> None:
+        """Answer every ticket of the batch and appoint the next leader. Safe to repeat after an interrupt."""
         for ticket in self._batch:
             ticket.error = ticket.error or problem
-            ticket.told = True
+            ticket.answered = True
             ticket.wake()
         self._batch = []
-        while self._waiting and self._waiting[0].told:  # interrupted where it was taken into the batch
+        while self._waiting and self._waiting[0].answered:  # an interrupt came while the batch was formed
             self._waiting.pop(0)
         self._leader = self._waiting[0] if self._waiting else None
         if self._leader is not None:

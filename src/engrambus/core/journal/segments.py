@@ -1,7 +1,8 @@
-"""The segments a journal has left behind: `<name>.<base>.jsonl`, later `….jsonl.gz`, beside the one it appends to."""
+"""The finished segments of a journal: `<name>.<base>.jsonl`, later `….jsonl.gz`, in the journal's folder."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -9,7 +10,6 @@ from contextlib import suppress
 from io import BufferedIOBase
 from pathlib import Path
 
-from engrambus.core.journal.disk import sync_folder
 from engrambus.errors import JournalDamaged
 
 CHUNK = 1 << 20
@@ -17,64 +17,83 @@ DIGITS = 15
 DAMAGED_HINT = "Restore the file from a copy, or run `engrambus recover` to set the damaged part aside."
 
 
+def sync(descriptor: int) -> None:
+    """Force a file's data to the disk."""
+    # On macOS fsync leaves the data in the drive's own cache; only F_FULLFSYNC empties that too.
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        fcntl.fcntl(descriptor, full)
+    else:
+        os.fdatasync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries to the disk, so that new and renamed files survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def split_lines(pieces: Iterable[bytes], offset: int) -> Iterator[tuple[bytes, int]]:
-    """Every line in pieces of a file, its newline included where it has one, with its own offset."""
-    rest = b""
+    """Yield each line in consecutive pieces of a file with its offset; the last line may lack its newline."""
+    partial = b""
     for piece in pieces:
-        lines = (rest + piece).split(b"\n")
-        rest = lines.pop()
+        lines = (partial + piece).split(b"\n")
+        partial = lines.pop()
         for line in lines:
             yield line + b"\n", offset
             offset += len(line) + 1
-    if rest:
-        yield rest, offset
+    if partial:
+        yield partial, offset
 
 
 class Segments:
-    """The segments of one journal that are not appended to any more."""
+    """The segments of one journal that are complete: nothing is appended to them."""
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
 
     def path(self, base: int) -> Path:
-        """Where the segment that begins at an offset lies, as long as it is not compressed."""
+        """Return the uncompressed path of the segment that begins at offset `base`."""
         return self._journal.with_name(f"{self._journal.stem}.{base:0{DIGITS}d}{self._journal.suffix}")
 
     def bases(self) -> list[int]:
-        """Where each of them begins."""
-        found = set()
-        for each in self._journal.parent.glob(f"{self._journal.stem}.*{self._journal.suffix}*"):
-            digits = each.name.removesuffix(".gz").removesuffix(self._journal.suffix)[len(self._journal.stem) + 1 :]
+        """Return the offset at which each segment begins, in order."""
+        bases = set()
+        for path in self._journal.parent.glob(f"{self._journal.stem}.*{self._journal.suffix}*"):
+            digits = path.name.removesuffix(".gz").removesuffix(self._journal.suffix)[len(self._journal.stem) + 1 :]
             if len(digits) == DIGITS and digits.isdigit():
-                found.add(int(digits))
-        return sorted(found)
+                bases.add(int(digits))
+        return sorted(bases)
 
     def file(self, base: int) -> Path:
-        """Where the segment that begins at an offset lies now."""
+        """Return the existing file of the segment that begins at offset `base`, compressed or not."""
         plain = self.path(base)
         return plain if plain.exists() else self._packed(base)
 
     def raw_lines(self, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
-        """Every line from an offset on, as far as the segment that is appended to begins."""
-        for base, behind in self._spans(offset, end):
-            begin = max(offset, base)
-            yield from split_lines(self.pieces(base, behind, begin), begin)
-            offset = behind
+        """Yield every line from `offset` on with its offset; `end` is where the open segment begins."""
+        for base, next_base in self._spans(offset, end):
+            start = max(offset, base)
+            yield from split_lines(self.pieces(base, next_base, start), start)
+            offset = next_base
 
     def read(self, offset: int, length: int, end: int) -> bytes:
-        """Some bytes of them."""
-        found = b""
-        for base, behind in self._spans(offset, end):
-            for piece in self.pieces(base, behind, offset):
-                found += piece[: length - len(found)]
-                if len(found) == length:
-                    return found
-            offset = behind
-        return found
+        """Return up to `length` bytes from `offset` on; `end` is where the open segment begins."""
+        data = b""
+        for base, next_base in self._spans(offset, end):
+            for piece in self.pieces(base, next_base, offset):
+                data += piece[: length - len(data)]
+                if len(data) == length:
+                    return data
+            offset = next_base
+        return data
 
     def compress(self) -> int:
-        """Compress what is not yet; tells how many bytes that freed."""
-        import gzip  # seldom needed, and every start would wait for it
+        """Compress the segments that are not compressed yet; return the number of bytes freed."""
+        import gzip  # needed rarely; importing it would slow every start
         import shutil
 
         freed = 0
@@ -83,7 +102,7 @@ class Segments:
             if not plain.exists():
                 continue
             if plain.samefile(self._journal):
-                continue  # whoever began the next segment died over it
+                continue  # a process died between naming this segment and beginning the next one
             packed = self._packed(base)
             draft = packed.with_name(packed.name + ".new")
             with plain.open("rb") as source, draft.open("wb") as target:
@@ -93,12 +112,12 @@ class Segments:
                 os.fsync(target.fileno())
             freed += plain.stat().st_size - draft.stat().st_size
             draft.rename(packed)
-            sync_folder(packed.parent)  # or a power cut might leave neither
+            sync_folder(packed.parent)  # before the original goes, or a power cut might leave neither
             plain.unlink()
         return freed
 
     def _spans(self, offset: int, end: int) -> Iterator[tuple[int, int]]:
-        """The segments that hold bytes from an offset on: where each begins, and where the next one does."""
+        """Yield the segments with bytes from `offset` on, each as the offsets where it and its successor begin."""
         bases = [base for base in self.bases() if base < end]
         if not bases or bases[0] != 0:
             raise JournalDamaged(
@@ -107,23 +126,24 @@ class Segments:
                 hint="Restore it from a copy.",
             )
         spans = list(zip(bases, [*bases[1:], end], strict=True))
-        return ((base, behind) for base, behind in spans if behind > offset)
+        return ((base, next_base) for base, next_base in spans if next_base > offset)
 
-    def pieces(self, base: int, behind: int, offset: int) -> Iterator[bytes]:
-        """What the segment that begins at `base` holds from an offset on; the next one begins `behind` it."""
+    def pieces(self, base: int, next_base: int, offset: int) -> Iterator[bytes]:
+        """Yield the bytes from `offset` on of the segment at `base`; the segment after it begins at `next_base`."""
         from gzip import BadGzipFile
 
-        left = behind - offset
+        missing = next_base - offset
         try:
             with self._stream(base) as file:
                 file.seek(offset - base)
-                while piece := file.read1(CHUNK):  # as far as it can be read, before what is damaged is met
-                    left -= len(piece)
+                # read1: everything before a damaged place is still returned
+                while piece := file.read1(CHUNK):
+                    missing -= len(piece)
                     yield piece
         except (EOFError, BadGzipFile, zlib.error) as problem:
             raise self._damaged(base, str(problem)) from None
-        if left > 0:
-            raise self._damaged(base, f"{left} of its bytes are missing")
+        if missing > 0:
+            raise self._damaged(base, f"{missing} of its bytes are missing")
 
     def _damaged(self, base: int, why: str) -> JournalDamaged:
         file = self.file(base)
@@ -134,7 +154,7 @@ class Segments:
         )
 
     def _stream(self, base: int) -> BufferedIOBase:
-        with suppress(FileNotFoundError):  # it was compressed in this very moment
+        with suppress(FileNotFoundError):  # another process may compress it at this moment
             return self.path(base).open("rb")
         import gzip
 

@@ -154,7 +154,7 @@ class Feed:
 
     def _tell(self, line: Line) -> Told:
         facts = msgspec.json.decode(line.facts)
-        return Told(line.seq, events_of(line.seq, line.at, facts, project=self._store.project))
+        return Told(line.seq, events_of(line.seq, line.at_us, facts, project=self._store.project))
 
     def _keep(self, told: list[Told]) -> None:
         with self._lock:

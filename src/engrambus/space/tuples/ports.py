@@ -244,7 +244,7 @@ class WorkStore(Protocol):
         """Rebuild the index from the journal."""
         ...
 
-    def rotate(self, *, least: int, before: int, dry_run: bool = False) -> bool:
+    def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
         """Start a new segment if the current one has `least` bytes and was begun before that time.
 
         Return whether one was started, or with `dry_run` whether one would be.

@@ -95,7 +95,7 @@ class Collector:
             now = self._clock.now()
             purges = survey.plan(now=now, hot_days=keep.hot_days, warm_days=keep.warm_days, room=room)
             freed = sum(purge.body.size for purge in purges) if dry_run else self._purge(purges, told)
-            rotated = self._space.store.rotate(least=ROTATE_BYTES, before=now - now % DAY, dry_run=dry_run)
+            rotated = self._space.store.rotate(least_bytes=ROTATE_BYTES, before_us=now - now % DAY, dry_run=dry_run)
             after = total - left.bytes - freed if dry_run else _size(self._catalog)
             return Collected(
                 dry_run=dry_run,

@@ -6,7 +6,7 @@ import threading
 
 import msgspec
 
-from engrambus.core.journal.format import checks, parse_header, parse_line
+from engrambus.core.journal.format import is_valid_line, parse_header, parse_line
 from engrambus.gateway import Credential
 from engrambus.testing.client import GatewayClient, expect_refusal
 from engrambus.testing.harness import PROJECT, Harness
@@ -32,12 +32,12 @@ class JournalConformance:
         for number in range(20):
             hand.put(f"Matter {number}")
         header, *lines = harness.journal_bytes().splitlines(keepends=True)
-        previous = parse_header(header).sum
+        previous = parse_header(header).checksum
         for number, written in enumerate(lines, 1):
-            assert checks(previous, written)
+            assert is_valid_line(previous, written)
             line = parse_line(written)
             assert line.seq == number
-            previous = line.sum
+            previous = line.checksum
 
     def test_reading_and_refusals_write_nothing(self, harness: Harness) -> None:
         hand = GatewayClient(harness)

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries, several
-from engrambus.backends.sqlite.work.applied import QUERIES, Applied, Figures
+from engrambus.backends.sqlite.work.state import QUERIES, PendingFigures, WorkIndexState
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     MAX_GENERATIONS,
@@ -74,13 +74,13 @@ def print_id(raw: bytes) -> str:
     return "sha256:" + raw.hex()
 
 
-class Projection:
+class WorkProjection:
     """Applies facts through one connection inside one transaction. What can be gathered is written by `flush`."""
 
-    def __init__(self, connection: apsw.Connection, applied: Applied) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, state: WorkIndexState) -> None:
+        self.connection = connection
         self._sql = queries(QUERIES)
-        self.applied = applied
+        self.state = state
         self.read: dict[str, TupleRecord] = {}
         """Tuples as they were read to decide, as long as nothing has happened to them since."""
         self._seen: dict[str, Brief] = {}
@@ -119,7 +119,7 @@ class Projection:
             case StepStarted():
                 ordinal = self._find(fact.id)[0]
                 self._stop(ordinal, fact.step)
-                self.applied.steps_run = True
+                self.state.steps_run = True
                 self._run("start", ordinal, fact.step, fact.micros, fact.tokens)
                 self._spend(ordinal, 0, 0, fact.micros, fact.tokens)
             case StepCost():
@@ -127,7 +127,7 @@ class Projection:
             case AlarmRaised():
                 self._rows["alarm"] += (self._find(fact.id)[0],)
             case EpochBegun():
-                self.applied.epoch, self.applied.boot, self.applied.counter = fact.epoch, fact.boot, 0
+                self.state.epoch, self.state.boot, self.state.counter = fact.epoch, fact.boot, 0
             case BodyPurged():
                 self._rows["purge"] += (raw_id(fact.sha), at, fact.reason)
             case BodyDamaged():
@@ -140,13 +140,13 @@ class Projection:
             return
         for name in sorted(self._rows, key=_PLACES.__getitem__):
             for text, values in several(self._sql[name], self._rows[name]):
-                self._connection.execute(text, values)
+                self.connection.execute(text, values)
         self._rows.clear()
         self._last.clear()
 
     def finish(self) -> None:
         """Write everything there is to write before the transaction ends, figures among it."""
-        figures, self.applied.figures = self.applied.figures, Figures()
+        figures, self.state.figures = self.state.figures, PendingFigures()
         for lane, (waiting, claimed) in figures.lanes.items():
             if waiting or claimed:
                 self._run("count_lane", lane, waiting, claimed)
@@ -154,25 +154,25 @@ class Projection:
             self._run("count_run", *(counts.get(column, 0) for column in COUNTED), run)
         for yool, (runs, micros, tokens) in figures.yools.items():
             self._run("average", yool, runs, micros, tokens)
-        self.end()
+        self.end_batch()
 
-    def end(self) -> None:
+    def end_batch(self) -> None:
         """Write what was gathered; figures and new ids only when they have become many."""
-        applied = self.applied
-        if len(applied.figures) > GATHERED_NAMES:
+        state = self.state
+        if len(state.figures) > GATHERED_NAMES:
             self.finish()
             return
         self.flush()
-        if applied.ordinal - applied.sorted_tuples >= SORTED_AT_ONCE:
-            self._connection.execute(self._sql["sort_tuples"])
-            applied.sorted_tuples = applied.ordinal
-        if applied.receipts - applied.sorted_receipts >= SORTED_AT_ONCE:
-            self._connection.execute(self._sql["sort_receipts"])
-            applied.sorted_receipts = applied.receipts
+        if state.ordinal - state.sorted_tuples >= SORTED_AT_ONCE:
+            self.connection.execute(self._sql["sort_tuples"])
+            state.sorted_tuples = state.ordinal
+        if state.receipts - state.sorted_receipts >= SORTED_AT_ONCE:
+            self.connection.execute(self._sql["sort_receipts"])
+            state.sorted_receipts = state.receipts
 
     def _came(self, fact: TuplePut) -> None:
-        self.applied.ordinal += 1
-        one = new_record(fact, self.applied.ordinal)
+        self.state.ordinal += 1
+        one = new_record(fact, self.state.ordinal)
         run = self._run_number(fact.run)
         raw = raw_id(one.id)
         self._rows["keep_body"] += (one.ordinal, one.body)
@@ -192,7 +192,7 @@ class Projection:
         self._seen[one.id] = (one.ordinal, "waiting", one.lane, one.rank, run)
         self._lane(one.lane)[0] += 1
         self._count(run, "waiting", 1)
-        for path, value in index_entries(one.body, self.applied.indexed):
+        for path, value in index_entries(one.body, self.state.indexed):
             self._rows["post"] += (path, value, 1, -one.rank, one.ordinal)
         if fact.accepted is not None:
             self._keep_receipt(fact.accepted, fact.run, one.ordinal)
@@ -208,9 +208,9 @@ class Projection:
         one = self.read.get(fact.id)
         ordinal = self._move(fact.id, "claimed")
         self._change("claim", ordinal, fact.epoch, fact.counter, fact.worker, fact.lease_until_us)
-        self.applied.counter = fact.counter
+        self.state.counter = fact.counter
         if one is not None and not one.attempts and not one.ready_us:
-            held = self.applied.held
+            held = self.state.fresh_claims
             if len(held) >= MAX_HELD_KNOWN:
                 held.clear()
             held[one.id] = after_claim(one, fact)
@@ -227,29 +227,29 @@ class Projection:
                 counts[0 if state == "waiting" else 1] += 1
             self._count(run, before, -1)
             self._count(run, state, 1)
-            if self.applied.indexed and state not in LIVE:
+            if self.state.indexed and state not in LIVE:
                 self._unlive(ordinal, rank, state)
             self._seen[tuple_id] = (ordinal, state, lane, rank, run)
         return ordinal
 
     def _unlive(self, ordinal: int, rank: int, state: str) -> None:
         self.flush()
-        row: Any = self._connection.execute("SELECT body FROM bodies WHERE ordinal = ?", (ordinal,)).fetchone()
-        for path, value in index_entries(row[0], self.applied.indexed):
+        row: Any = self.connection.execute("SELECT body FROM bodies WHERE ordinal = ?", (ordinal,)).fetchone()
+        for path, value in index_entries(row[0], self.state.indexed):
             self._run("unpost", path, value, 1, -rank, ordinal)
             if state != "taken":
                 self._run("post", path, value, 0, -rank, ordinal)
 
     def _find(self, tuple_id: str) -> Brief:
         """A tuple that something happens to; what was read of it before does not hold any more."""
-        self.applied.held.pop(tuple_id, None)
+        self.state.fresh_claims.pop(tuple_id, None)
         one = self.read.pop(tuple_id, None)
         found = self._seen.get(tuple_id)
         if found is None:
             if one is not None:
                 found = one.ordinal, one.state, one.lane, one.rank, self._run_number(one.run)
             else:
-                row: Any = self._connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
+                row: Any = self.connection.execute(self._sql["brief"], sought(tuple_id)).fetchone()
                 found = row
             self._seen[tuple_id] = found
         return found
@@ -267,28 +267,28 @@ class Projection:
             return
         if receipt.key is not None:
             self._rows["result"] += (receipt.key, number)
-        past = self.applied.figures.yools.setdefault(receipt.yool, [0, 0, 0])
+        past = self.state.figures.yools.setdefault(receipt.yool, [0, 0, 0])
         past[0] += 1
         past[1] += receipt.cost.micros
         past[2] += receipt.cost.tokens
 
     def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:
         raw = raw_id(receipt.id)
-        self.applied.receipts += 1
-        self._rows["keep_receipt"] += (self.applied.receipts, raw, self._run_number(run), _encode(receipt))
-        self._rows["name_receipt"] += (head_of(raw), self.applied.receipts)
+        self.state.receipts += 1
+        self._rows["keep_receipt"] += (self.state.receipts, raw, self._run_number(run), _encode(receipt))
+        self._rows["name_receipt"] += (head_of(raw), self.state.receipts)
         self._link(ordinal, raw, step)
-        return self.applied.receipts
+        return self.state.receipts
 
     def _link(self, ordinal: int, receipt: bytes, step: int | None) -> None:
-        self.applied.links += 1
-        self._rows["link"] += (ordinal, self.applied.links, receipt, step)
+        self.state.links += 1
+        self._rows["link"] += (ordinal, self.state.links, receipt, step)
 
     def _cost(self, fact: StepCost) -> None:
         ordinal, _, _, _, run = self._find(fact.id)
         row: Any = None
         if not fact.late:
-            row = self._connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
+            row = self.connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
         micros, tokens = row or (0, 0)
         less_micros, less_tokens = min(micros, fact.micros), min(tokens, fact.tokens)
         if less_micros or less_tokens:
@@ -305,16 +305,16 @@ class Projection:
 
     def _stop(self, ordinal: int, step: int | None = None) -> None:
         """Set nothing aside any more for a step, or for every step."""
-        if self.applied.steps_run is None:
-            row: Any = self._connection.execute(self._sql["any_running"]).fetchone()
-            self.applied.steps_run = bool(row[0])
-        if not self.applied.steps_run:
+        if self.state.steps_run is None:
+            row: Any = self.connection.execute(self._sql["any_running"]).fetchone()
+            self.state.steps_run = bool(row[0])
+        if not self.state.steps_run:
             return
-        rows: list[Any] = self._connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
+        rows: list[Any] = self.connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
         for each, micros, tokens in rows:
             if step is None or each == step:
                 self._run("stop", ordinal, each)
-                self.applied.steps_run = None
+                self.state.steps_run = None
                 self._spend(ordinal, 0, 0, -micros, -tokens)
 
     def _spend(self, ordinal: int, micros: int, tokens: int, held_micros: int, held_tokens: int) -> None:
@@ -326,29 +326,29 @@ class Projection:
             self._run("spend_own", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
             self._run("spend", micros, tokens, held_micros, held_tokens, ordinal)
-            row: Any = self._connection.execute(self._sql["parent"], (ordinal,)).fetchone()
+            row: Any = self.connection.execute(self._sql["parent"], (ordinal,)).fetchone()
             if row[0] is None:
                 return
             ordinal = self._find(print_id(row[0]))[0]
 
     def _lane(self, lane: str) -> list[int]:
-        return self.applied.figures.lanes.setdefault(lane, [0, 0])
+        return self.state.figures.lanes.setdefault(lane, [0, 0])
 
     def _count(self, run: int, column: str, more: int) -> None:
-        counts = self.applied.figures.runs.setdefault(run, {})
+        counts = self.state.figures.runs.setdefault(run, {})
         counts[column] = counts.get(column, 0) + more
 
     def _run_number(self, run: str) -> int:
-        number = self.applied.run_numbers.get(run)
+        number = self.state.run_numbers.get(run)
         if number is None:
-            row: Any = self._connection.execute(self._sql["run_number"], (run,)).fetchone()
+            row: Any = self.connection.execute(self._sql["run_number"], (run,)).fetchone()
             if row is None:
-                self.applied.runs += 1
-                self._run("open_run", self.applied.runs, run)
-                row = (self.applied.runs,)
-            if len(self.applied.run_numbers) >= MAX_RUNS_KNOWN:
-                self.applied.run_numbers.clear()
-            number = self.applied.run_numbers[run] = row[0]
+                self.state.runs += 1
+                self._run("open_run", self.state.runs, run)
+                row = (self.state.runs,)
+            if len(self.state.run_numbers) >= MAX_RUNS_KNOWN:
+                self.state.run_numbers.clear()
+            number = self.state.run_numbers[run] = row[0]
         return number
 
     def _change(self, name: str, ordinal: int, *values: object) -> None:
@@ -360,7 +360,7 @@ class Projection:
         self._rows[name] += (*values, ordinal)
 
     def _run(self, name: str, *values: object) -> None:
-        self._connection.execute(self._sql[name], values)
+        self.connection.execute(self._sql[name], values)
 
 
 _ORDER = (

@@ -1,4 +1,4 @@
-"""The work of one project on disk: `.catalog/tuples.jsonl` is the truth, `work.db` a projection of it."""
+"""The work store of one project on disk: `tuples.jsonl` is the truth, `work.db` a projection of it (decision 22)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import apsw
-import msgspec
-
-from engrambus.backends.sqlite.index import Progress
-from engrambus.backends.sqlite.projected import Projected
-from engrambus.backends.sqlite.queries import queries, schema
-from engrambus.backends.sqlite.readers import Identity
-from engrambus.backends.sqlite.work.applied import QUERIES, Applied, Figures, save_applied
-from engrambus.backends.sqlite.work.bells import Bells
-from engrambus.backends.sqlite.work.projection import LAYOUT, Projection
-from engrambus.backends.sqlite.work.verify import work_differences
-from engrambus.backends.sqlite.work.view import SqliteWorkView
-from engrambus.backends.work_facts import decode_work
+from engrambus.backends.sqlite.indexed_store import IndexedStore
+from engrambus.backends.sqlite.journal_index import OnProgress
+from engrambus.backends.sqlite.work.index import WorkIndex
+from engrambus.backends.sqlite.work.projection import WorkProjection
+from engrambus.backends.sqlite.work.state import WorkIndexState
+from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.core import Clock
-from engrambus.core.boot import boot_id
-from engrambus.core.journal import Place, create_journal
-from engrambus.errors import IndexDamaged
-from engrambus.gateway.ports import Finding
+from engrambus.core.journal import create_journal
 from engrambus.space.tuples import (
-    STAMPED_FIELDS,
+    Fact,
     TupleClaimed,
     TupleDone,
     TuplePut,
@@ -40,125 +30,65 @@ from engrambus.space.tuples import (
 
 T = TypeVar("T")
 
-_decode_figures = msgspec.json.Decoder(Figures).decode
-
 WORK_JOURNAL = "tuples.jsonl"
 WORK_INDEX = "work.db"
 WORK_LOCK = "work.lock"
-WORK_BELLS = "bells"
+WAKEUP_FOLDER = "bells"
 
-NOBODY: frozenset[str] = frozenset()
-RINGS: dict[type[Any], frozenset[str]] = {
+NONE: frozenset[str] = frozenset()
+WAITERS: dict[type[Any], frozenset[str]] = {
     TuplePut: frozenset({"work", "any"}),
     TupleReleased: frozenset({"work", "any"}),
     TupleDone: frozenset({"room", "any"}),
     TupleTaken: frozenset({"room", "any"}),
     TupleClaimed: frozenset({"room"}),
 }
-"""Who may be waiting for what happened."""
+"""Kinds of waiters that each fact may concern."""
 
 
-def create_work(folder: Path, *, project: str, at: int) -> None:
-    """Make an empty journal of work in a folder; an existing one is left alone."""
-    create_journal(folder / WORK_JOURNAL, kind="tuples", project=project, at=at)
+def create_work(folder: Path, *, project: str, now_us: int) -> None:
+    """Create an empty work journal in a folder; leave an existing one alone."""
+    create_journal(folder / WORK_JOURNAL, kind="tuples", project=project, now_us=now_us)
 
 
-class SqliteWork(Projected[Applied, Projection, WorkView]):
-    """The work in one `.catalog` folder."""
+class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, WorkView]):
+    """The work store in one `.catalog` folder."""
 
     def __init__(
-        self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), progress: Progress | None = None
+        self, folder: Path, clock: Clock, *, indexed: tuple[str, ...] = (), on_progress: OnProgress | None = None
     ) -> None:
-        self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
-        self._bells = Bells(folder / WORK_BELLS)
-        self._to_ring: set[str] = set()
-        super().__init__(folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK, clock, progress)
-        self.watch(self._ring)
+        journal, index, lock = folder / WORK_JOURNAL, folder / WORK_INDEX, folder / WORK_LOCK
+        super().__init__(journal, index, lock, WorkIndex(indexed), clock, on_progress)
+        self._wakeups = Wakeups(folder / WAKEUP_FOLDER)
+        self._concerned: set[str] = set()
+        """Kinds of waiters that the batch being committed may concern."""
+        self.watch(self._notify)
 
     def commit(self, decide: WorkDecide[T], *, synced: bool = True) -> T:
-        """Change the space; returns once the change is on the disk, or, when not to be synced, in the journal."""
-        return self._commit(decide, synced)
+        """Change the space and return the change's answer.
+
+        When it returns the change is on disk, or with `synced=False` at least in the journal. Waiters are woken after.
+        """
+
+        def decide_and_note(view: WorkView) -> tuple[Sequence[Fact], T]:
+            facts, answer = decide(view)
+            for kind in set(map(type, facts)):
+                self._concerned |= WAITERS.get(kind, NONE)
+            return facts, answer
+
+        return super().commit(decide_and_note, synced=synced)
 
     @contextmanager
     def wait_on(self, kind: WaitKind) -> Iterator[Waiter]:
-        """A bell that commits of any process ring."""
-        with self._bells.hang(kind) as bell:
-            yield bell
+        """Open a waiter that commits of any process wake."""
+        with self._wakeups.wait_on(kind) as waiter:
+            yield waiter
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         super().close()
-        self._bells.close()
+        self._wakeups.close()
 
-    def _ring(self) -> None:
-        kinds, self._to_ring = self._to_ring, set()
-        self._bells.ring(kinds)
-
-    def _begin(self, connection: apsw.Connection, start: Place) -> Applied:
-        connection.execute(schema("work.sql"))
-        applied = Applied(place=start, synced=0, machine=boot_id(), indexed=self._indexed)
-        indexed = msgspec.json.encode(applied.indexed).decode()
-        values = (LAYOUT, self.project, indexed, start.offset, start.seq, start.sum, start.at, 0, applied.machine)
-        connection.execute(queries(QUERIES)["begin_applied"], values)
-        return applied
-
-    def _read_applied(self, connection: apsw.Connection) -> Applied | None:
-        try:
-            row: Any = connection.execute(queries(QUERIES)["applied"]).fetchone()
-        except apsw.SQLError:  # no such table, or not its columns
-            return None
-        if row is None or row[0] != LAYOUT or row[1] != self.project:
-            return None
-        indexed = tuple(msgspec.json.decode(row[2]))
-        if not set(self._indexed) <= set(indexed):
-            # Another process may have asked for other fields: the next index has them all.
-            self._indexed = tuple(sorted({*indexed, *self._indexed}))
-            return None
-        self._indexed = indexed
-        return Applied(
-            indexed=indexed,
-            place=Place(offset=row[3], seq=row[4], sum=row[5], at=row[6]),
-            synced=row[7],
-            machine=row[8],
-            ordinal=row[9],
-            receipts=row[10],
-            links=row[11],
-            runs=row[12],
-            epoch=row[13],
-            boot=row[14],
-            counter=row[15],
-            sorted_tuples=row[16],
-            sorted_receipts=row[17],
-            figures=_decode_figures(row[18]),
-        )
-
-    def _projection(self, connection: apsw.Connection, applied: Applied) -> Projection:
-        return Projection(connection, applied)
-
-    def _facts(self, text: bytes) -> Sequence[Any]:
-        return decode_work(text)
-
-    def _deciding(self, writer: apsw.Connection, applied: Applied, at: int, projection: Projection) -> WorkView:
-        return SqliteWorkView(writer, applied, at, projection.read)
-
-    def _end(self, projection: Projection, at: int) -> None:
-        projection.end()
-
-    def _happened(self, facts: Sequence[Any]) -> None:
-        for kind in set(map(type, facts)):
-            self._to_ring |= RINGS.get(kind, NOBODY)
-
-    def _lasts(self, facts: Sequence[Any]) -> bool:
-        return TupleDone in map(type, facts)  # the end of a tuple, whoever came across it
-
-    def _view(self, connection: apsw.Connection, applied: Applied, as_of: int, file: Identity) -> WorkView:
-        return SqliteWorkView(connection, applied, as_of)
-
-    def _save(self, writer: apsw.Connection, applied: Applied) -> None:
-        save_applied(writer, applied)
-
-    def _differences(self, kept: apsw.Connection, built: apsw.Connection) -> list[Finding]:
-        of_kept, of_built = self._read_applied(kept), self._read_applied(built)
-        if of_kept is None or of_built is None:
-            raise IndexDamaged
-        return work_differences(kept, of_kept, built, of_built)
+    def _notify(self) -> None:
+        kinds, self._concerned = self._concerned, set()
+        self._wakeups.notify(kinds)

@@ -11,8 +11,8 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.applied import QUERIES, Applied
 from engrambus.backends.sqlite.work.projection import COUNTED, head_of, print_id, raw_id, sought
+from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState
 from engrambus.core import is_digest
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
@@ -46,12 +46,12 @@ class SqliteWorkView:
     """The index as of one moment."""
 
     def __init__(
-        self, connection: apsw.Connection, applied: Applied, as_of: int, read: dict[str, TupleRecord] | None = None
+        self, connection: apsw.Connection, state: WorkIndexState, as_of: int, read: dict[str, TupleRecord] | None = None
     ) -> None:
         """`read` is told of tuples that may be decided on."""
         self._connection = connection
         self._sql = queries(QUERIES)
-        self._applied = applied
+        self._state = state
         self._as_of = as_of
         self._read: dict[str, TupleRecord] = {} if read is None else read
 
@@ -62,8 +62,8 @@ class SqliteWorkView:
 
     def current_epoch(self) -> Epoch:
         """The epoch claims are made in."""
-        applied = self._applied
-        return Epoch(number=applied.epoch, boot=applied.boot, counter=applied.counter)
+        state = self._state
+        return Epoch(number=state.epoch, boot=state.boot, counter=state.counter)
 
     def find(self, tuple_id: str) -> TupleRecord | None:
         """The tuple of that id."""
@@ -90,7 +90,7 @@ class SqliteWorkView:
 
     def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
         """Those of these tuples that are there."""
-        held = self._applied.held
+        held = self._state.fresh_claims
         found = {each: held[each] for each in ids if each in held}
         left = [each for each in ids if each not in found and is_digest(each)]
         for start in range(0, len(left), MOST_AT_ONCE):
@@ -102,7 +102,7 @@ class SqliteWorkView:
 
     def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
         """The ids of those of these that were told before."""
-        held = self._applied.held
+        held = self._state.fresh_claims
         ids = [receipt.id for receipt in receipts if receipt.tuple_id not in held]
         found: set[str] = set()
         for start in range(0, len(ids), MOST_AT_ONCE):
@@ -122,7 +122,7 @@ class SqliteWorkView:
         if isinstance(wanted, str):
             one = self.find(wanted)
             return _first(iter([one] if one is not None and self._is_due(one, epoch) else []), pattern, limit)
-        for path in self._applied.indexed:
+        for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
             if value is not None:
                 rest = pattern.without(path)
@@ -184,7 +184,7 @@ class SqliteWorkView:
         if wanted is not ABSENT:
             row = self._one("tuple", *sought(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
             return iter([row] if row and row[0] > after and row[2] != "taken" else [])
-        for path in self._applied.indexed:
+        for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
             if value is not None:
                 return self._rows("posted_all", path, value, after)
@@ -212,7 +212,7 @@ class SqliteWorkView:
     def waiting_count(self, lane: str) -> int:
         """How many tuples wait in a lane."""
         row = self._one("depth", lane)
-        return (row[0] if row else 0) + self._applied.figures.lanes.get(lane, _NONE)[0]
+        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _NONE)[0]
 
     def next_due_us(self, pattern: Pattern) -> int | None:
         """The next moment at which a tuple that is meant comes due or its claim ends."""
@@ -255,19 +255,19 @@ class SqliteWorkView:
 
     def cost_history(self, yool: str) -> CostHistory:
         """What successful executions of a yool cost so far."""
-        more = self._applied.figures.yools.get(yool, _NONE)
+        more = self._state.figures.yools.get(yool, _NONE)
         runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
         return CostHistory(executions=runs, micros=micros, tokens=tokens)
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
         """What is counted of a step as it was executed under a claim."""
-        known = tuple_id in self._applied.held  # of which nothing was told
+        known = tuple_id in self._state.fresh_claims  # of which nothing was told
         row = None if known else self._one("counted", *sought(tuple_id), fence.epoch, fence.counter, step)
         return Price(micros=row[0], tokens=row[1]) if row else Price()
 
     def run_totals(self) -> list[RunTotals]:
         """Every run that has tuples."""
-        more = self._applied.figures.runs
+        more = self._state.figures.runs
         return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
@@ -302,7 +302,7 @@ class SqliteWorkView:
     def lane_counts(self) -> list[LaneCounts]:
         """Every lane in which something waits or is worked on."""
         lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lanes")}
-        for lane, more in self._applied.figures.lanes.items():
+        for lane, more in self._state.figures.lanes.items():
             waiting, claimed = map(add, lanes.get(lane, _NONE), more)
             lanes[lane] = waiting, claimed
         return [

@@ -76,7 +76,7 @@ def recover(session: Session, values: Values) -> None:
                 "line": damage.line,
                 "offset": damage.offset,
                 "kept_commits": damage.commits,
-                "cut_bytes": damage.size,
+                "cut_bytes": damage.size_bytes,
             }
             for damage in damaged
         ],
@@ -88,10 +88,10 @@ def recover(session: Session, values: Values) -> None:
 def _describe(damage: Damage) -> Iterator[str]:
     yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
     yield f"The {damage.commits:,} commits before it are sound and stay."
-    yield f"The {damage.size:,} bytes from there on will be gone from the project; a copy of all of it is kept."
+    yield f"The {damage.size_bytes:,} bytes from there on will be gone from the project; a copy of all of it is kept."
 
 
 def _done(damage: Damage) -> Iterator[str]:
-    cut = f"{damage.size:,} bytes from line {damage.line} on were cut"
+    cut = f"{damage.size_bytes:,} bytes from line {damage.line} on were cut"
     yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
     yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"

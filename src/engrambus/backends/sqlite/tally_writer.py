@@ -17,7 +17,7 @@ from engrambus.policy import ADMIN
 _TURNS = FIELDS.index("turns")
 
 
-class Tallying:
+class TallyWriter:
     """What facts add to the figures, through one connection inside one transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:

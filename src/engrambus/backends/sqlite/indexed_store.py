@@ -1,0 +1,256 @@
+"""A store over one journal and its index: commits in batches, and reads from snapshots.
+
+Writing: callers' changes are gathered into a batch. Its leader takes the lock, brings the index up to the journal, lets
+each change decide on a view of the index, appends one line per change, syncs once if any of them asks for it, commits
+the index and only then answers. Several processes may do this at once.
+
+Reading: a snapshot of the index. It never waits for a writer, and never shows what was to be synced and is not yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import apsw
+
+from engrambus.backends.sqlite.connections import DAMAGED, FileId, ReaderPool, file_id, roll_back
+from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, OnProgress, P, S, V
+from engrambus.core import Clock
+from engrambus.core.boot import boot_id
+from engrambus.core.journal import (
+    GroupCommit,
+    JournalPosition,
+    Line,
+    LineReader,
+    Ticket,
+    encode_facts,
+    encode_line,
+)
+from engrambus.errors import IndexDamaged
+from engrambus.gateway.ports import Finding
+
+T = TypeVar("T")
+
+
+class Change(NamedTuple):
+    """One caller's change: a pure function of the view that returns facts and an answer, or raises."""
+
+    decide: Callable[[Any], tuple[Sequence[Any], Any]]
+    synced: bool
+
+
+class _Snapshot(NamedTuple):
+    """A read transaction on the index file with this id."""
+
+    file: FileId
+    connection: apsw.Connection
+    state: Any
+
+
+class IndexedStore(Generic[S, P, V]):
+    """A store that has a journal with its index, a pool of readers, and a schema that says what both are about."""
+
+    def __init__(
+        self,
+        journal: Path,
+        index: Path,
+        lock: Path,
+        schema: IndexSchema[S, P, V],
+        clock: Clock,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.schema = schema
+        self.index = JournalIndex(journal, index, lock, schema, clock, on_progress)
+        self.journal = self.index.journal
+        self._clock = self.index.clock
+        self._readers = ReaderPool(index)
+        self._lines = LineReader(self.journal)
+        self._end: JournalPosition | None = None
+        """Position behind the last line known to be committed."""
+        self._watchers: list[Callable[[], None]] = []
+        self._commits: GroupCommit[Change, Any] = GroupCommit(self._run_batch)
+
+    @property
+    def project(self) -> str:
+        """The project's id."""
+        return self.index.project
+
+    def commit(self, decide: Callable[[V], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
+        """Change the store and return the change's answer.
+
+        When it returns the change is on disk, or with `synced=False` at least in the journal.
+        """
+        answer: T = self._commits.submit(Change(decide, synced))
+        return answer
+
+    @contextmanager
+    def read(self) -> Iterator[V]:
+        """Open a view of the store as of now."""
+        snapshot = self._begin_read()
+        state = snapshot.state
+        as_of_us = self._clock.now(state.position.at_us)
+        view = self.schema.read_view(snapshot.connection, state, as_of_us, snapshot.file)
+        try:
+            yield view
+        except DAMAGED as problem:
+            snapshot.connection.close()
+            self.rebuild()
+            raise IndexDamaged from problem
+        except BaseException:
+            self._end_read(snapshot)
+            raise
+        self._end_read(snapshot)
+        upkeep = self.schema.upkeep_after(view)
+        if upkeep is not None:
+            self.index.catch_up_if_free(upkeep)
+
+    def last_line(self) -> int:
+        """Return the number of the last committed line; while the journal has not grown, only its size is asked."""
+        return self._last_position().seq
+
+    def lines_after(self, seq: int, limit: int) -> list[Line]:
+        """Return the committed lines after line number `seq`."""
+        return self._lines.read_after(seq, self._last_position(), limit)
+
+    def watch(self, on_commit: Callable[[], None]) -> None:
+        """Have a function called after every commit of this process."""
+        self._watchers.append(on_commit)
+
+    def verify(self) -> list[Finding]:
+        """Recompute every checksum and compare the index with one rebuilt from the journal."""
+        return self.index.verify()
+
+    def rebuild(self) -> None:
+        """Rebuild the index from the journal."""
+        self.index.run_locked(self.index.rebuild)
+
+    def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
+        """Continue the journal in a new segment if the open one is that long and was begun before a moment."""
+        return self.index.rotate(least_bytes=least_bytes, before_us=before_us, dry_run=dry_run)
+
+    def close(self) -> None:
+        """Close every file."""
+        self._readers.close()
+        self.index.close()
+
+    # Writing
+
+    def _run_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+        def commit() -> None:
+            try:
+                self._commit_batch(batch)
+            except DAMAGED:
+                self.index.rebuild()
+                self._commit_batch(batch)
+
+        self.index.run_locked(commit)
+        for on_commit in self._watchers:
+            on_commit()
+
+    def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+        writer, state = self.index.begin_write()
+        try:
+            writer.execute("BEGIN IMMEDIATE")  # inside the try: Ctrl-C may come right after it
+            lines, synced = self._decide_all(writer, state, batch)
+            if lines:
+                if synced:
+                    state.synced_bytes = state.position.offset
+                # decision 1: the index takes the facts before the journal does, so that a full disk or a fact that
+                # cannot be applied is refused with nothing written
+                self.schema.save_state(writer, state)
+                self.journal.append([lines])
+                if synced:
+                    self.journal.sync()
+        except BaseException:
+            roll_back(writer)
+            raise
+        try:
+            writer.execute("COMMIT")
+        except BaseException as problem:
+            # The journal has the lines: it happened. The index is behind, and the next writer brings it up to date.
+            roll_back(writer)
+            if not isinstance(problem, apsw.Error):
+                raise  # Ctrl-C: the caller gets no answer
+        else:
+            self.index.end_write(state)
+
+    def _decide_all(self, writer: apsw.Connection, state: S, batch: list[Ticket[Change, Any]]) -> tuple[bytes, bool]:
+        """Let every change of the batch decide, and apply its facts; return the lines to append and whether to sync."""
+        schema = self.schema
+        position, mark = state.position, state.synced_bytes
+        projection = schema.projection(writer, state)
+        lines: list[bytes] = []
+        synced = False
+        for ticket in batch:
+            now_us = self._clock.now(position.at_us)
+            projection.flush()
+            ticket.error = None
+            try:
+                facts, ticket.result = ticket.work.decide(schema.decision_view(projection, now_us))
+                text = encode_facts([*facts])
+            except apsw.Error:
+                raise
+            except Exception as refusal:
+                ticket.error = refusal
+                continue
+            if not facts:
+                continue
+            seq = position.seq + 1
+            line, checksum = encode_line(position.checksum, at_us=now_us, facts=text, mark=mark, seq=seq)
+            lines.append(line)
+            position = JournalPosition(offset=position.offset + len(line), seq=seq, checksum=checksum, at_us=now_us)
+            for fact in facts:
+                projection.apply(fact, now_us)
+            synced = synced or ticket.work.synced or schema.must_sync(facts)
+        if lines:
+            schema.end_batch(projection, position.at_us)
+            state.position = position
+            state.boot_id = boot_id()
+        return b"".join(lines), synced
+
+    # Reading
+
+    def _last_position(self) -> JournalPosition:
+        """Return the position behind the last committed line: the index says which that is."""
+        end = self._end
+        if end is None or self.journal.size() != end.offset:
+            snapshot = self._begin_read()
+            end = self._end = snapshot.state.position
+            self._end_read(snapshot)
+        return end
+
+    def _begin_read(self) -> _Snapshot:
+        snapshot = self._snapshot()
+        if snapshot is None:
+            self.index.run_locked(self.index.catch_up)
+            snapshot = self._snapshot()
+        elif self.journal.size() > snapshot.state.position.offset:
+            self._end_read(snapshot)
+            self.index.catch_up_if_free()
+            snapshot = self._snapshot()
+        if snapshot is None:
+            raise IndexDamaged
+        return snapshot
+
+    def _snapshot(self) -> _Snapshot | None:
+        """Begin a read transaction on the index file there is now; None if it cannot be trusted."""
+        file = file_id(self.index.name)
+        if file is None:
+            return None
+        try:
+            connection = self._readers.take(file)
+            connection.execute("BEGIN")
+            state = self.schema.read_state(connection, self.index.project)
+        except (*DAMAGED, apsw.CantOpenError):
+            return None
+        if state is None or not self.journal.holds(state.position):
+            connection.close()
+            return None
+        return _Snapshot(file, connection, state)
+
+    def _end_read(self, snapshot: _Snapshot) -> None:
+        snapshot.connection.execute("COMMIT")
+        self._readers.give_back(snapshot.file, snapshot.connection)

@@ -1,0 +1,431 @@
+"""A SQLite index that follows a journal: opened, brought up to date, and rebuilt whenever it cannot be trusted.
+
+`JournalIndex` does this for any journal. What a journal's facts mean, which tables they fill and how these are read is
+supplied as one `IndexSchema` object: `KnowledgeIndex` for `memory.jsonl`, `WorkIndex` for `tuples.jsonl` (decision 22).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import apsw
+import msgspec
+
+from engrambus.backends.sqlite.connections import (
+    DAMAGED,
+    FileId,
+    connect,
+    file_id,
+    remove_index,
+    transaction,
+)
+from engrambus.backends.sqlite.lock import WriteLock
+from engrambus.core import Clock, ProjectClock, parse_time
+from engrambus.core.boot import boot_id
+from engrambus.core.journal import Journal, JournalPosition
+from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
+from engrambus.gateway.ports import Finding
+
+REPLAY_BATCH_LINES = 2000
+CHECKPOINT_PAGES = 8192
+"""Pages in SQLite's WAL before they are written to the index file, which costs two syncs: 32 MB."""
+
+OnProgress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes in all."""
+
+
+class IndexState(Protocol):
+    """The one row that says how far an index has come; changed in memory as facts are applied."""
+
+    position: JournalPosition
+    """Position behind the last line applied."""
+    synced_bytes: int
+    """Bytes of the journal known to be on disk."""
+    boot_id: str
+    """The machine's boot in which that was recorded."""
+
+
+class Projection(Protocol):
+    """Applies facts to an index inside one transaction. It may gather rows until `flush`."""
+
+    def apply(self, fact: Any, at_us: int) -> None:
+        """Apply one fact of a commit made at `at_us`."""
+        ...
+
+    def flush(self) -> None:
+        """Write gathered rows, so that queries see them."""
+        ...
+
+    def finish(self) -> None:
+        """Write everything that is still gathered, before the transaction ends."""
+        ...
+
+
+S = TypeVar("S", bound=IndexState)
+P = TypeVar("P", bound=Projection)
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class IndexSchema(Protocol[S, P, V]):
+    """Everything that is particular to one kind of index: its tables, its facts, and the views callers get of it.
+
+    `S` is the state row, `P` the projection that applies facts, `V` the view.
+    """
+
+    def create(self, connection: apsw.Connection, project: str, start: JournalPosition) -> S:
+        """Create the tables of an empty index."""
+        ...
+
+    def read_state(self, connection: apsw.Connection, project: str) -> S | None:
+        """Read the state row; None if the index has another layout or belongs to another project."""
+        ...
+
+    def save_state(self, connection: apsw.Connection, state: S) -> None:
+        """Write the state row."""
+        ...
+
+    def decode_facts(self, text: bytes) -> Sequence[Any]:
+        """Decode the facts of a line."""
+        ...
+
+    def projection(self, connection: apsw.Connection, state: S) -> P:
+        """Return a projection that writes through `connection` and moves `state` on."""
+        ...
+
+    def end_batch(self, projection: P, now_us: int) -> None:
+        """Finish what a batch of commits has written."""
+        ...
+
+    def must_sync(self, facts: Sequence[Any]) -> bool:
+        """True if these facts must be synced even when the caller passed `synced=False`."""
+        ...
+
+    def decision_view(self, projection: P, now_us: int) -> V:
+        """Return the view that a change decides on, inside the writing transaction."""
+        ...
+
+    def read_view(self, connection: apsw.Connection, state: S, as_of_us: int, file: FileId) -> V:
+        """Return the view of a snapshot of the index file with this id."""
+        ...
+
+    def upkeep_after(self, view: V) -> Callable[[JournalIndex[S, P], apsw.Connection, S], None] | None:
+        """Return work to do on the index because of what a read came across; usually None."""
+        ...
+
+    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
+        """Return where an index differs from one that was just rebuilt from the journal."""
+        ...
+
+
+class JournalIndex(Generic[S, P]):
+    """One journal, its index file and the lock on both.
+
+    Everything that writes needs the lock, which is a file's: a process that dies releases it.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        path: Path,
+        lock: Path,
+        schema: IndexSchema[S, P, Any],
+        clock: Clock,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.journal = Journal(journal)
+        self.path = path
+        self.name = str(path)
+        self.schema = schema
+        self.clock = ProjectClock(clock)
+        self.writer: apsw.Connection | None = None
+        self._lock = WriteLock(lock)
+        self._on_progress = on_progress
+        self._writer_file: FileId | None = None
+        self._state: S | None = None
+        """State of the index, while this process was the last to write to it."""
+        self._data_version: object = None
+        """SQLite's `data_version` at that moment: it changes when another process writes to the index."""
+        if not path.exists():
+            self.run_locked(self._open_writer)
+
+    @property
+    def project(self) -> str:
+        """The project's id."""
+        return self.journal.header.project
+
+    def close(self) -> None:
+        """Close the writing connection, the journal and the lock."""
+        self._close_writer()
+        self.journal.close()
+        self._lock.close()
+
+    # Under the lock
+
+    def run_locked(self, work: Callable[[], T]) -> T:
+        """Run some work under the lock; report a full disk as DiskPressure."""
+        try:
+            return self._lock.run(work)
+        except apsw.FullError as problem:
+            raise DiskPressure(
+                "The disk has no room for the index; nothing was stored.",
+                hint="Free some space; reading goes on, and writing will too.",
+            ) from problem
+
+    def begin_write(self) -> tuple[apsw.Connection, S]:
+        """Bring the index up to the journal; return the writing connection and the state. The caller holds the lock.
+
+        Until `end_write` the state is unknown to others: a writer that fails leaves it to be read from the index.
+        """
+        writer, state = self._up_to_date()
+        self._state = None
+        return writer, state
+
+    def end_write(self, state: S) -> None:
+        """Record that the index was committed with this state."""
+        self._state = state
+
+    def catch_up(self) -> None:
+        """Bring the index up to the journal. The caller holds the lock."""
+        _, self._state = self._up_to_date()
+
+    def catch_up_if_free(self, upkeep: Callable[[JournalIndex[S, P], apsw.Connection, S], None] | None = None) -> None:
+        """Bring the index up to the journal, then do some upkeep, unless a writer holds the lock: it will do the same.
+
+        A reader calls this. Failures are ignored: it reads what there is, and the next writer reports them.
+        """
+
+        def work() -> None:
+            if upkeep is None:
+                self.catch_up()
+            else:
+                upkeep(self, *self.begin_write())
+
+        with suppress(apsw.FullError, apsw.IOError, StoreReadOnly, DiskPressure):
+            self._lock.run_if_free(work)
+
+    def rebuild(self) -> None:
+        """Rebuild the index from the journal. The caller holds the lock."""
+        # What the old index says was synced, the journal must still have, or it is damaged.
+        self._check_tail(self.journal.start, synced_bytes=self._recorded_synced_bytes())
+        self._close_writer()
+        self._build(self.path)
+        self._open_writer()
+
+    def _up_to_date(self) -> tuple[apsw.Connection, S]:
+        state, writer = self._state, self.writer
+        # decision 35: the last writer trusts what it knows while nothing has changed
+        if (
+            state is not None
+            and writer is not None
+            and state.position.offset == self.journal.size()
+            and file_id(self.name) == self._writer_file
+            # Another process may have cut the journal back to this length and changed the index with it.
+            and writer.pragma("data_version") == self._data_version
+        ):
+            return writer, state
+        for _ in range(3):
+            try:
+                current = self._read_or_replay(known=state is not None)
+                if current is not None:
+                    return current
+                self.rebuild()
+            except DAMAGED:
+                self.rebuild()
+        raise IndexDamaged("The index cannot be built.")
+
+    def _read_or_replay(self, *, known: bool) -> tuple[apsw.Connection, S] | None:
+        """Read the state and replay the lines the index lacks; None if the index must be rebuilt."""
+        writer = self._open_writer()
+        state = self.schema.read_state(writer, self.project)
+        if state is None or not self.journal.holds(state.position) or _may_be_ahead(state):
+            return None
+        if state.position.offset < self.journal.size():
+            self._check_tail(state.position, synced_bytes=state.synced_bytes)
+            state = self._replay(writer, state, None)
+            state.synced_bytes = state.position.offset
+        elif not known and state.synced_bytes < state.position.offset:
+            self.journal.sync()
+            state.synced_bytes = state.position.offset
+        self._data_version = writer.pragma("data_version")
+        return writer, state
+
+    def _check_tail(self, position: JournalPosition, *, synced_bytes: int) -> None:
+        """Cut a torn tail; otherwise sync the lines there are, which another process may not have done."""
+        end = self.journal.last_valid(position)
+        if self.journal.classify_tail(end, synced_bytes):
+            self.journal.cut(end.offset)
+        else:
+            self.journal.sync()
+
+    def _open_writer(self) -> apsw.Connection:
+        file = file_id(self.name)
+        if self.writer is not None and file == self._writer_file:
+            return self.writer
+        self._close_writer()
+        if file is None:
+            self._check_tail(self.journal.start, synced_bytes=0)
+            self._build(self.path)
+        self.writer = connect(self.path, writer=True)
+        self.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        self._writer_file = file_id(self.name)
+        return self.writer
+
+    def _close_writer(self) -> None:
+        self._state = None
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+
+    def _recorded_synced_bytes(self) -> int:
+        """Return how much of the journal was synced by the index's own account, 0 if it cannot be read.
+
+        The index recorded it after the sync, so it holds even if the machine has restarted since.
+        """
+        try:
+            with closing(connect(self.path)) as connection:
+                state = self.schema.read_state(connection, self.project)
+        except apsw.Error:
+            return 0
+        return min(state.synced_bytes, self.journal.size()) if state else 0
+
+    # Building
+
+    def _build(self, path: Path) -> None:
+        """Build an index from the journal under another name, then move it into place."""
+        draft = path.with_name(path.name + ".new")
+        remove_index(draft)
+        with closing(apsw.Connection(str(draft))) as connection:
+            self._fill(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+        remove_index(path)
+        draft.rename(path)
+
+    @contextmanager
+    def _build_temporary(self, reached: S) -> Iterator[apsw.Connection]:
+        """Build another index up to the same position, in a file without a name."""
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(6).hex()}")
+        with closing(apsw.Connection(str(draft))) as connection:
+            draft.unlink()  # open as long as it is needed; a process that dies leaves nothing behind
+            built = self._fill(connection, reached.position)
+            if built.position.offset < reached.position.offset:
+                self.journal.classify_tail(built.position, reached.synced_bytes)
+            yield connection
+
+    def _fill(self, connection: apsw.Connection, until: JournalPosition | None = None) -> S:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = -64000")
+        state = self.schema.create(connection, self.project, self.journal.start)
+        state = self._replay(connection, state, self._on_progress, until)
+        state.synced_bytes = state.position.offset  # checking the tail has synced it
+        self.schema.save_state(connection, state)
+        return state
+
+    def _replay(
+        self,
+        connection: apsw.Connection,
+        state: S,
+        on_progress: OnProgress | None,
+        until: JournalPosition | None = None,
+    ) -> S:
+        """Apply the valid lines the index lacks, up to a position or all, in transactions of its own."""
+        schema = self.schema
+        total = self.journal.size()
+        lines = self.journal.read(state.position)
+        if until is not None:
+            last = until.offset
+            lines = takewhile(lambda read: read[1].offset <= last, lines)
+        while True:
+            with transaction(connection):
+                projection = schema.projection(connection, state)
+                count = 0
+                for line, behind in islice(lines, REPLAY_BATCH_LINES):
+                    for fact in schema.decode_facts(line.facts):
+                        projection.apply(fact, line.at_us)
+                    state.position = behind
+                    count += 1
+                state.position = self._into_segment(state.position, until)
+                projection.finish()
+                schema.save_state(connection, state)
+            if on_progress is not None:
+                on_progress(state.position.offset, total)
+            if count < REPLAY_BATCH_LINES:
+                return state
+
+    def _into_segment(self, position: JournalPosition, until: JournalPosition | None) -> JournalPosition:
+        """Move a position at the end of a segment behind the next one's header, if that is as far as to go."""
+        if until is None:
+            return self.journal.into_segment(position)
+        if position.seq == until.seq and self.journal.holds(until):
+            return msgspec.structs.replace(until, at_us=position.at_us)
+        return position
+
+    # Maintenance
+
+    def verify(self) -> list[Finding]:
+        """Recompute every checksum and compare the index with one rebuilt from the journal.
+
+        decision 22: the lock is held only until there is a snapshot; held throughout, workers would lose their leases.
+        """
+
+        def snapshot() -> tuple[apsw.Connection, S | None]:
+            self.catch_up()
+            connection = connect(self.path)
+            connection.execute("BEGIN")
+            return connection, self.schema.read_state(connection, self.project)
+
+        index, state = self.run_locked(snapshot)
+        with closing(index):
+            if state is None:
+                raise IndexDamaged
+            with self._build_temporary(state) as rebuilt:
+                return self.schema.differences(index, rebuilt, self.project)
+
+    def rotate(self, *, least_bytes: int, before_us: int, dry_run: bool = False) -> bool:
+        """Continue in a new segment if the open one is that long and was begun before a moment; compress the others.
+
+        Return True if a segment was begun, or with `dry_run` would be.
+        """
+        begun = self.run_locked(lambda: self._rotate(least_bytes, before_us, dry_run))
+        if not dry_run:
+            # Not under the lock: it takes a while, and readers find either the plain or the compressed file.
+            self.journal.segments.compress()
+        return begun
+
+    def _rotate(self, least_bytes: int, before_us: int, dry_run: bool) -> bool:
+        writer, state = self.begin_write()
+        journal = self.journal
+        long = state.position.offset - journal.segment_start.offset >= max(1, least_bytes)
+        due = long and parse_time(journal.header.created_at) < before_us
+        if due and not dry_run:
+            journal.sync()
+            state.position = journal.begin_segment(state.position, self.clock.now(state.position.at_us))
+            state.synced_bytes = state.position.offset
+            with transaction(writer):
+                self.schema.save_state(writer, state)
+        self.end_write(state)
+        return due
+
+
+def _may_be_ahead(state: IndexState) -> bool:
+    """True if the index holds lines that were never synced and that a restart of the machine may have lost."""
+    return state.synced_bytes < state.position.offset and state.boot_id != boot_id()
+
+
+def same_rows(index: apsw.Connection, rebuilt: apsw.Connection, query: str, values: dict[str, Any]) -> bool:
+    """True if two indexes answer a query alike."""
+    bindings = values if ":at" in query else {}
+    left, right = index.execute(query, bindings), rebuilt.execute(query, bindings)
+    while True:
+        a, b = left.fetchone(), right.fetchone()
+        if a != b:
+            return False
+        if a is None:
+            return True

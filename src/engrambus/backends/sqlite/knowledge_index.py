@@ -1,0 +1,206 @@
+"""The index of `memory.jsonl`: its tables and views, sweeping out expired engrams, and comparing it with a rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+
+from engrambus.backends.facts import Fact, decode_facts
+from engrambus.backends.sqlite.connections import FileId, transaction
+from engrambus.backends.sqlite.journal_index import JournalIndex, same_rows
+from engrambus.backends.sqlite.projection import (
+    LAYOUT,
+    NEWEST_FIRST,
+    KnowledgeIndexState,
+    KnowledgeProjection,
+    decode_engram,
+    tokens_of,
+)
+from engrambus.backends.sqlite.queries import queries, schema
+from engrambus.backends.sqlite.view import ReadCache, SqliteView
+from engrambus.core import SECOND
+from engrambus.core.boot import boot_id
+from engrambus.core.journal import JournalPosition, encode_facts, encode_line
+from engrambus.gateway.ports import Finding, View
+
+SWEEP_EVERY_US = SECOND
+
+# Each query selects what an index says, however it came to say it: rows in an order of their own, without expired
+# engrams (when they are swept out is not recorded in the journal) and without where new postings wait.
+COMPARED = {
+    "runs": "SELECT * FROM runs ORDER BY number",
+    "agents": "SELECT run, name, role, parent FROM agents ORDER BY position",
+    "policies": "SELECT policy FROM policies ORDER BY position",
+    "engrams": "SELECT * FROM engrams WHERE expires_at > :at ORDER BY ordinal",
+    "puts": "SELECT * FROM puts ORDER BY author, minute",
+    "mail": "SELECT * FROM mail ORDER BY position",
+    "requests": "SELECT * FROM requests ORDER BY request_id",
+    "grants": "SELECT * FROM grants ORDER BY grant_id",
+    "blocks": "SELECT * FROM blocks ORDER BY block_id",
+    "given_budgets": "SELECT * FROM given_budgets ORDER BY run, agent",
+    "rejections": "SELECT * FROM rejections ORDER BY run, agent",
+    "briefs": "SELECT * FROM briefs ORDER BY run, role, version",
+    "tallies": "SELECT * FROM tallies ORDER BY run, agent",
+    "kinds_put": "SELECT * FROM kinds_put ORDER BY run, agent, kind",
+    "history": "SELECT * FROM history ORDER BY bucket, start, run, role",
+    "pins": "SELECT ordinal FROM pins JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY position",
+    "votes": "SELECT ordinal, root FROM votes JOIN engrams USING (ordinal) WHERE expires_at > :at ORDER BY 1, 2",
+    "episodes": "SELECT * FROM episodes ORDER BY ordinal",
+    "contributions": "SELECT * FROM contributions ORDER BY id",
+    "turns": "SELECT * FROM turns ORDER BY run, agent",
+    "read_digests": "SELECT * FROM read_digests ORDER BY run, digest",
+    "remembered": "SELECT * FROM remembered ORDER BY caller, key",
+    "applied": "SELECT layout, project, position, seq, checksum, at, ordinal, runs, identity FROM applied",
+}
+
+KnowledgeJournalIndex = JournalIndex[KnowledgeIndexState, KnowledgeProjection]
+
+
+class KnowledgeIndex:
+    """The index schema of the knowledge store."""
+
+    def __init__(self) -> None:
+        self._cache: tuple[FileId, ReadCache] = ((0, 0), ReadCache())
+        self._next_sweep_us = 0
+
+    def create(self, connection: apsw.Connection, project: str, start: JournalPosition) -> KnowledgeIndexState:
+        """Create the tables of an empty index."""
+        connection.execute(schema())
+        values = (LAYOUT, project, start.offset, start.seq, start.checksum, start.at_us)
+        connection.execute(queries()["begin_applied"], values)
+        return _state(start, 0, 0, 0, 0)
+
+    def read_state(self, connection: apsw.Connection, project: str) -> KnowledgeIndexState | None:
+        """Read the state row; None if the index has another layout or belongs to another project."""
+        try:
+            row: Any = connection.execute(queries()["applied"]).fetchone()
+        except apsw.SQLError:  # no such table, or other columns
+            return None
+        if row is None or row[0] != LAYOUT or row[1] != project:
+            return None
+        _, _, offset, seq, checksum, at_us, *counts = row
+        return _state(JournalPosition(offset=offset, seq=seq, checksum=checksum, at_us=at_us), *counts)
+
+    def save_state(self, connection: apsw.Connection, state: KnowledgeIndexState) -> None:
+        """Write the state row."""
+        position = state.position
+        values = (
+            *(position.offset, position.seq, position.checksum, position.at_us),
+            *(state.ordinal, state.runs, state.pending, state.identity),
+        )
+        connection.execute(queries()["move_applied"], values)
+
+    def decode_facts(self, text: bytes) -> Sequence[Fact]:
+        """Decode the facts of a line."""
+        return decode_facts(text)
+
+    def projection(self, connection: apsw.Connection, state: KnowledgeIndexState) -> KnowledgeProjection:
+        """Return a projection that writes through `connection`."""
+        return KnowledgeProjection(connection, state)
+
+    def end_batch(self, projection: KnowledgeProjection, now_us: int) -> None:
+        """Sweep out some expired engrams, at most once a second, and write everything gathered."""
+        if now_us >= self._next_sweep_us:
+            self._next_sweep_us = now_us + SWEEP_EVERY_US
+            projection.sweep(now_us)
+        projection.finish()
+
+    def must_sync(self, facts: Sequence[Any]) -> bool:
+        """Every commit of this store is synced anyway."""
+        return False
+
+    def decision_view(self, projection: KnowledgeProjection, now_us: int) -> View:
+        """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
+        return SqliteView(projection.connection, projection.state, now_us)
+
+    def read_view(self, connection: apsw.Connection, state: KnowledgeIndexState, as_of_us: int, file: FileId) -> View:
+        """Return the view of a snapshot of the index file with this id."""
+        if self._cache[0] != file:  # a rebuilt index may number its rows otherwise
+            self._cache = (file, ReadCache())
+        return SqliteView(connection, state, as_of_us, self._cache[1])
+
+    def upkeep_after(
+        self, view: View
+    ) -> Callable[[KnowledgeJournalIndex, apsw.Connection, KnowledgeIndexState], None] | None:
+        """Return the sweep if a read had to skip many expired engrams."""
+        return sweep_expired if isinstance(view, SqliteView) and view.saw_many_expired else None
+
+    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
+        """Return where an index differs from one that was just rebuilt from the journal."""
+        ((at_us,),) = rebuilt.execute("SELECT at FROM applied").fetchall()
+        findings = [
+            Finding(what="differs from a rebuild", where=f"index table {table}")
+            for table, query in COMPARED.items()
+            if not same_rows(index, rebuilt, query, {"at": at_us})
+        ]
+        return [*findings, *_live_findings(index), *_postings_findings(index)]
+
+
+def _state(position: JournalPosition, ordinal: int, runs: int, pending: int, identity: int) -> KnowledgeIndexState:
+    return KnowledgeIndexState(
+        position=position,
+        synced_bytes=position.offset,
+        boot_id=boot_id(),
+        ordinal=ordinal,
+        runs=runs,
+        pending=pending,
+        identity=identity,
+    )
+
+
+def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: KnowledgeIndexState) -> None:
+    """Delete every expired engram. An empty line records the time first: a clock set back revives none of them."""
+    position = state.position
+    now_us = index.clock.now(position.at_us)
+    if now_us > position.at_us:
+        line, checksum = encode_line(
+            position.checksum, at_us=now_us, facts=encode_facts([]), mark=position.offset, seq=position.seq + 1
+        )
+        index.journal.append([line])
+        index.journal.sync()
+        position = JournalPosition(
+            offset=position.offset + len(line), seq=position.seq + 1, checksum=checksum, at_us=now_us
+        )
+    swept = True
+    while swept:
+        with transaction(writer):
+            projection = KnowledgeProjection(writer, state)
+            swept = projection.sweep(position.at_us) > 0
+            projection.finish()
+            state.position = position
+            index.schema.save_state(writer, state)
+
+
+def _live_findings(index: apsw.Connection) -> list[Finding]:
+    """Compare the counts in `live` with the rows of `engrams`, expired ones included."""
+    counted = index.execute("SELECT space, kind, engrams FROM live WHERE engrams != 0").fetchall()
+    actual = index.execute("SELECT space, kind, count(*) FROM engrams GROUP BY space, kind").fetchall()
+    if sorted(counted) == sorted(actual):
+        return []
+    return [Finding(what="engrams are miscounted", where="index table live")]
+
+
+def _postings_findings(index: apsw.Connection) -> list[Finding]:
+    """Check that every engram is posted, or pending, under each of its keys, and that no posting is left over."""
+    pending: dict[Any, Any] = {row[0]: row[1] for row in index.execute("SELECT ordinal, tokens FROM pending")}
+    rows: Any = index.execute("SELECT ordinal, space, more_keys, body FROM engrams ORDER BY ordinal")
+    for ordinal, space, more_keys, body in rows:
+        tokens = tokens_of(space, decode_engram(body), more_keys.split()).split(" ")
+        if ordinal in pending:
+            complete = pending[ordinal].split(" ") == tokens
+        else:
+            match = " AND ".join(f'"{token}"' for token in tokens)
+            row = index.execute(
+                "SELECT 1 FROM postings WHERE postings MATCH ? AND rowid = ?", (match, NEWEST_FIRST - ordinal)
+            ).fetchone()
+            complete = row is not None
+        if not complete:
+            return [Finding(what="an engram is not posted under all its keys", where=f"ordinal {ordinal}")]
+    orphan: Any = index.execute(
+        "SELECT id FROM postings_docsize WHERE id NOT IN (SELECT ?1 - ordinal FROM engrams)"
+        " OR id IN (SELECT ?1 - ordinal FROM pending) LIMIT 1",
+        (NEWEST_FIRST,),
+    ).fetchone()
+    return [Finding(what="a posting leads to no engram", where=f"row {orphan[0]}")] if orphan else []

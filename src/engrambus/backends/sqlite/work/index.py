@@ -1,0 +1,148 @@
+"""The index of `tuples.jsonl`: its tables and views, and comparing it with a rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from engrambus.backends.sqlite.connections import FileId
+from engrambus.backends.sqlite.journal_index import same_rows
+from engrambus.backends.sqlite.queries import queries, schema
+from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
+from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
+from engrambus.backends.sqlite.work.view import SqliteWorkView
+from engrambus.backends.work_facts import decode_work
+from engrambus.core.boot import boot_id
+from engrambus.core.journal import JournalPosition
+from engrambus.errors import IndexDamaged
+from engrambus.gateway.ports import Finding
+from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone, WorkView
+
+_encode = msgspec.json.Encoder().encode
+
+COMPARED = {
+    "applied": "SELECT layout, project, indexed, position, seq, checksum, at, ordinal, receipts, links, runs, epoch,"
+    " boot, counter FROM applied",
+    "bodies": "SELECT * FROM bodies ORDER BY ordinal",
+    "tuples": "SELECT * FROM tuples ORDER BY ordinal",
+    "tuple ids": "SELECT * FROM all_tuple_ids ORDER BY head, ordinal",
+    "receipt ids": "SELECT * FROM all_receipt_ids ORDER BY head, number",
+    "posted": "SELECT * FROM posted ORDER BY path, value, live, rank, ordinal",
+    "receipts": "SELECT * FROM receipts ORDER BY number",
+    "links": "SELECT * FROM links ORDER BY ordinal, number",
+    "results": "SELECT * FROM results ORDER BY key, number",
+    "purged": "SELECT * FROM purged ORDER BY sha",
+    "asked": "SELECT * FROM asked ORDER BY key",
+    "running": "SELECT * FROM running ORDER BY ordinal, step",
+    "counted": "SELECT * FROM counted ORDER BY ordinal, epoch, counter, step",
+    "run numbers": "SELECT number, run FROM runs ORDER BY number",
+}
+
+
+class WorkIndex:
+    """The index schema of the work store. `indexed` are the fields by which tuples are posted."""
+
+    def __init__(self, indexed: tuple[str, ...]) -> None:
+        self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
+
+    def create(self, connection: apsw.Connection, project: str, start: JournalPosition) -> WorkIndexState:
+        """Create the tables of an empty index."""
+        connection.execute(schema("work.sql"))
+        state = WorkIndexState(position=start, synced_bytes=0, boot_id=boot_id(), indexed=self._indexed)
+        indexed = msgspec.json.encode(state.indexed).decode()
+        values = (LAYOUT, project, indexed, start.offset, start.seq, start.checksum, start.at_us, 0, state.boot_id)
+        connection.execute(queries(QUERIES)["begin_applied"], values)
+        return state
+
+    def read_state(self, connection: apsw.Connection, project: str) -> WorkIndexState | None:
+        """Read the state row; None if the index has another layout, another project or not all indexed fields."""
+        try:
+            row: Any = connection.execute(queries(QUERIES)["applied"]).fetchone()
+        except apsw.SQLError:  # no such table, or other columns
+            return None
+        if row is None or row[0] != LAYOUT or row[1] != project:
+            return None
+        indexed = tuple(msgspec.json.decode(row[2]))
+        if not set(self._indexed) <= set(indexed):
+            # Another process may have asked for other fields: the next index has them all.
+            self._indexed = tuple(sorted({*indexed, *self._indexed}))
+            return None
+        self._indexed = indexed
+        return read_row(row, indexed)
+
+    def save_state(self, connection: apsw.Connection, state: WorkIndexState) -> None:
+        """Write the state row."""
+        position = state.position
+        connection.execute(
+            queries(QUERIES)["move_applied"],
+            (
+                position.offset,
+                position.seq,
+                position.checksum,
+                position.at_us,
+                state.synced_bytes,
+                state.boot_id,
+                state.ordinal,
+                state.receipts,
+                state.links,
+                state.runs,
+                state.epoch,
+                state.boot,
+                state.counter,
+                state.sorted_tuples,
+                state.sorted_receipts,
+                _encode(state.figures),
+            ),
+        )
+
+    def decode_facts(self, text: bytes) -> Sequence[Fact]:
+        """Decode the facts of a line."""
+        return decode_work(text)
+
+    def projection(self, connection: apsw.Connection, state: WorkIndexState) -> WorkProjection:
+        """Return a projection that writes through `connection`."""
+        return WorkProjection(connection, state)
+
+    def end_batch(self, projection: WorkProjection, now_us: int) -> None:
+        """Write what the batch has gathered; figures only when they have become many."""
+        projection.end_batch()
+
+    def must_sync(self, facts: Sequence[Fact]) -> bool:
+        """True if a tuple has ended: its last receipt is synced, whichever commit notices the end (decision 22)."""
+        return TupleDone in map(type, facts)
+
+    def decision_view(self, projection: WorkProjection, now_us: int) -> WorkView:
+        """Return the view that a change decides on; the projection reuses the tuples it reads."""
+        return SqliteWorkView(projection.connection, projection.state, now_us, projection.read)
+
+    def read_view(self, connection: apsw.Connection, state: WorkIndexState, as_of_us: int, file: FileId) -> WorkView:
+        """Return the view of a snapshot."""
+        return SqliteWorkView(connection, state, as_of_us)
+
+    def upkeep_after(self, view: WorkView) -> None:
+        """No read calls for upkeep."""
+
+    def differences(self, index: apsw.Connection, rebuilt: apsw.Connection, project: str) -> list[Finding]:
+        """Return where an index differs from one that was just rebuilt from the journal."""
+        state, rebuilt_state = self.read_state(index, project), self.read_state(rebuilt, project)
+        if state is None or rebuilt_state is None:
+            raise IndexDamaged
+        tables = [table for table, query in COMPARED.items() if not same_rows(index, rebuilt, query, {})]
+        actual, expected = _figures(index, state), _figures(rebuilt, rebuilt_state)
+        tables += [table for table in expected if actual[table] != expected[table]]
+        return [Finding(what="differs from a rebuild", where=f"work table {table}") for table in tables]
+
+
+def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, Any]:
+    """Return all figures, whether they are in their tables or still pending."""
+    view = SqliteWorkView(connection, state, state.position.at_us)
+    rows: Any = connection.execute("SELECT name FROM yools")
+    yools = sorted({*(name for (name,) in rows), *state.figures.yools})
+    return {
+        "lanes": view.lane_counts(),
+        "runs": view.run_totals(),
+        "yools": [(name, view.cost_history(name)) for name in yools],
+    }

@@ -1,0 +1,81 @@
+"""The state row of the work index: how far it has come, its counters, and what this process knows besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from engrambus.core.journal import JournalPosition
+from engrambus.space.tuples import TupleRecord
+
+QUERIES = "work_queries.sql"
+
+
+class PendingFigures(msgspec.Struct, kw_only=True):
+    """Counts that are not in their tables yet.
+
+    decision 35: each of those tables would be one more page that every commit writes.
+    """
+
+    lanes: dict[str, list[int]] = {}
+    """Tuples to add to a lane's waiting and claimed ones."""
+    runs: dict[int, dict[str, int]] = {}
+    """Counts to add to a run's columns, by the number of the run."""
+    yools: dict[str, list[int]] = {}
+    """Executions to add to a yool, with their micro-dollars and tokens."""
+
+    def __len__(self) -> int:
+        return len(self.lanes) + len(self.runs) + len(self.yools)
+
+
+_decode_figures = msgspec.json.Decoder(PendingFigures).decode
+
+
+class WorkIndexState(msgspec.Struct, kw_only=True):
+    """The state row of the work index, and three caches; changed as facts are applied."""
+
+    position: JournalPosition
+    synced_bytes: int
+    boot_id: str
+    indexed: tuple[str, ...]
+    """Fields by which tuples are posted."""
+    ordinal: int = 0
+    """Tuples so far."""
+    receipts: int = 0
+    links: int = 0
+    runs: int = 0
+    epoch: int = 0
+    boot: str = ""
+    """The machine's boot in which the epoch began."""
+    counter: int = 0
+    """Claims in this epoch."""
+    sorted_tuples: int = 0
+    sorted_receipts: int = 0
+    figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
+    run_numbers: dict[str, int] = {}
+    """Cache: numbers of runs."""
+    fresh_claims: dict[str, TupleRecord] = {}
+    """Cache: tuples that this process was the first to claim and to which nothing has happened since (decision 35)."""
+    steps_run: bool | None = None
+    """Cache: True if a step of any tuple is running; None if unknown."""
+
+
+def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
+    """Return the state that a row of the query `applied` holds."""
+    return WorkIndexState(
+        indexed=indexed,
+        position=JournalPosition(offset=row[3], seq=row[4], checksum=row[5], at_us=row[6]),
+        synced_bytes=row[7],
+        boot_id=row[8],
+        ordinal=row[9],
+        receipts=row[10],
+        links=row[11],
+        runs=row[12],
+        epoch=row[13],
+        boot=row[14],
+        counter=row[15],
+        sorted_tuples=row[16],
+        sorted_receipts=row[17],
+        figures=_decode_figures(row[18]),
+    )
