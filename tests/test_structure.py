@@ -37,7 +37,7 @@ LAZY_PACKAGES = [name for name in PACKAGES_WITH_EXPORTS if f"from {LAZY_IMPORTS}
 FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "impl", "misc"}
 ENVIRONMENT = {
     "settings.py": "the only reader",
-    "evidence/pointers/process.py": "the environment handed on to git",
+    "evidence/pointers/git_process.py": "the environment handed on to git",
     "space/work/pool_process.py": "restores the environment after a step",
 }
 

@@ -177,13 +177,13 @@ def open_workshop(
         space=gateway.tuple_space.space,
         registry=REGISTRY,
         catalog=gateway.project_files.catalog,
-        runner=ProcessRunner(bodies, gateway.project_files.kept("scratch"), clock, modules),
+        runner=ProcessRunner(bodies, gateway.project_files.catalog_path("scratch"), clock, modules),
         bodies=bodies,
-        receipts=ReceiptFolder(gateway.project_files.kept("receipts")),
+        receipts=ReceiptFolder(gateway.project_files.catalog_path("receipts")),
         clock=clock,
         root=root,
         environment=settings.environment,
-        flights=Flights(gateway.project_files.kept("flights")),
+        flights=Flights(gateway.project_files.catalog_path("flights")),
         quotas=quotas,
     )
 

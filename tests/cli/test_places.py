@@ -73,7 +73,7 @@ def test_before_the_first_commit_there_is_nothing_to_point_at(bare_desk: Desk, w
 @pytest.mark.parametrize("words", [("put", CLAIM, "--at"), ("deref",)])
 def test_lines_as_a_forge_writes_them_are_told_apart_from_names(desk: Desk, words: tuple[str, ...], place: str) -> None:
     problem = desk.run(*words, place, "--json").problem
-    assert (problem["code"], problem["detail"]) == ("POINTER_SPAN", "Lines are written as path:10-20.")
+    assert (problem["code"], problem["detail"]) == ("POINTER_SPAN", "Write lines as path:10-20.")
 
 
 def test_a_repository_of_sha_256_has_links_too(bare_desk: Desk) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engrambus.errors import EngramBusError
-from engrambus.evidence.pointers.headings import pick_section, read_sections
+from engrambus.evidence.pointers.documents import pick_section, read_sections
 
 DOCUMENT = b"""\
 Preamble

@@ -67,12 +67,12 @@ def test_what_is_missing_or_no_file_has_its_own_code(repo: Repo, tmp_path: Path)
 
 def test_a_large_file_is_refused_by_its_size(repo: Repo) -> None:
     sha = repo.commit({"large": b"x" * 5000, "small": "x"})
-    git = GitRepository(repo.path, cap=4999)
+    git = GitRepository(repo.path, max_bytes=4999)
     with pytest.raises(EngramBusError) as caught:
         git.read(sha, "large")
     assert (caught.value.code, caught.value.limit, caught.value.used) == ("CONTENT_TOO_LARGE", 4999, 5000)
     assert git.read(sha, "small").data == b"x"
-    assert len(GitRepository(repo.path, cap=5000).read(sha, "large").data) == 5000
+    assert len(GitRepository(repo.path, max_bytes=5000).read(sha, "large").data) == 5000
 
 
 def test_files_larger_than_a_pipe_arrive_whole(repo: Repo) -> None:
@@ -239,7 +239,7 @@ def test_a_fork_reads_with_a_git_of_its_own(repo: Repo) -> None:
     git = GitRepository(repo.path)
     git.read(sha, "a")
     parents = git.git_pid
-    with git._batch._lock, warnings.catch_warnings():  # as if another thread were reading at this moment
+    with git._reader._lock, warnings.catch_warnings():  # as if another thread were reading at this moment
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks among threads
         child = os.fork()
         if child == 0:
@@ -259,7 +259,7 @@ def test_a_hung_git_and_an_absent_git_are_trouble(repo: Repo, tmp_path: Path, mo
     fake.chmod(0o755)
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", f"{fake.parent}:{path}")
-    hung = GitRepository(repo.path / ".git", timeout=0.2)
+    hung = GitRepository(repo.path / ".git", timeout_s=0.2)
     assert code_of(lambda: hung.read(sha, "a")) == "GIT_TROUBLE"
     assert code_of(hung.head) == "GIT_TROUBLE"
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -315,16 +315,16 @@ def test_a_kept_commit_outlives_its_branch(repo: Repo) -> None:
     hook.write_text(f"#!/bin/sh\ntouch {repo.path}/hook-ran\n")
     hook.chmod(0o755)
     git = GitRepository(repo.path)
-    git.keep(kept)
-    git.keep(kept)
+    git.retain(kept)
+    git.retain(kept)
     assert not (repo.path / "hook-ran").exists()
-    assert code_of(lambda: git.keep("0" * 40)) == "REVISION_NOT_FOUND"
+    assert code_of(lambda: git.retain("0" * 40)) == "REVISION_NOT_FOUND"
     repo.git("reflog", "expire", "--expire=now", "--all")
     repo.git("gc", "-q", "--prune=now")
     assert GitRepository(repo.path).read(kept, "a").data == b"kept\n"
     assert GitRepository(repo.path).read(lost, "a").data == b"lost\n"  # kept through its descendant
     assert git.read(kept, "a").data == b"kept\n"  # the long-lived git finds the new pack
-    GitRepository(repo.path).keep(kept)  # packed by now
+    GitRepository(repo.path).retain(kept)  # packed by now
 
 
 @pytest.mark.parametrize(("said", "code"), [("Read-only file system", None), ("out of luck", "GIT_TROUBLE")])
@@ -341,9 +341,9 @@ def test_a_read_only_repository_is_left_as_it_is(
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     git = GitRepository(repo.path)
     if code is None:
-        git.keep(sha)
+        git.retain(sha)
     else:
-        assert code_of(lambda: git.keep(sha)) == code
+        assert code_of(lambda: git.retain(sha)) == code
 
 
 def test_a_repository_is_found_from_anywhere_in_it(repo: Repo, tmp_path: Path) -> None:

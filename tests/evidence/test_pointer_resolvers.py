@@ -151,7 +151,7 @@ class Counting:
 
 def test_stamping_remembers_what_never_changes() -> None:
     counting = Counting()
-    evidence = Evidence(dict.fromkeys((RepoAddress, ArtifactAddress, SamAddress), lambda: counting), remember=2)
+    evidence = Evidence(dict.fromkeys((RepoAddress, ArtifactAddress, SamAddress), lambda: counting), cache_size=2)
     pinned = pointer(f"repo:f@{ABSENT}")
     assert evidence.stamp(*check_pointer(pinned)) == evidence.stamp(*check_pointer(pinned))
     assert counting.asked == 1
@@ -172,9 +172,9 @@ def test_looking_ahead_changes_no_stamp_and_no_refusal(repo: Repo) -> None:
     refs = [f"repo:d/f{n}#L{line}-L{line}@{sha}" for n in range(20) for line in (1, 2)]
     odd = [f"repo:d/f1#L90-L91@{sha}", f"repo:none@{sha}", f"repo:d@{sha}", f"repo:f@{ABSENT}", f"repo:other:f@{sha}"]
     for extra in ([], [f"repo:big@{sha}"]):  # one that is too large ends the looking ahead, and nothing else
-        ahead, plain = (evidence_of(Repositories(GitRepository(repo.path, cap=4000))) for _ in range(2))
+        ahead, plain = (evidence_of(Repositories(GitRepository(repo.path, max_bytes=4000))) for _ in range(2))
         checked = [check_pointer(pointer(ref)) for ref in (*odd, *refs[:10], *extra, *refs[10:])]
-        ahead.look_ahead(checked)
+        ahead.prefetch(checked)
         assert [outcome(ahead, *each) for each in checked] == [outcome(plain, *each) for each in checked]
 
 
@@ -192,7 +192,7 @@ def test_looking_ahead_takes_no_damaged_object(repo: Repo) -> None:
     bad.write_bytes(good.read_bytes())
     evidence = evidence_of(Repositories(GitRepository(repo.path)))
     a, b = (check_pointer(pointer(f"repo:{name}@{sha}")) for name in "ab")
-    evidence.look_ahead([b, a])
+    evidence.prefetch([b, a])
     assert refusal(lambda: evidence.stamp(*b)).code in ("OBJECT_DAMAGED", "GIT_TROUBLE")
     assert evidence.stamp(*a).digest == digest(b"x\n")
 
@@ -227,7 +227,7 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
     store = BodyStore(tmp_path / "cas")
     lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # more than two pieces
     name = store.put(b"".join(lines))
-    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=1000)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
     for first, last in ((1, 1), (1, 3), (100_000, 100_009), (199_999, 200_000)):
         there = pointer(f"artifact:{name}#L{first}-L{last}")
         read = evidence.read(there)
@@ -254,7 +254,7 @@ def test_lines_of_bodies_are_read_however_large_they_are(tmp_path: Path) -> None
 @pytest.mark.parametrize("before", ["", "\n", "a", "ab", "abc"])
 def test_one_line_too_large_to_hold_is_cut_at_the_edge_of_a_character(tmp_path: Path, before: str) -> None:  # EB-05
     store = BodyStore(tmp_path / "cas")
-    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=1000)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
     text = before + "🙂" * 1000 + before
     flat = evidence.read(pointer(f"artifact:{store.put(text.encode())}"))
     assert flat.end is not None
@@ -274,7 +274,7 @@ def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
     name = store.put(b"one\ntwo\n" * 1000)
     file = tmp_path / "cas" / name[7:9] / name[9:]
     file.write_bytes(file.read_bytes()[:-2] + b"!\n")
-    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, cap=100)})
+    evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=100)})
     for ref in (f"artifact:{name}#L1", f"artifact:{name}"):
         assert refusal(lambda ref=ref: evidence.read(pointer(ref))).code == "OBJECT_DAMAGED"  # type: ignore[misc]
 
@@ -311,7 +311,7 @@ def test_keeping_holds_every_commit_an_address_names(repo: Repo) -> None:
     repo.git("tag", "v1", shas[3])
     repositories = Repositories(GitRepository(repo.path))
     for ref in (f"repo:f@{shas[0]}", f"diff:f@{shas[1]}..{shas[2]}", "artifact:f@v1", "sam:a:b@v1"):
-        repositories.keep(parse_ref(ref))
+        repositories.retain(parse_ref(ref))
     kept = repo.git("for-each-ref", "--format=%(objectname)", "refs/engrambus/keep/").split()
     assert sorted(kept) == sorted(shas)
 

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from engrambus.core import digest
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import UrlAddress, UrlResolver, UrlSettings, parse_ref
-from engrambus.evidence.pointers.fetch import Connect, connect_tls, is_public, wrap_tls
+from engrambus.evidence.pointers.url import Connect, connect_tls, is_public, wrap_tls
 
 PAGE = b"the page\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + PAGE

@@ -419,7 +419,7 @@ def pointers(project: Gateway) -> dict[str, Pointer]:
 
 
 def _age(project: Gateway, kept: str) -> None:
-    os.utime(project.project_files.kept("cas") / kept[7:9] / kept[9:], (0, 0))
+    os.utime(project.project_files.catalog_path("cas") / kept[7:9] / kept[9:], (0, 0))
 
 
 def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -432,7 +432,7 @@ def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -
     Collector(
         project.tuple_space.space,
         project.tuple_space.bodies,
-        project.project_files.kept("cas").parent,
+        project.project_files.catalog_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
         pinned=lambda: pointed_at(project.store),
@@ -491,7 +491,7 @@ def test_what_went_is_told_by_its_receipt_and_to_whoever_reads_it(
     project.tuple_space.bodies.put(REPORT.encode())
     assert bus.receipt_get(named).gone == {}
     assert all(each.whole and each.gone_at is None for each in bus.receipt_verify(named).bodies)
-    (project.project_files.kept("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
+    (project.project_files.catalog_path("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
     assert not bus.receipt_verify(named).sound
     assert bus.receipt_get(named).gone == {}
 

@@ -38,7 +38,7 @@ class Board:
         settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
         shop = open_workshop(self.gateway, settings)
-        runner = ProcessRunner(shop.bodies, self.gateway.project_files.kept("scratch"), shop.clock, [MODULE])
+        runner = ProcessRunner(shop.bodies, self.gateway.project_files.catalog_path("scratch"), shop.clock, [MODULE])
         self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
         # The project's file declares none of the tests' yools: what is put here is put past it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)

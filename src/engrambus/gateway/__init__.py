@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from engrambus.gateway.gateway import Call, Gateway
     from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
     from engrambus.gateway.ports import Store, View
-    from engrambus.gateway.project_files import Place, ProjectFiles, is_ref, split_place
+    from engrambus.gateway.project_files import FileSpan, ProjectFiles, is_ref, parse_file_span
     from engrambus.gateway.shared_stores import SharedStores
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -24,11 +24,11 @@ if not TYPE_CHECKING:
         "gateway": "Call Gateway",
         "lazy_tuple_space": "LazyTupleSpace",
         "ports": "Store View",
-        "project_files": "Place ProjectFiles is_ref split_place",
+        "project_files": "FileSpan ProjectFiles is_ref parse_file_span",
         "shared_stores": "SharedStores",
     })
 
 __all__ = [
-    "LOCAL_ADMIN", "Call", "Command", "Credential", "Gateway", "LazyTupleSpace", "Operation", "Place", "ProjectFiles",
-    "Route", "SharedStores", "Store", "View", "is_ref", "split_place", "to_request",
+    "LOCAL_ADMIN", "Call", "Command", "Credential", "FileSpan", "Gateway", "LazyTupleSpace", "Operation",
+    "ProjectFiles", "Route", "SharedStores", "Store", "View", "is_ref", "parse_file_span", "to_request",
 ]

@@ -1,10 +1,10 @@
-"""Where a project's evidence lies: its folder, its repositories, and how people point into them."""
+"""A project's folder: its repositories, its catalog, and how people name lines of its files."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -30,46 +30,44 @@ if TYPE_CHECKING:
     from engrambus.space.catalog import Catalog, CatalogReader
 
 OpenStores: TypeAlias = "Callable[[tuple[Path, ...] | None], AbstractContextManager[Stores]]"
-"""Opens memory stores beneath some folders, or anywhere."""
-
+"""Opens the memory stores below some folders, or anywhere."""
 
 ANCHORS = "anchors.db"
-"""The index of lines in a project's catalog; anyone may delete it."""
+"""The index of lines in a project's catalog. It can be deleted at any time; git has all that is in it."""
+
+_FRAGMENT_LINES = re.compile(r"[#:]L[0-9]+(-L?[0-9]+)?\Z")
+"""Lines as the ref of a pointer or a code host writes them: `#L10-L20`."""
 
 
-_LINES_ELSEWHERE = re.compile(r"[#:]L[0-9]+(-L?[0-9]+)?\Z")
-"""Lines as a pointer's ref or a forge writes them."""
-
-
-class Place(NamedTuple):
-    """Lines of a file as people point at them."""
+class FileSpan(NamedTuple):
+    """Lines of a file as people name them: `path:10-20@revision`."""
 
     path: str
     lines: str
-    """`10-20`, `10`, or nothing for the whole file."""
+    """`10-20`, `10`, or empty for the whole file."""
     revision: str
-    """As git understands it; HEAD unless said."""
+    """A revision as git understands it; HEAD by default."""
 
 
-def split_place(place: str) -> Place:
-    """`path:10-20@revision` taken apart; lines and revision may be left out."""
-    spot, at, revision = place.rpartition("@")
-    if not at or "/" in revision or ":" in revision:
-        spot, revision = place, "HEAD"
-    path, colon, lines = spot.rpartition(":")
+def parse_file_span(text: str) -> FileSpan:
+    """Split `path:10-20@revision` into its parts; lines and revision are optional."""
+    path_and_lines, mark, revision = text.rpartition("@")
+    if not mark or "/" in revision or ":" in revision:  # the @ is part of the path
+        path_and_lines, revision = text, "HEAD"
+    path, colon, lines = path_and_lines.rpartition(":")
     if not colon or not lines.replace("-", "").isdigit():
-        path, lines = spot, ""
-    return Place(path, lines, revision)
+        path, lines = path_and_lines, ""
+    return FileSpan(path, lines, revision)
 
 
-def is_ref(place: str) -> bool:
-    """Whether a place is written as a pointer's ref; a file called `test`, with lines behind it, is a file."""
-    kind, colon, _ = split_place(place).path.partition(":")
+def is_ref(text: str) -> bool:
+    """True if the text is a pointer's ref; `test:10` names line 10 of a file called `test`."""
+    kind, colon, _ = parse_file_span(text).path.partition(":")
     return bool(colon) and kind in TYPES
 
 
 class ProjectFiles:
-    """The folder a project stands in, with its git repositories."""
+    """The folder of a project, with its git repositories."""
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class ProjectFiles:
         catalog: Path | None = None,
         memory_stores: OpenStores | None = None,
     ) -> None:
-        """Without a catalog, what is found out is remembered in memory only."""
+        """`catalog` is the `.catalog` folder; without one, indexes are held in memory only."""
         self.root = root
         self._memory_stores = memory_stores
         self.repositories = repositories
@@ -90,7 +88,7 @@ class ProjectFiles:
 
     @property
     def anchors(self) -> Anchors:
-        """What finds pasted text again; loaded for the first text."""
+        """The finder of pasted text; opened on first use."""
         with self._lock:
             if self._anchors is None:
                 from engrambus.evidence.anchoring import Anchors
@@ -98,72 +96,78 @@ class ProjectFiles:
                 self._anchors = Anchors(self.repositories, self._catalog / ANCHORS if self._catalog else None)
             return self._anchors
 
-    def point_at(self, place: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
-        """The full pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
+    def point_at(self, text: str, field: str = "at", commits: dict[str, str] | None = None) -> Pointer:
+        """Return the pointer for `path:10-20`, `path:10` or `path`, at HEAD or at a revision given as `…@rev`.
 
-        `commits` remembers which commit a revision is, for those who point many times in one breath.
+        `commits` caches the commit of each revision, for callers that point at many lines in one request.
         """
         commits = {} if commits is None else commits
-        path, span, revision = split_place(place)
+        path, span, revision = parse_file_span(text)
         check_path(path, field)
-        if not span and _LINES_ELSEWHERE.search(path):
-            raise PointerSpan("Lines are written as path:10-20.", field=field, used=place)
+        if not span and _FRAGMENT_LINES.search(path):
+            raise PointerSpan("Write lines as path:10-20.", field=field, used=text)
         if revision not in commits:
             commits[revision] = self.expand(revision)
         address = RepoAddress(
             path=path,
-            lines=parse_lines(_line_span(span, field), field) if span else None,
+            lines=parse_lines(_line_fragment(span, field), field) if span else None,
             revision=commits[revision],
         )
         return Pointer(type="repo", ref=print_address(address))
 
-    def memory_stores(self, fences: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
-        """The memory stores beneath the project or one of these folders; with no folders named, any."""
+    def memory_stores(self, folders: tuple[Path, ...] | None) -> AbstractContextManager[Stores]:
+        """Open the memory stores below the project or one of these folders; with None, anywhere."""
         if self._memory_stores is None:
             raise MemoryStoreNotFound(field="store_paths")
-        return self._memory_stores(None if fences is None else (self.root, *fences))
+        return self._memory_stores(None if folders is None else (self.root, *folders))
 
     def expand(self, revision: str) -> str:
-        """The full commit id of a revision as it is understood in this folder."""
+        """Return the full commit id of a revision, as git understands it in this folder."""
         return self.repositories.select().expand(revision, self.root)
 
     def head(self) -> str:
-        """The commit that is checked out, read off git's own files where they say so plainly."""
+        """Return the commit that is checked out."""
+        # Reading .git/HEAD costs microseconds, starting git milliseconds; staleness asks for this on every request.
         folder = self.root / ".git"
         try:
-            said = (folder / "HEAD").read_text("ascii").strip()
-            name = said.removeprefix("ref: ")
-            found = (folder / name).read_text("ascii").strip() if name != said and ".." not in name else said
-        except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, no commit yet
-            found = ""
-        return found if is_hex(found, 40, 64) else self.expand("HEAD")
+            text = (folder / "HEAD").read_text("ascii").strip()
+            ref = text.removeprefix("ref: ")
+            commit = (folder / ref).read_text("ascii").strip() if ref != text and ".." not in ref else text
+        except (OSError, UnicodeDecodeError):  # a linked worktree, a packed ref, or no commit yet
+            commit = ""
+        return commit if is_hex(commit, 40, 64) else self.expand("HEAD")
 
     def staleness_of(self, pointers: Sequence[Pointer]) -> list[Staleness | None]:
-        """How these stand at the commit that is checked out; nothing is said where there is none."""
+        """Compare the lines of each pointer with the commit that is checked out; None where that is impossible."""
         try:
             head = self.head()
         except EngramBusError:
             return [None] * len(pointers)
-        return [self._staleness.of(pointer, head) for pointer in pointers]
+        return [self._staleness.check(pointer, head) for pointer in pointers]
 
     def snapshot(self, path: str | None = None) -> str:
-        """A commit of the files as they lie on disk; one that git does not track yet is in it if it is named."""
+        """Commit the files as they are on disk and return the commit; an untracked file is included if it is named."""
         return self.repositories.select().snapshot(self.root, [path] if path and self._has_file(path) else ())
 
-    def kept(self, name: str) -> Path:
-        """Where something of that name lies among what is kept of the project."""
+    def catalog_path(self, name: str) -> Path:
+        """Return the path of `name` inside `.catalog`."""
         return (self._catalog or self.root) / name
 
     def catalog(self) -> Catalog:
-        """The catalog of yools as its file holds it now, with the catalog's own."""
+        """Return the catalog of yools as its file is now, with the built-in ones."""
         if self._capabilities is None:
             from engrambus.space.catalog import CatalogReader
 
             self._capabilities = CatalogReader(self._catalog)
         return self._capabilities.current()
 
+    def retain(self, addresses: Iterable[Address]) -> None:
+        """Keep the commits behind these addresses from being pruned by git."""
+        for address in addresses:
+            self.repositories.retain(address)
+
     def close(self) -> None:
-        """Let go of the index of lines and of every running git."""
+        """Close the index of lines and stop every running git."""
         if self._anchors is not None:
             self._anchors.close()
         self.repositories.close()
@@ -174,13 +178,8 @@ class ProjectFiles:
         except (PointerRefusal, OSError):
             return False
 
-    def keep(self, addresses: tuple[Address, ...]) -> None:
-        """See to it that what these lead to is not pruned."""
-        for address in addresses:
-            self.repositories.keep(address)
 
-
-def _line_span(span: str, field: str) -> str:
+def _line_fragment(span: str, field: str) -> str:
     first, dash, last = span.partition("-")
     if not first or (dash and not last):
         raise PointerSpan(field=field, used=span, hint="Write lines as 10 or 10-20.")

@@ -1,8 +1,8 @@
-"""Stores that several projects share: org and global, each a store of its own, opened when an admin has enabled it.
+"""Stores that several projects share: org and global, each opened once an admin has enabled its scope.
 
-An engram leaves its project through the outbox: the project's journal says that it goes, the shared store takes it in
-unless it has it, the project's journal says that it arrived. Whoever dies in between leaves a row in the outbox, and
-the next delivery takes every step again; each is idempotent by the engram's id.
+decision 10: an engram leaves its project through the outbox. The project's journal records that it was promoted, the
+shared store receives it unless it has it, the project's journal records that it was delivered. A process that dies in
+between leaves a row in the outbox, and the next delivery repeats every step; each is idempotent by the engram's id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SharedStores:
         self._lock = threading.Lock()
 
     def store(self, scope: str) -> Store:
-        """The store of a scope."""
+        """Return the store of a scope."""
         with self._lock:
             if scope not in self._open:
                 self._open[scope] = self._openers[scope]()
@@ -34,20 +34,19 @@ class SharedStores:
 
     @contextmanager
     def visible_stores(self, scopes: Sequence[str]) -> Iterator[list[VisibleStore]]:
-        """What can be seen in the stores of these scopes."""
+        """Open a read of the store of each scope."""
         with ExitStack() as stack:
             yield [VisibleStore(stack.enter_context(self.store(scope).read()), (PROJECT_SPACE,)) for scope in scopes]
 
     def deliver(self, origin: Store) -> None:
-        """Bring everything in a store's outbox to where it goes."""
+        """Deliver every engram in a store's outbox to the store of its scope."""
         with origin.read() as view:
-            leaving = view.outbox()
-        for stored in leaving:
+            waiting = view.outbox()
+        for stored in waiting:
             self.store(stored.engram.scope).commit(partial(receive, stored=stored, origin=origin.project))
             origin.commit(partial(mark_delivered, stored=stored))
 
     def close(self) -> None:
-        """Let go of every file."""
         with self._lock:
             for store in self._open.values():
                 store.close()

@@ -364,7 +364,7 @@ def _stamp_pointers(context: Context, pointers: list[Pointer], places: list[str]
     """Add digests to the pointers and to the places given as `path:10-20`, and pin their commits."""
     placed = [context.project_files.point_at(place, f"at[{index}]") for index, place in enumerate(places)]
     checked = [check_pointer(pointer, f"pointers[{index}]") for index, pointer in enumerate([*pointers, *placed])]
-    context.project_files.keep(tuple(address for _, address in checked))
+    context.project_files.retain(tuple(address for _, address in checked))
     return tuple(context.evidence.stamp(pointer, address) for pointer, address in checked)
 
 
@@ -376,7 +376,7 @@ def _locate_evidence(context: Context, item: EvidenceItem) -> EvidenceItem:
             return item
         pointer, address = check_pointer(candidate)
         stamped = context.evidence.stamp(pointer, address)
-        context.project_files.keep((address,))
+        context.project_files.retain((address,))
     except EngramBusError:  # evidence without a pointer is still evidence
         return item
     return msgspec.structs.replace(item, pointer=stamped)

@@ -92,7 +92,7 @@ def send_message(context: Context, request: SendMessage) -> MessageAnswer:
     message = reading.message
     if not isinstance(message, ChildMessage):
         raise FieldValue("That is not a child's message.", field="text")
-    context.evidence.look_ahead(
+    context.evidence.prefetch(
         pair for checked in message.engrams for pair in zip(checked.pointers, checked.addresses, strict=True)
     )
     prepared = []
@@ -333,7 +333,7 @@ def _weight(context: Context, pack: Sequence[Pointer], besides: Collection[str] 
     """What stands behind a pack of pointers, in tokens, each of them once."""
     checked = (check_pointer(pointer) for pointer in pack)
     fresh = {pointer.ref: (pointer, address) for pointer, address in checked if pointer.ref not in besides}
-    return sum(context.evidence.weigh(*each) for each in fresh.values())
+    return sum(context.evidence.count_tokens(*each) for each in fresh.values())
 
 
 def _budget(context: Context, token: str | None) -> tuple[InlineBudget, VerifiedGrant | None]:

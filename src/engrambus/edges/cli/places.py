@@ -16,7 +16,7 @@ from engrambus.evidence.pointers import (
     parse_swhid,
     print_address,
 )
-from engrambus.gateway import Place, ProjectFiles, is_ref, split_place
+from engrambus.gateway import FileSpan, ProjectFiles, is_ref, parse_file_span
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -32,7 +32,7 @@ def full_ref(text: str, folder: Path, field: str) -> str:
     if top is None:
         return text  # the gateway says what is wrong with it
     with closing(_repository(top)) as repository:
-        place = from_top(split_place(text), folder, top, field)
+        place = from_top(parse_file_span(text), folder, top, field)
         return ProjectFiles(top, Repositories(repository)).point_at(print_place(place), field).ref
 
 
@@ -51,7 +51,7 @@ def find_worktree(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
-def from_top(place: Place, folder: Path, top: Path, field: str) -> Place:
+def from_top(place: FileSpan, folder: Path, top: Path, field: str) -> FileSpan:
     """A place given from a folder, as it is called from the top of the checkout."""
     given = folder.resolve() / place.path
     # The last part may be a link, which the gateway judges; the way to it leads where it leads.
@@ -61,7 +61,7 @@ def from_top(place: Place, folder: Path, top: Path, field: str) -> Place:
     return place._replace(path=full.relative_to(top).as_posix())
 
 
-def print_place(place: Place) -> str:
+def print_place(place: FileSpan) -> str:
     """A place in one word."""
     lines = f":{place.lines}" if place.lines else ""
     return f"{place.path}{lines}@{place.revision}"

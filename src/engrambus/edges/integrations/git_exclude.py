@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engrambus.edges.integrations.config_files import FileChange
 from engrambus.errors import ClientFileCommitted
-from engrambus.evidence.pointers.process import git_environment, run_git
+from engrambus.evidence.pointers.git_process import git_environment, run_git
 
 TIMEOUT_SECONDS = 10
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         TestAddress,
         UrlAddress,
     )
-    from engrambus.evidence.pointers.artifact import ArtifactResolver, Bodies, BodyResolver
-    from engrambus.evidence.pointers.diff import DiffResolver
+    from engrambus.evidence.pointers.documents import ArtifactResolver
     from engrambus.evidence.pointers.excerpts import DerefAnswer, cut_to_fit, full_answer
     from engrambus.evidence.pointers.git import GitRepository, find_repository
     from engrambus.evidence.pointers.grammar import (
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
         print_address,
     )
     from engrambus.evidence.pointers.links import editor_link, github_link, parse_github_link, parse_swhid, swhid
-    from engrambus.evidence.pointers.repo import RepoResolver, Repositories, cut_lines
+    from engrambus.evidence.pointers.repo import DiffResolver, RepoResolver, Repositories, cut_lines
     from engrambus.evidence.pointers.resolve import Content, Evidence, Resolver
     from engrambus.evidence.pointers.staleness import STALE, Staleness, StalenessChecker
-    from engrambus.evidence.pointers.tested import TestResolver
+    from engrambus.evidence.pointers.stored import BodyResolver, TestResolver
     from engrambus.evidence.pointers.url import UrlResolver, UrlSettings
 
 # Below this line: generated from the imports above by tools/generate.py.
@@ -44,24 +43,23 @@ if not TYPE_CHECKING:
             "Address ArtifactAddress BodyAddress DiffAddress Pointer RepoAddress SamAddress TestAddress "
             "UrlAddress "
         ),
-        "artifact": "ArtifactResolver Bodies BodyResolver",
-        "diff": "DiffResolver",
+        "documents": "ArtifactResolver",
         "excerpts": "DerefAnswer cut_to_fit full_answer",
         "git": "GitRepository find_repository",
         "grammar": "MAX_REF TYPES check_path check_pointer parse_lines parse_ref print_address",
         "links": "editor_link github_link parse_github_link parse_swhid swhid",
-        "repo": "RepoResolver Repositories cut_lines",
+        "repo": "DiffResolver RepoResolver Repositories cut_lines",
         "resolve": "Content Evidence Resolver",
         "staleness": "STALE Staleness StalenessChecker",
-        "tested": "TestResolver",
+        "stored": "BodyResolver TestResolver",
         "url": "UrlResolver UrlSettings",
     })
 
 __all__ = [
-    "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "Bodies", "BodyAddress",
-    "BodyResolver", "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer",
-    "RepoAddress", "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker",
-    "TestAddress", "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer",
-    "cut_lines", "cut_to_fit", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link",
-    "parse_lines", "parse_ref", "parse_swhid", "print_address", "swhid",
+    "MAX_REF", "STALE", "TYPES", "Address", "ArtifactAddress", "ArtifactResolver", "BodyAddress", "BodyResolver",
+    "Content", "DerefAnswer", "DiffAddress", "DiffResolver", "Evidence", "GitRepository", "Pointer", "RepoAddress",
+    "RepoResolver", "Repositories", "Resolver", "SamAddress", "Staleness", "StalenessChecker", "TestAddress",
+    "TestResolver", "UrlAddress", "UrlResolver", "UrlSettings", "check_path", "check_pointer", "cut_lines",
+    "cut_to_fit", "editor_link", "find_repository", "full_answer", "github_link", "parse_github_link", "parse_lines",
+    "parse_ref", "parse_swhid", "print_address", "swhid",
 ]

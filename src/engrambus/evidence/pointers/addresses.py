@@ -1,4 +1,4 @@
-"""What a pointer is, as it travels and as it is read."""
+"""Pointers as they are sent, and the addresses they are parsed into."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A pointer as it travels (schema v0.1)."""
+    """A pointer as it is sent and stored (schema v0.1)."""
 
     type: str
     """The scheme of `ref`: repo, artifact, sam, diff, test or url."""
     ref: str
     """The address."""
     digest: str | None = None
-    """The digest of the whole pointed content."""
+    """Digest of all the pointed content."""
     span: str | None = None
-    """The fragment of `ref`, when written apart from it."""
+    """The fragment of `ref`, if it is sent separately."""
 
 
 class RepoAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class RepoAddress(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[int, int] | None = None
     """First and last line, counted from 1."""
     repository: str | None = None
-    """The configured name of the repository; the project's own when None."""
+    """The configured name of the repository; None is the project's own."""
 
 
 class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,14 +38,14 @@ class ArtifactAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A path, or the last part of one."""
     version: str
     section: tuple[str, ...] | None = None
-    """The heading, after the headings it stands under; an empty first part means: from the top of the document."""
+    """The headings that contain it, and its own; an empty first part means the path starts at the document's top."""
 
 
 class BodyAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A stored body, or lines of it."""
 
     digest: str
-    """The whole body's."""
+    """Digest of the whole body, even where `lines` names a part of it."""
     lines: tuple[int, int] | None = None
     """First and last line, counted from 1."""
 

@@ -1,7 +1,7 @@
 """Reading a git repository that may be hostile: every object on the way to a file is fetched by id and re-hashed.
 
 A commit names its tree, a tree names its entries, and each is checked against the id that led to it, so a file found
-at a path of a commit is proved to be there. Commits and trees are remembered, so the usual read is one blob.
+at a path of a commit is proved to be there. Commits and trees are cached, so the usual read is one blob.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engrambus.errors import (
     RepositoryRefused,
     RevisionNotFound,
 )
-from engrambus.evidence.pointers.batch import Batch, GitObject
-from engrambus.evidence.pointers.process import Done, git_command, git_environment, run_git
+from engrambus.evidence.pointers.git_process import Completed, GitObject, ObjectReader, git_environment, run_git
 from engrambus.evidence.pointers.snapshot import take_snapshot
 
-MAX_CONTENT = 8 * 1024 * 1024
-MAX_TREE = 64 * 1024 * 1024
-TIMEOUT = 10.0
-KEEP = "refs/engrambus/keep/"
+MAX_CONTENT_BYTES = 8 * 1024 * 1024
+MAX_TREE_BYTES = 64 * 1024 * 1024
+TIMEOUT_S = 10.0
+RETAIN_REFS = "refs/engrambus/keep/"
+"""Refs under this name keep commits from being pruned by git."""
 
 _TREE, _LINK, _MODULE = b"40000", b"120000", b"160000"
 _FILE = b"100"
@@ -40,80 +40,75 @@ _Entries = dict[bytes, tuple[bytes, bytes]]
 
 
 class Blob(NamedTuple):
-    """A file's content and the id git keeps it under."""
+    """A file's content and its object id."""
 
     id: str
     data: bytes
 
 
 class GitRepository:
-    """One repository, read through one long-lived git. Safe under threads."""
+    """One repository, read through one long-lived git process. Safe to share between threads."""
 
-    def __init__(self, path: Path | str, *, cap: int = MAX_CONTENT, timeout: float = TIMEOUT) -> None:
+    def __init__(self, path: Path | str, *, max_bytes: int = MAX_CONTENT_BYTES, timeout_s: float = TIMEOUT_S) -> None:
         self.directory = _git_directory(Path(path))
-        self.cap = cap
-        self._timeout = timeout
+        self.max_bytes = max_bytes
+        self._timeout_s = timeout_s
         self._environment = git_environment(self.directory)
         self._objects = self.directory / "objects"
         self._alternates = str(self._objects / "info" / "alternates")
-        self._batch = Batch(
-            [*git_command(), "cat-file", "--batch"],
-            self._environment,
-            before_start=self._check_own_objects,
-            timeout=timeout,
-        )
+        self._reader = ObjectReader(self._environment, before_start=self._check_own_objects, timeout_s=timeout_s)
         self._commits: Memo[str, str] = Memo(4096)
         self._trees: Memo[str, _Entries] = Memo(50_000)
-        self._places: Memo[tuple[str, str], str] = Memo(8192)
+        self._blob_ids: Memo[tuple[str, str], str] = Memo(8192)
         self._listings: Memo[tuple[str, str], tuple[str, ...]] = Memo(1024)
-        self._kept: Memo[str, bool] = Memo(4096)
+        self._retained: Memo[str, bool] = Memo(4096)
 
     def read(self, revision: str, path: str) -> Blob:
-        """The file at a path of a commit."""
+        """Return the file at a path of a commit."""
         blob_id = self.blob_id(revision, path)
         return Blob(blob_id, self.blob(blob_id))
 
-    def read_each(self, places: Iterable[tuple[str, str]], take: Callable[[tuple[str, str], Blob], None]) -> None:
-        """Hand over the files at several places, each revision and path; what cannot be read is left out."""
-        wanted: dict[str, list[tuple[str, str]]] = {}
-        for place in places:
+    def read_many(self, files: Iterable[tuple[str, str]], take: Callable[[tuple[str, str], Blob], None]) -> None:
+        """Pass several files, each given by revision and path, to `take`; unreadable ones are left out."""
+        files_by_blob: dict[str, list[tuple[str, str]]] = {}
+        for file in files:
             with suppress(EngramBusError):
-                wanted.setdefault(self.blob_id(*place), []).append(place)
+                files_by_blob.setdefault(self.blob_id(*file), []).append(file)
 
-        def found(blob_id: str, data: GitObject) -> None:
-            for place in wanted[blob_id] if data.kind == "blob" else ():
-                take(place, Blob(blob_id, data.data))
+        def take_blob(blob_id: str, git_object: GitObject) -> None:
+            for file in files_by_blob[blob_id] if git_object.kind == "blob" else ():
+                take(file, Blob(blob_id, git_object.data))
 
         with suppress(EngramBusError):
             self._check_borrowing()
-            self._batch.read_each(list(wanted), self.cap, found)
+            self._reader.read_many(list(files_by_blob), self.max_bytes, take_blob)
 
     def check_commit(self, revision: str) -> None:
         """Refuse a revision that is not a commit of this repository."""
         self._tree_of(revision)
 
     def head(self, worktree: Path | None = None) -> str:
-        """The commit HEAD names, in the main worktree or in a linked one."""
+        """Return the commit HEAD names, in the main worktree or in a linked one."""
         return self.expand("HEAD", worktree)
 
     def expand(self, revision: str, worktree: Path | None = None) -> str:
-        """The full commit id of a branch, tag, shortened id or other revision, as a person writes it."""
+        """Return the full commit id of a branch, tag, shortened id or other revision, as a person writes it."""
         if not revision or revision.startswith("-") or not revision.isprintable():
             raise PointerRevision("That is not a revision.", field="revision")
-        # A linked worktree has its own HEAD, which git finds from the place.
-        place = ["-C", str(worktree)] if worktree else []
+        # A linked worktree has its own HEAD, which git finds only when it runs there.
+        folder = ["-C", str(worktree)] if worktree else []
         environment = git_environment() if worktree else self._environment
-        done = self._run(*place, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", environment=environment)
-        found = done.stdout.decode(errors="replace").strip()
-        if done.returncode or not is_hex(found, 40, 64):
-            hint = "Commit something first. Pointers lead to committed lines." if revision == "HEAD" else None
+        done = self._run(*folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", environment=environment)
+        commit = done.stdout.decode(errors="replace").strip()
+        if done.returncode or not is_hex(commit, 40, 64):
+            hint = "Commit something first: pointers lead to committed lines." if revision == "HEAD" else None
             raise RevisionNotFound(f"The repository has no commit {revision[:80]!r}.", field="revision", hint=hint)
-        self.check_commit(found)
-        return found
+        self.check_commit(commit)
+        return commit
 
     def tag_commit(self, version: str) -> str:
-        """The commit a tag of that exact name leads to."""
-        # Of an annotated tag the last line is what it leads to in the end.
+        """Return the commit that a tag of exactly this name leads to."""
+        # For an annotated tag the last line is the commit, after the tag object itself.
         done = self._run("show-ref", "--verify", "--dereference", f"refs/tags/{version}")
         if done.returncode or not done.stdout:
             raise RevisionNotFound(
@@ -124,54 +119,53 @@ class GitRepository:
         return commit
 
     def origin_url(self) -> str | None:
-        """Where the repository was cloned from, if it says so."""
+        """Return the URL the repository was cloned from, if it is configured."""
         done = self._run("config", "--get", "remote.origin.url")
         return done.stdout.decode(errors="replace").strip() or None
 
     def find_file(self, revision: str, name: str) -> tuple[str, ...]:
-        """The paths in a commit whose last part is this name."""
-        known = self._listings.get((revision, name))
-        if known is None:
+        """Return the paths in a commit whose last part is this name."""
+        listing = self._listings.get((revision, name))
+        if listing is None:
             self.check_commit(revision)
             done = self._run("ls-tree", "-r", "-z", "--name-only", "--full-tree", revision)
             if done.returncode:
                 raise GitTrouble("Git could not list the commit's files.")
-            wanted = name.encode()
-            tail = b"/" + wanted
-            paths = (path for path in done.stdout.split(b"\0") if path == wanted or path.endswith(tail))
-            known = tuple(sorted(os.fsdecode(path) for path in paths))
-            self._listings.put((revision, name), known)
-        return known
+            raw_name = name.encode()
+            suffix = b"/" + raw_name
+            paths = (path for path in done.stdout.split(b"\0") if path == raw_name or path.endswith(suffix))
+            listing = tuple(sorted(os.fsdecode(path) for path in paths))
+            self._listings.put((revision, name), listing)
+        return listing
 
     def files(self, revision: str) -> dict[str, str]:
-        """The blob of every file of a commit by its path, links and submodules left out."""
+        """Return the blob id of every file of a commit by its path, without links and submodules."""
         self.check_commit(revision)
         done = self._run("ls-tree", "-r", "-z", "--full-tree", revision)
         if done.returncode:
             raise GitTrouble("Git could not list the commit's files.")
-        found = {}
+        blob_ids = {}
         for row in done.stdout.split(b"\0"):
-            about, _, path = row.partition(b"\t")
-            if about.startswith(_FILE):
-                found[os.fsdecode(path)] = about.rpartition(b" ")[2].decode()
-        return found
+            entry, _, path = row.partition(b"\t")
+            if entry.startswith(_FILE):
+                blob_ids[os.fsdecode(path)] = entry.rpartition(b" ")[2].decode()
+        return blob_ids
 
     def sizes(self, blob_ids: Iterable[str]) -> dict[str, int]:
-        """How large blobs are, those left out that are not here."""
-        done = self._run(
-            "cat-file", "--batch-check", "--buffer", given="".join(f"{each}\n" for each in blob_ids).encode()
-        )
+        """Return the sizes of blobs in bytes; absent ones are left out."""
+        stdin = "".join(f"{blob_id}\n" for blob_id in blob_ids).encode()
+        done = self._run("cat-file", "--batch-check", "--buffer", stdin=stdin)
         if done.returncode:
             raise GitTrouble("Git could not look at the commit's files.")
         rows = (line.split(b" ") for line in done.stdout.splitlines())
         return {row[0].decode(): int(row[2]) for row in rows if len(row) == 3 and row[1] == b"blob"}
 
     def blob(self, blob_id: str) -> bytes:
-        """The content of a file by the id git keeps it under."""
-        return self._object(blob_id, "blob", self.cap)
+        """Return the content of a blob."""
+        return self._object(blob_id, "blob", self.max_bytes)
 
     def grep(self, revision: str, words: Iterable[str]) -> tuple[str, ...]:
-        """The paths of the text files of a commit that hold every one of these words."""
+        """Return the paths of the text files of a commit that contain all of these words."""
         patterns = [part for word in words for part in ("-e", word)]
         done = self._run("grep", "-I", "-l", "-z", "-F", "--all-match", "--full-name", *patterns, revision, "--")
         if done.returncode > 1:
@@ -180,31 +174,37 @@ class GitRepository:
         return tuple(os.fsdecode(name[start:]) for name in done.stdout.split(b"\0") if name)
 
     def snapshot(self, worktree: Path, also: Iterable[str] = ()) -> str:
-        """A commit of a worktree's tracked files as they lie on disk, and of untracked ones that are named.
+        """Commit a worktree's tracked files as they are on disk, and the untracked files in `also`.
 
-        It is kept by a ref of ours; index, HEAD, stash and worktree stay as they are. When nothing differs from HEAD,
+        A ref of ours keeps the commit; index, HEAD, stash and worktree are not touched. If nothing differs from HEAD,
         the commit is HEAD itself.
         """
         self._check_own_objects()
-        commit = take_snapshot(self.directory, worktree, tuple(also), cap=self.cap, timeout=self._timeout)
+        commit = take_snapshot(
+            self.directory, worktree, tuple(also), max_bytes=self.max_bytes, timeout_s=self._timeout_s
+        )
         self.check_commit(commit)
         return commit
 
-    def keep(self, revision: str) -> None:
-        """Hold a commit with a ref of ours, so that git never prunes it; a read-only repository is left as it is."""
-        if self._kept.get(revision):
+    def retain(self, revision: str) -> None:
+        """Keep a commit from being pruned, with a ref of ours; a read-only repository is left as it is."""
+        if self._retained.get(revision):
             return
         self.check_commit(revision)
-        if not (self.directory / KEEP / revision).exists():
-            done = self._run("update-ref", KEEP + revision, revision)
-            said = done.stderr.decode(errors="replace")
-            locked = (self.directory / KEEP / revision).exists()  # another process was making it
-            if done.returncode and not locked and not any(word in said for word in ("Read-only", "Permission denied")):
-                raise GitTrouble("Git could not keep the commit.", hint=said.strip()[:200] or None)
-        self._kept.put(revision, True)
+        ref_file = self.directory / RETAIN_REFS / revision
+        if not ref_file.exists():
+            done = self._run("update-ref", RETAIN_REFS + revision, revision)
+            message = done.stderr.decode(errors="replace")
+            made_elsewhere = ref_file.exists()  # another process held git's lock and made the same ref
+            read_only = any(word in message for word in ("Read-only", "Permission denied"))
+            if done.returncode and not made_elsewhere and not read_only:
+                raise GitTrouble(
+                    "Git could not create the ref that keeps the commit.", hint=message.strip()[:200] or None
+                )
+        self._retained.put(revision, True)
 
     def diff(self, old: str, new: str) -> bytes:
-        """The hunks between two blobs, whatever the repository's configuration prefers."""
+        """Return the hunks between two blobs, the same under every git configuration."""
         done = self._run(
             "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--no-relative", "--text", "-U3",
             "--inter-hunk-context=0", "--diff-algorithm=myers", "--indent-heuristic", "--ws-error-highlight=none",
@@ -216,33 +216,33 @@ class GitRepository:
         return done.stdout[start + 1 :] if start >= 0 else b""
 
     def close(self) -> None:
-        """End the running git; a later read starts another."""
-        self._batch.close()
+        """Stop the running git; a later read starts it again."""
+        self._reader.close()
 
     @property
     def git_pid(self) -> int | None:
-        """The process id of the running git, for those who watch it."""
-        return self._batch.pid
+        """The process id of the running git."""
+        return self._reader.pid
 
     def blob_id(self, revision: str, path: str) -> str:
-        """The id of the blob at a path, looked up once."""
-        blob_id = self._places.get((revision, path))
+        """Return the id of the blob at a path of a commit."""
+        blob_id = self._blob_ids.get((revision, path))
         if blob_id is None:
             blob_id = self._locate(revision, path)
-            self._places.put((revision, path), blob_id)
+            self._blob_ids.put((revision, path), blob_id)
         return blob_id
 
     def _locate(self, revision: str, path: str) -> str:
-        """The id of the blob at a path, each tree on the way checked."""
+        # decision 9: each tree on the way is read by id and hashed again, so the path is proved, not taken from git
         tree = self._tree_of(revision)
-        *folders, last = path.encode().split(b"/")
+        *folders, name = path.encode().split(b"/")
         for folder in folders:
             mode, object_id = self._entry(tree, folder, revision)
             if mode != _TREE:
                 self._refuse_special(mode)
                 raise FileNotFound(hint=f"Looked at commit {revision[:12]}.")
             tree = object_id
-        mode, object_id = self._entry(tree, last, revision)
+        mode, object_id = self._entry(tree, name, revision)
         if mode == _TREE:
             raise NotAFile("The path is a directory.")
         self._refuse_special(mode)
@@ -259,95 +259,96 @@ class GitRepository:
         if mode == _LINK:
             raise LinkRefused
         if mode == _MODULE:
-            raise NotAFile("The path is a submodule.", hint="It is a repository, and a project, of its own.")
+            raise NotAFile("The path is a submodule.", hint="Point into the submodule's own repository instead.")
 
     def _tree_of(self, revision: str) -> str:
-        known = self._commits.get(revision)
-        if known is not None:
-            return known
+        tree = self._commits.get(revision)
+        if tree is not None:
+            return tree
         self._check_borrowing()
-        found = self._batch.read(revision, self.cap)
-        if found is None or found.kind != "commit":
+        commit = self._reader.read(revision, self.max_bytes)
+        if commit is None or commit.kind != "commit":
             raise RevisionNotFound(
-                "The object is not a commit." if found else None,
-                hint="The commit may not have been fetched here." if found is None else None,
+                "The object is not a commit." if commit else None,
+                hint="The commit may not have been fetched here." if commit is None else None,
             )
-        tree = found.data[5 : found.data.find(b"\n")].decode(errors="replace")
-        if not found.data.startswith(b"tree ") or not is_hex(tree, len(revision)):
+        tree = commit.data[5 : commit.data.find(b"\n")].decode(errors="replace")
+        if not commit.data.startswith(b"tree ") or not is_hex(tree, len(revision)):
             raise ObjectDamaged("The commit names no tree.")
         self._commits.put(revision, tree)
         return tree
 
     def _entries(self, tree: str) -> _Entries:
-        known = self._trees.get(tree)
-        if known is None:
-            known = _read_tree(self._object(tree, "tree", MAX_TREE), len(tree) // 2)
-            self._trees.put(tree, known, weight=len(known) + 1)
-        return known
+        entries = self._trees.get(tree)
+        if entries is None:
+            entries = _read_tree(self._object(tree, "tree", MAX_TREE_BYTES), len(tree) // 2)
+            self._trees.put(tree, entries, weight=len(entries) + 1)
+        return entries
 
-    def _object(self, object_id: str, kind: str, cap: int) -> bytes:
+    def _object(self, object_id: str, kind: str, max_bytes: int) -> bytes:
         self._check_borrowing()
-        found = self._batch.read(object_id, cap)
-        if found is None:
+        git_object = self._reader.read(object_id, max_bytes)
+        if git_object is None:
             raise GitTrouble(
-                "The repository does not hold all of the commit.",
-                hint="A partial clone? Fetch it in full and try again.",
+                "Objects of the commit are missing from the repository.",
+                hint="If it is a partial clone, fetch it in full and try again.",
             )
-        if found.kind != kind:
-            raise ObjectDamaged(f"Object {object_id} is a {found.kind} where a {kind} was named.")
-        return found.data
+        if git_object.kind != kind:
+            raise ObjectDamaged(f"Object {object_id} is a {git_object.kind}, but a {kind} was expected.")
+        return git_object.data
 
     def _check_own_objects(self) -> None:
         if not self._objects.is_dir():
             raise NoRepository(f"There is no git repository at {self.directory}.")
         if not Path(os.path.realpath(self._objects)).is_relative_to(self.directory):
-            raise RepositoryRefused(hint="Its objects folder leads outside.")
+            raise RepositoryRefused(hint="Its objects folder is outside it.")
         self._check_borrowing()
 
     def _check_borrowing(self) -> None:
-        """Refuse a repository whose objects may come from outside it. Asked at every read: one stat."""
+        """Refuse a repository whose objects may come from outside it."""
+        # Checked at every read, for the price of one stat: the file can appear at any time.
         try:
             os.stat(self._alternates)
         except FileNotFoundError:
             return
         _check_alternates(self._objects, self.directory, set())
 
-    def _run(self, *args: str, environment: dict[str, str] | None = None, given: bytes | None = None) -> Done:
+    def _run(self, *args: str, environment: dict[str, str] | None = None, stdin: bytes | None = None) -> Completed:
         self._check_own_objects()
-        return run_git(args, environment or self._environment, self._timeout, given=given)
+        return run_git(args, environment or self._environment, self._timeout_s, stdin=stdin)
 
 
 def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
-    """The common git directory and the main worktree around a place, if there is a repository.
+    """Return the common git directory and the main worktree of the repository around `start`, if there is one.
 
-    Linked worktrees lead to the main one. Bare repositories and submodules have no main worktree of their own.
+    A linked worktree leads to the main one. Bare repositories and submodules have no main worktree.
     """
-    place = Path(start)
-    if not place.is_dir():
-        place = place.parent
+    folder = Path(start)
+    if not folder.is_dir():
+        folder = folder.parent
     try:
         done = run_git(
-            ("-C", str(place), "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir",
+            ("-C", str(folder), "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir",
              "--is-bare-repository"),
             git_environment(),
-            TIMEOUT,
+            TIMEOUT_S,
         )  # fmt: skip
     except GitTrouble:
         return None
     if done.returncode:
         if b"dubious ownership" in done.stderr:
             raise RepositoryRefused(
-                "The repository belongs to another user.", hint=f"git config --global --add safe.directory {place}"
+                "The repository belongs to another user.", hint=f"git config --global --add safe.directory {folder}"
             )
         return None
-    common_text, own_text, bare = os.fsdecode(done.stdout).splitlines()[:3]
+    common_text, git_dir_text, bare = os.fsdecode(done.stdout).splitlines()[:3]
     common = Path(os.path.realpath(common_text))
     if common.name != ".git" or bare == "true":
         return common, None
-    if common != Path(os.path.realpath(own_text)):
+    if common != Path(os.path.realpath(git_dir_text)):
         # Seen from a linked worktree, a bare repository does not look bare.
-        said = run_git(("config", "--type=bool", "core.bare"), git_environment(common), TIMEOUT).stdout
-        if said.strip() == b"true":
+        is_bare = run_git(("config", "--type=bool", "core.bare"), git_environment(common), TIMEOUT_S).stdout
+        if is_bare.strip() == b"true":
             return common, None
     return common, common.parent
 
@@ -355,30 +356,32 @@ def find_repository(start: Path | str) -> tuple[Path, Path | None] | None:
 def _git_directory(path: Path) -> Path:
     if (path / "HEAD").exists() and (path / "objects").is_dir():
         return Path(os.path.realpath(path))
-    found = find_repository(path)
-    if found is None:
+    repository = find_repository(path)
+    if repository is None:
         raise NoRepository(f"There is no git repository at {path}.")
-    return found[0]
+    return repository[0]
 
 
-def _read_tree(data: bytes, width: int) -> _Entries:
+def _read_tree(data: bytes, hash_bytes: int) -> _Entries:
     entries: _Entries = {}
-    at = 0
+    position = 0
     try:
-        while at < len(data):
-            space = data.index(b" ", at)
+        while position < len(data):
+            space = data.index(b" ", position)
             end = data.index(b"\0", space)
-            entries[data[space + 1 : end]] = (data[at:space], data[end + 1 : end + 1 + width])
-            at = end + 1 + width
+            next_position = end + 1 + hash_bytes
+            entries[data[space + 1 : end]] = (data[position:space], data[end + 1 : next_position])
+            position = next_position
     except ValueError:
         raise ObjectDamaged("A tree of the commit cannot be read.") from None
     return entries
 
 
-def _check_alternates(objects: Path, inside: Path, seen: set[Path]) -> None:
-    if objects in seen:
+def _check_alternates(objects: Path, directory: Path, visited: set[Path]) -> None:
+    """Refuse alternates that lead outside the repository's directory, and those of the alternates themselves."""
+    if objects in visited:
         return
-    seen.add(objects)
+    visited.add(objects)
     try:
         lines = (objects / "info" / "alternates").read_bytes().splitlines()
     except FileNotFoundError:
@@ -388,7 +391,7 @@ def _check_alternates(objects: Path, inside: Path, seen: set[Path]) -> None:
     for line in lines:
         if not line or line.startswith(b"#"):
             continue
-        place = Path(os.path.realpath(objects / os.fsdecode(line)))
-        if line.startswith(b'"') or not place.is_relative_to(inside):
+        alternate = Path(os.path.realpath(objects / os.fsdecode(line)))
+        if line.startswith(b'"') or not alternate.is_relative_to(directory):
             raise RepositoryRefused(hint="Repack it (git repack -a -d) and remove objects/info/alternates.")
-        _check_alternates(place, inside, seen)
+        _check_alternates(alternate, directory, visited)

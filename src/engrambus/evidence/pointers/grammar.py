@@ -1,4 +1,4 @@
-"""The grammar of pointers: one address, one canonical text.
+"""The grammar of pointers: each address has exactly one canonical text.
 
     repo:[name//]path[#L10-L20]@<40 or 64 hex>      lines of a file at a commit, or the whole file
     artifact:NAME[#sec=Heading/Path]@<sha|version>  a section of a document at a commit or a tag
@@ -8,9 +8,9 @@
     test:<node id>@sha256:<64 hex>                  a case in a test receipt
     url:https://…@sha256:<64 hex>                   a page, pinned by its digest
 
-The last `@` parts the pin from the rest. `%`, `#`, `@` and spaces are percent-encoded where they are part of a name;
-letters outside ASCII stay as they are. `parse` takes needless encodings and raw spaces, `print_address` never writes
-them, so two texts for one place become one. Every step looks at each character a fixed number of times.
+The pin (commit, version or digest) follows the last `@`. In names, `%`, `#`, `@` and spaces are percent-encoded;
+letters outside ASCII stay as they are. `parse_ref` accepts needless encodings and raw spaces, `print_address` never
+writes them. Parsing takes time in proportion to the text, because refs come from agents that may be hostile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from engrambus.evidence.pointers.addresses import (
     TestAddress,
     UrlAddress,
 )
-from engrambus.evidence.pointers.escapes import check_unicode, decode, encode, has_control, upper_escapes
 
 MAX_REF = 300
 MAX_LINE = 10_000_000
@@ -55,16 +54,16 @@ _SHA_HINT = "Write the full commit id: 40 or 64 lower-case hex digits (git rev-p
 
 
 def parse_ref(ref: str, field: str = "ref") -> Address:
-    """The address a ref names, or a refusal that says what is wrong with it."""
+    """Return the address a ref names, or refuse it with the reason."""
     if len(ref) > MAX_REF:
         raise PointerTooLong(field=field, limit=MAX_REF, used=len(ref))
     if not ref.isascii():
-        check_unicode(ref, field)
+        _check_unicode(ref, field)
     scheme, colon, body = ref.partition(":")
     reader = _READERS.get(scheme) if colon else None
     if reader is None:
         raise PointerSyntax(
-            "A ref starts with its type.",
+            "A ref starts with its type and a colon.",
             field=field,
             limit=", ".join(TYPES),
             hint="For lines of a file: repo:src/parser.py#L10-L20@<the full commit id>.",
@@ -73,30 +72,30 @@ def parse_ref(ref: str, field: str = "ref") -> Address:
 
 
 def print_address(address: Address) -> str:
-    """The canonical text of an address."""
+    """Return the canonical text of an address."""
     match address:
         case RepoAddress():
-            name = f"{encode(address.repository)}//" if address.repository is not None else ""
+            name = f"{_encode(address.repository)}//" if address.repository is not None else ""
             lines = f"#{print_lines(address.lines)}" if address.lines else ""
-            return f"repo:{name}{encode(address.path)}{lines}@{address.revision}"
+            return f"repo:{name}{_encode(address.path)}{lines}@{address.revision}"
         case ArtifactAddress():
             section = f"#sec={print_section(address.section)}" if address.section is not None else ""
-            # A colon is encoded so that no file name can be taken for the digest of a body.
-            return f"artifact:{encode(address.name).replace(':', '%3A')}{section}@{address.version}"
+            # The colon is encoded so that no file name can be mistaken for the digest of a body.
+            return f"artifact:{_encode(address.name).replace(':', '%3A')}{section}@{address.version}"
         case BodyAddress():
             return f"artifact:{address.digest}" + (f"#{print_lines(address.lines)}" if address.lines else "")
         case SamAddress():
-            return f"sam:{encode(address.kind).replace(':', '%3A')}:{encode(address.slug)}@{address.version}"
+            return f"sam:{_encode(address.kind).replace(':', '%3A')}:{_encode(address.slug)}@{address.version}"
         case DiffAddress():
-            return f"diff:{encode(address.path)}@{address.base}..{address.head}"
+            return f"diff:{_encode(address.path)}@{address.base}..{address.head}"
         case TestAddress():
-            return f"test:{encode(address.node)}@{address.receipt}"
+            return f"test:{_encode(address.node)}@{address.receipt}"
         case UrlAddress():
             return f"url:{address.url}@{address.digest}"
 
 
 def check_pointer(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Address]:
-    """The pointer in its canonical form, everything in `ref` and no `span`, and the address it names."""
+    """Return the pointer in canonical form, with its span moved into `ref`, and the address it names."""
     address = parse_ref(pointer.ref, f"{field}.ref")
     scheme = pointer.ref.partition(":")[0]
     if pointer.type != scheme:
@@ -118,17 +117,17 @@ def check_pointer(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Ad
 
 
 def print_lines(lines: tuple[int, int]) -> str:
-    """A line span as a fragment: `L10-L20`."""
+    """Return a line span as a fragment: `L10-L20`."""
     return f"L{lines[0]}-L{lines[1]}"
 
 
 def print_section(section: tuple[str, ...]) -> str:
-    """A heading path as a fragment holds it, a slash inside a heading encoded."""
-    return "/".join(encode(heading).replace("/", "%2F") for heading in section)
+    """Return a heading path as a fragment; a slash inside a heading is encoded."""
+    return "/".join(_encode(heading).replace("/", "%2F") for heading in section)
 
 
 def parse_lines(text: str, field: str = "span") -> tuple[int, int]:
-    """The lines `L10-L20` or `L10` names."""
+    """Return the first and last line that `L10-L20` or `L10` names."""
     first, dash, last = text.partition("-")
     start = _line(first, field)
     end = _line(last, field) if dash else start
@@ -138,11 +137,11 @@ def parse_lines(text: str, field: str = "span") -> tuple[int, int]:
 
 
 def check_path(path: str, field: str = "path") -> str:
-    """The path, if it stays inside its tree and can be written on one line."""
+    """Return the path if it stays inside its tree and can be written on one line; refuse it otherwise."""
     if not path:
         raise PointerPath("The path is missing.", field=field)
-    if "\\" in path or has_control(path):
-        raise PointerPath("A path holds no backslash and no control character.", field=field)
+    if "\\" in path or _has_control(path):
+        raise PointerPath("A path contains no backslash and no control character.", field=field)
     if path[0] == "/":
         raise PointerPath("A path is relative to the top of its tree.", field=field)
     for segment in path.split("/"):
@@ -152,7 +151,7 @@ def check_path(path: str, field: str = "path") -> str:
 
 
 def check_revision(text: str, field: str = "revision") -> str:
-    """The revision, if it is a full commit id."""
+    """Return the revision if it is a full commit id; refuse it otherwise."""
     if not text:
         raise PointerNotPinned(field=field, hint=_SHA_HINT)
     if not is_hex(text, 40, 64):
@@ -161,14 +160,14 @@ def check_revision(text: str, field: str = "revision") -> str:
 
 
 def _repo(body: str, field: str) -> RepoAddress:
-    rest, revision = _pin(body, field)
-    rest, mark, fragment = rest.partition("#")
+    target, revision = _pin(body, field)
+    target, mark, fragment = target.partition("#")
     revision = check_revision(revision, field)
     name: str | None = None
-    head, double, tail = rest.partition("//")
+    head, double, tail = target.partition("//")
     if double:
-        name, rest = _segment(head, field), tail
-    path = _path(rest, field)
+        name, target = _segment(head, field), tail
+    path = _path(target, field)
     lines = parse_lines(fragment, field) if mark else None
     return RepoAddress(path=path, revision=revision, lines=lines, repository=name)
 
@@ -179,10 +178,10 @@ def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
         if not is_digest(body):
             raise PointerRevision("The body's digest is not sha256: and 64 lower-case hex digits.", field=field)
         return BodyAddress(digest=body, lines=parse_lines(fragment, field) if mark else None)
-    rest, version = _pin(body, field)
-    rest, mark, fragment = rest.partition("#")
+    target, version = _pin(body, field)
+    target, mark, fragment = target.partition("#")
     version = _version(version, field)
-    name = _path(rest, field)
+    name = _path(target, field)
     section = None
     if mark:
         kind, equals, headings = fragment.partition("=")
@@ -193,8 +192,8 @@ def _artifact(body: str, field: str) -> ArtifactAddress | BodyAddress:
 
 
 def _sam(body: str, field: str) -> SamAddress:
-    rest, version = _pin(body, field)
-    kind, colon, slug = rest.partition(":")
+    target, version = _pin(body, field)
+    kind, colon, slug = target.partition(":")
     if not colon or not kind or not slug:
         raise PointerSyntax(
             "A sam pointer names a kind and an entry.", field=field, hint="sam:decision:publish-domain@…"
@@ -204,7 +203,7 @@ def _sam(body: str, field: str) -> SamAddress:
 
 
 def _diff(body: str, field: str) -> DiffAddress:
-    rest, revisions = _pin(body, field)
+    target, revisions = _pin(body, field)
     base, dots, head = revisions.partition("..")
     if not revisions or not dots:
         raise (PointerRevision if revisions else PointerNotPinned)(
@@ -213,21 +212,21 @@ def _diff(body: str, field: str) -> DiffAddress:
     base, head = check_revision(base, field), check_revision(head, field)
     if len(base) != len(head):
         raise PointerRevision("The two commits are not of one repository.", field=field)
-    if "#" in rest:
+    if "#" in target:
         raise PointerSpan("A diff has no fragment.", field=field)
-    return DiffAddress(path=_path(rest, field), base=base, head=head)
+    return DiffAddress(path=_path(target, field), base=base, head=head)
 
 
 def _test(body: str, field: str) -> TestAddress:
-    rest, receipt = _pin(body, field)
+    target, receipt = _pin(body, field)
     if not receipt:
         raise PointerNotPinned("A test pointer names its receipt.", field=field, hint="@sha256:<64 hex>")
     if not is_digest(receipt):
         raise PointerRevision("The receipt is not sha256: and 64 lower-case hex digits.", field=field)
-    if "#" in rest:
+    if "#" in target:
         raise PointerSpan("A test has no fragment.", field=field)
-    node = decode(rest, field, in_path=False)
-    if not node or has_control(node):
+    node = _decode(target, field, in_path=False)
+    if not node or _has_control(node):
         raise PointerSyntax("A test's node id is one line of text.", field=field)
     return TestAddress(node=node, receipt=receipt)
 
@@ -235,42 +234,45 @@ def _test(body: str, field: str) -> TestAddress:
 def _url(body: str, field: str) -> UrlAddress:
     url, pin, hexes = body.rpartition("@sha256:")
     if not pin:
-        raise PointerNotPinned("A url pointer carries the digest of its page.", field=field, hint="@sha256:<64 hex>")
+        raise PointerNotPinned("A url pointer ends with the digest of its page.", field=field, hint="@sha256:<64 hex>")
     if not is_hex(hexes, 64):
         raise PointerRevision("The digest is not sha256: and 64 lower-case hex digits.", field=field)
     if not url.startswith("https://"):
         raise PointerSyntax("Only https URLs can be pointed at.", field=field)
-    if not url.isascii() or " " in url or has_control(url):
+    if not url.isascii() or " " in url or _has_control(url):
         raise PointerSyntax("A URL is written in ASCII, other characters percent-encoded.", field=field)
     if "#" in url:
         raise PointerSpan("A URL's fragment never reaches its server.", field=field)
     if "\\" in url:
-        raise PointerPath("A URL holds no backslash.", field=field)
-    authority, _, rest = url.removeprefix("https://").partition("/")
+        raise PointerPath("A URL contains no backslash.", field=field)
+    authority, _, path_and_query = url.removeprefix("https://").partition("/")
     if "?" in authority:
         raise PointerSyntax("A URL has a path before its query.", field=field)
-    path, mark, query = rest.partition("?")
+    path, mark, query = path_and_query.partition("?")
     for segment in path.split("/"):
         if segment.lower().replace("%2e", ".") in (".", ".."):
             raise PointerPath("A URL's path has no `.` or `..` segment.", field=field)
-    target = upper_escapes(f"/{path}{mark}{query}", field)
-    return UrlAddress(url=f"https://{_authority(authority, field)}{target}", digest=f"sha256:{hexes}")
+    escaped = _upper_escapes(f"/{path}{mark}{query}", field)
+    return UrlAddress(url=f"https://{_authority(authority, field)}{escaped}", digest=f"sha256:{hexes}")
 
 
 _READERS = {"repo": _repo, "artifact": _artifact, "sam": _sam, "diff": _diff, "test": _test, "url": _url}
 
 
 def _pin(body: str, field: str) -> tuple[str, str]:
-    rest, mark, pin = body.rpartition("@")
+    target, mark, pin = body.rpartition("@")
     if not mark:
         raise PointerNotPinned(field=field, hint="End the ref with @ and a full commit id, version or digest.")
     if "#" in pin:
-        raise PointerRevision("The revision stands last.", field=field, hint="path#L10-L20@<revision>")
-    return rest, pin
+        raise PointerRevision("The revision comes last.", field=field, hint="path#L10-L20@<revision>")
+    return target, pin
 
 
 def _version(text: str, field: str) -> str:
-    """A full commit id, a date, or a version a tag can carry; a branch and part of a commit id are refused."""
+    """Return a full commit id, a date, or a version that can name a tag.
+
+    Branches and shortened commit ids are refused: they can come to mean another commit.
+    """
     if not text:
         raise PointerNotPinned(field=field, hint="@<full commit id>, or a version such as v1.2.0.")
     if is_hex(text, 40, 64):
@@ -293,7 +295,7 @@ def _version(text: str, field: str) -> str:
 
 
 def _path(text: str, field: str) -> str:
-    return check_path(decode(text, field, in_path=True), field)
+    return check_path(_decode(text, field, in_path=True), field)
 
 
 def _segment(text: str, field: str) -> str:
@@ -304,13 +306,13 @@ def _segment(text: str, field: str) -> str:
 
 
 def _section(text: str, field: str) -> tuple[str, ...]:
-    headings = tuple(decode(part, field, in_path=False) for part in text.split("/"))
+    headings = tuple(_decode(part, field, in_path=False) for part in text.split("/"))
     if any(not heading.strip() for heading in headings[1:]) or not any(headings) or headings[0].isspace():
         raise PointerSpan(
             "A heading of the section is empty.", field=field, hint="#sec=Heading or #sec=Chapter/Heading"
         )
-    if any(map(has_control, headings)):
-        raise PointerSpan("A heading holds no control character.", field=field)
+    if any(map(_has_control, headings)):
+        raise PointerSpan("A heading contains no control character.", field=field)
     return headings
 
 
@@ -326,10 +328,10 @@ def _line(text: str, field: str) -> int:
 
 
 def _with_span(address: Address, span: str, field: str) -> Address:
-    """The address with the span folded in, if the two agree."""
+    """Return the address with the span moved into it; refuse a span that contradicts the ref."""
     if len(span) > MAX_REF:
         raise PointerTooLong(field=field, limit=MAX_REF, used=len(span))
-    check_unicode(span, field)
+    _check_unicode(span, field)
     match address:
         case RepoAddress() | BodyAddress():
             lines = parse_lines(span, field)
@@ -349,7 +351,7 @@ def _check_digest(address: Address, digest: str, field: str) -> None:
     if not is_digest(digest):
         raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field=field)
     if isinstance(address, BodyAddress) and address.lines is not None:
-        return  # the ref holds the digest of the whole, and this is that of the lines
+        return  # the ref has the digest of the whole body, `digest` that of the lines
     if isinstance(address, BodyAddress | UrlAddress) and address.digest != digest:
         raise PointerDisagrees("The digest is not the one in the ref.", field=field)
 
@@ -364,5 +366,66 @@ def _authority(text: str, field: str) -> str:
     if not colon or port == "443":
         return host
     if not port or len(port) > 5 or not _DIGITS.issuperset(port) or port[0] == "0" or int(port) > 65535:
-        raise PointerSyntax("The URL's port is not one.", field=field, limit=65535)
+        raise PointerSyntax("The URL's port is not a number from 1 to 65535.", field=field, limit=65535)
     return f"{host}:{port}"
+
+
+# Percent-encoding with one canonical form: only characters that must be encoded are, in upper-case hex.
+
+
+def _upper_escapes(text: str, field: str) -> str:
+    """Return the text with its escapes in upper-case hex, none of them decoded."""
+    if "%" not in text:
+        return text
+    head, *parts = text.split("%")
+    for part in parts:
+        _hex_pair(part, field)
+    return head + "".join(f"%{part[:2].upper()}{part[2:]}" for part in parts)
+
+
+def _hex_pair(part: str, field: str) -> int:
+    pair = part[:2]
+    if len(pair) < 2 or not _HEX_DIGITS.issuperset(pair):
+        raise PointerSyntax("A % is followed by two hex digits.", field=field, hint="Write % itself as %25.")
+    return int(pair, 16)
+
+
+def _decode(text: str, field: str, *, in_path: bool) -> str:
+    if "%" not in text:
+        return text
+    head, *parts = text.split("%")
+    raw = bytearray(head.encode())
+    for part in parts:
+        value = _hex_pair(part, field)
+        # No name in a tree contains one, so encoding it can only be meant to get past a check of the written text.
+        if in_path and value in (0x00, 0x2F, 0x5C):
+            raise PointerPath("A path contains no encoded slash, backslash or NUL.", field=field)
+        raw.append(value)
+        raw += part[2:].encode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise PointerSyntax("The percent-encoding is not UTF-8.", field=field) from None
+
+
+def _has_control(text: str) -> bool:
+    """True if the text contains a control character, such as newline or NUL."""
+    return not text.isprintable() and any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+
+
+def _check_unicode(text: str, field: str) -> None:
+    """Refuse half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PointerSyntax("The text is not valid Unicode.", field=field) from None
+
+
+def _encode(text: str) -> str:
+    return text.translate(_ENCODED)
+
+
+_ENCODED = {
+    code: "".join(f"%{byte:02X}" for byte in chr(code).encode())
+    for code in (*range(0x21), *range(0x7F, 0xA0), ord("%"), ord("#"), ord("@"))
+}

@@ -14,7 +14,7 @@ _GITHUB = "https://github.com/"
 
 
 def github_link(address: RepoAddress, origin: str) -> str | None:
-    """The permalink `https://github.com/o/r/blob/<sha>/path#L10-L20`, if the origin is a repository at GitHub."""
+    """Return the permalink `https://github.com/o/r/blob/<sha>/path#L10-L20`, if the origin is on GitHub."""
     name = _github_name(origin)
     if name is None:
         return None
@@ -23,11 +23,11 @@ def github_link(address: RepoAddress, origin: str) -> str | None:
 
 
 def parse_github_link(url: str, field: str = "url") -> RepoAddress:
-    """The address a permalink names. A link to a branch is refused: it names no commit."""
+    """Return the address a permalink names; a link to a branch is refused, because it names no commit."""
     if not url.startswith(_GITHUB):
-        raise PointerSyntax("That is not a link to GitHub.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
-    rest, mark, fragment = url.removeprefix(_GITHUB).partition("#")
-    parts = rest.partition("?")[0].split("/", 4)
+        raise PointerSyntax("This is not a link to GitHub.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
+    path_text, mark, fragment = url.removeprefix(_GITHUB).partition("#")
+    parts = path_text.partition("?")[0].split("/", 4)
     if len(parts) < 5 or parts[2] not in ("blob", "blame", "raw"):
         raise PointerSyntax("The link names no file.", field=field, hint=f"{_GITHUB}o/r/blob/<sha>/path#L10-L20")
     path = check_path(_unquote(parts[4], field), field)
@@ -37,11 +37,11 @@ def parse_github_link(url: str, field: str = "url") -> RepoAddress:
 
 
 def swhid(address: RepoAddress, blob: str, origin: str | None = None) -> str:
-    """The Software Heritage identifier of the pointed lines, given the id git keeps the file under."""
+    """Return the Software Heritage identifier of the pointed lines; `blob` is git's object id of the file."""
     if not is_hex(blob, 40) or not is_hex(address.revision, 40):
         raise PointerRevision("A SWHID names SHA-1 objects; this repository has others.", field="revision")
-    place = _public_origin(origin) if origin else None
-    qualifiers = [f"origin={quote(place, safe=':/')}"] if place else []
+    public_origin = _public_origin(origin) if origin else None
+    qualifiers = [f"origin={quote(public_origin, safe=':/')}"] if public_origin else []
     qualifiers += [f"anchor=swh:1:rev:{address.revision}", f"path=/{quote(address.path, safe='/')}"]
     if address.lines:
         qualifiers.append(f"lines={address.lines[0]}-{address.lines[1]}")
@@ -49,12 +49,12 @@ def swhid(address: RepoAddress, blob: str, origin: str | None = None) -> str:
 
 
 def parse_swhid(text: str, field: str = "swhid") -> RepoAddress:
-    """The address a SWHID names; it must say commit and path."""
-    content, *rest = text.split(";")
+    """Return the address a SWHID names; it must have a commit and a path."""
+    content, *extras = text.split(";")
     if not content.startswith("swh:1:cnt:") or not is_hex(content.removeprefix("swh:1:cnt:"), 40):
-        raise PointerSyntax("That is not the SWHID of a file.", field=field, hint="swh:1:cnt:<40 hex>;anchor=…;path=/…")
+        raise PointerSyntax("This is not the SWHID of a file.", field=field, hint="swh:1:cnt:<40 hex>;anchor=…;path=/…")
     qualifiers: dict[str, str] = {}
-    for qualifier in rest:
+    for qualifier in extras:
         name, equals, value = qualifier.partition("=")
         if not equals or name in qualifiers:
             raise PointerSyntax("A qualifier of the SWHID is broken or written twice.", field=field)
@@ -63,7 +63,7 @@ def parse_swhid(text: str, field: str = "swhid") -> RepoAddress:
         raise PointerSpan("A pointer counts lines, not bytes.", field=field)
     anchor, path = qualifiers.get("anchor", ""), qualifiers.get("path", "")
     if not anchor.startswith("swh:1:rev:") or not path.startswith("/"):
-        raise PointerSyntax("The SWHID does not say which commit and path.", field=field)
+        raise PointerSyntax("The SWHID names no commit or no path.", field=field)
     return RepoAddress(
         path=check_path(_unquote(path[1:], field), field),
         revision=check_revision(anchor.removeprefix("swh:1:rev:"), field),
@@ -72,13 +72,13 @@ def parse_swhid(text: str, field: str = "swhid") -> RepoAddress:
 
 
 def editor_link(address: RepoAddress, worktree: Path) -> str:
-    """The link that opens the file at its first pointed line in VS Code and its kin."""
+    """Return the link that opens the file at its first pointed line in VS Code and its relatives."""
     line = f":{address.lines[0]}" if address.lines else ""
     return f"vscode://file{quote(str(worktree.absolute() / address.path), safe='/')}{line}"
 
 
 def _github_name(origin: str) -> str | None:
-    """`owner/repository` of an origin in https, ssh or scp form."""
+    """Return `owner/repository` of an origin in https, ssh or scp form."""
     if "://" not in origin:
         host, colon, path = origin.partition(":")
         if not colon or host.rpartition("@")[2].lower() != "github.com":
@@ -99,14 +99,14 @@ def _github_name(origin: str) -> str | None:
 
 
 def _public_origin(origin: str) -> str | None:
-    """The origin as others may know it: no user, no password, no path on this machine."""
+    """Return the origin without what others must not learn: user, password, or a path on this machine."""
     name = _github_name(origin)
     if name is not None:
         return _GITHUB + name
-    scheme, mark, rest = origin.partition("://")
+    scheme, mark, remainder = origin.partition("://")
     if not mark or scheme not in ("https", "http", "ssh", "git"):
         return None
-    authority, slash, path = rest.partition("/")
+    authority, slash, path = remainder.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 

@@ -1,4 +1,4 @@
-"""Lines of a file at a commit."""
+"""Repositories of a project, and the resolvers of `repo:` (lines of a file at a commit) and `diff:` pointers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from contextlib import suppress
 from functools import partial
 
 from engrambus.core import is_hex
-from engrambus.errors import EngramBusError, NoRepository, RepositoryNotFound, SpanNotFound
+from engrambus.errors import (
+    ContentTooLarge,
+    EngramBusError,
+    FileNotFound,
+    NoRepository,
+    RepositoryNotFound,
+    SpanNotFound,
+)
 from engrambus.evidence.pointers.addresses import Address, ArtifactAddress, DiffAddress, RepoAddress
 from engrambus.evidence.pointers.git import Blob, GitRepository
 from engrambus.evidence.pointers.resolve import Content
+
+_NO_NEWLINE = b"\n\\ No newline at end of file\n"
 
 
 class Repositories:
@@ -21,66 +30,67 @@ class Repositories:
         self._named = dict(named or {})
 
     def select(self, name: str | None = None) -> GitRepository:
-        """The repository of that name, the project's own without one."""
+        """Return the repository of that name, or the project's own."""
         if name is None:
             if self._own is None:
                 raise NoRepository
             return self._own
         if name not in self._named:
-            raise RepositoryNotFound(hint=f"Known here: {', '.join(sorted(self._named))}." if self._named else None)
+            hint = f"Configured names: {', '.join(sorted(self._named))}." if self._named else None
+            raise RepositoryNotFound(hint=hint)
         return self._named[name]
 
-    def keep(self, address: Address) -> None:
-        """Hold the commits an address names, so that git never prunes what it leads to."""
+    def retain(self, address: Address) -> None:
+        """Keep the commits an address names from being pruned by git."""
         match address:
             case RepoAddress():
-                self.select(address.repository).keep(address.revision)
+                self.select(address.repository).retain(address.revision)
             case ArtifactAddress():
-                own = self.select()
-                pinned = is_hex(address.version, 40, 64)
-                own.keep(address.version if pinned else own.tag_commit(address.version))
+                repository = self.select()
+                is_commit = is_hex(address.version, 40, 64)
+                repository.retain(address.version if is_commit else repository.tag_commit(address.version))
             case DiffAddress():
-                self.select().keep(address.base)
-                self.select().keep(address.head)
+                self.select().retain(address.base)
+                self.select().retain(address.head)
             case _:
                 pass
 
     def close(self) -> None:
-        """End every running git."""
+        """Stop every running git."""
         for repository in (self._own, *self._named.values()):
             if repository is not None:
                 repository.close()
 
 
 class RepoResolver:
-    """Reads `repo:` addresses: a blob at a commit, and of it exactly the pointed lines."""
+    """Reads `repo:` addresses: exactly the pointed lines of a blob at a commit."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
 
     def resolve(self, address: RepoAddress) -> Content:
-        """The pointed lines with their line ends, or the whole file."""
+        """Return the pointed lines with their line ends, or the whole file."""
         blob = self._repositories.select(address.repository).read(address.revision, address.path)
         return _cut(blob, address)
 
-    def resolve_each(self, addresses: Iterable[RepoAddress], take: Callable[[RepoAddress, Content], None]) -> None:
-        """Hand over what several addresses lead to, each file read once; what cannot be read is left out."""
-        named: dict[str | None, dict[tuple[str, str], list[RepoAddress]]] = {}
+    def resolve_many(self, addresses: Iterable[RepoAddress], take: Callable[[RepoAddress, Content], None]) -> None:
+        """Pass the content of several addresses to `take`, reading each file once; unreadable ones are left out."""
+        by_repository: dict[str | None, dict[tuple[str, str], list[RepoAddress]]] = {}
         for address in addresses:
-            places = named.setdefault(address.repository, {})
-            places.setdefault((address.revision, address.path), []).append(address)
-        for name, places in named.items():
+            files = by_repository.setdefault(address.repository, {})
+            files.setdefault((address.revision, address.path), []).append(address)
+        for name, files in by_repository.items():
             with suppress(EngramBusError):
-                self._repositories.select(name).read_each(places, partial(_take_each, places, take))
+                self._repositories.select(name).read_many(files, partial(_take_spans, files, take))
 
 
-def _take_each(
-    places: Mapping[tuple[str, str], Iterable[RepoAddress]],
+def _take_spans(
+    addresses: Mapping[tuple[str, str], Iterable[RepoAddress]],
     take: Callable[[RepoAddress, Content], None],
-    place: tuple[str, str],
+    file: tuple[str, str],
     blob: Blob,
 ) -> None:
-    for address in places[place]:
+    for address in addresses[file]:
         with suppress(EngramBusError):
             take(address, _cut(blob, address))
 
@@ -90,7 +100,10 @@ def _cut(blob: Blob, address: RepoAddress) -> Content:
 
 
 def cut_lines(data: bytes, first: int, last: int) -> bytes:
-    """Lines `first` to `last` as they stand in the file. Only a newline ends a line; the last may lack its own."""
+    """Return lines `first` to `last` as they are in the file, or refuse lines beyond its end.
+
+    Only a newline ends a line; the last line may lack its own.
+    """
     lines = data.split(b"\n", last)
     if len(lines) > last:
         return b"\n".join(lines[first - 1 : last]) + b"\n"
@@ -98,3 +111,60 @@ def cut_lines(data: bytes, first: int, last: int) -> bytes:
     if last > count:
         raise SpanNotFound(f"The file has {count} {'line' if count == 1 else 'lines'}.", limit=count, used=last)
     return b"\n".join(lines[first - 1 : last])
+
+
+class DiffResolver:
+    """Reads `diff:` addresses: a unified diff with three lines of context, the same bytes on every machine."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
+
+    def resolve(self, address: DiffAddress) -> Content:
+        """Return the diff; it is empty if the file is the same in both commits."""
+        repository = self._repositories.select()
+        old = _read_if_present(repository, address.base, address.path)
+        new = _read_if_present(repository, address.head, address.path)
+        if old is None and new is None:
+            raise FileNotFound("The file is in neither of the two commits.")
+        if old and new and old.id == new.id:
+            return Content.of(b"")
+        if old is None or new is None:
+            hunks = _one_sided_hunk(b"+", new.data) if new else _one_sided_hunk(b"-", old.data if old else b"")
+        else:
+            hunks = _strip_function_names(repository.diff(old.id, new.id))
+        name = address.path.encode()
+        old_header = b"--- a/" + name if old else b"--- /dev/null"
+        new_header = b"+++ b/" + name if new else b"+++ /dev/null"
+        data = b"%s\n%s\n%s" % (old_header, new_header, hunks)
+        if len(data) > repository.max_bytes:
+            raise ContentTooLarge(limit=repository.max_bytes, used=len(data))
+        return Content.of(data)
+
+
+def _read_if_present(repository: GitRepository, revision: str, path: str) -> Blob | None:
+    try:
+        return repository.read(revision, path)
+    except FileNotFound:
+        return None
+
+
+def _one_sided_hunk(sign: bytes, data: bytes) -> bytes:
+    """Return the one hunk of a file that was added (`+`) or deleted (`-`)."""
+    if not data:
+        return b""
+    lines = data.split(b"\n")
+    ends_with_newline = lines[-1] == b""
+    if ends_with_newline:
+        lines.pop()
+    size = b"1" if len(lines) == 1 else b"1,%d" % len(lines)
+    header = b"@@ -0,0 +%s @@\n" % size if sign == b"+" else b"@@ -%s +0,0 @@\n" % size
+    return header + sign + (b"\n" + sign).join(lines) + (b"\n" if ends_with_newline else _NO_NEWLINE)
+
+
+def _strip_function_names(hunks: bytes) -> bytes:
+    """Return the hunks without the function names git prints after `@@`, which depend on its configuration."""
+    lines = hunks.split(b"\n")
+    for position, line in enumerate(lines):
+        if line.startswith(b"@@ "):
+            lines[position] = line[: line.index(b" @@", 3) + 3]
+    return b"\n".join(lines)

@@ -1,4 +1,4 @@
-"""The port through which every type of pointer is read."""
+"""Reading pointers of every type: the port of a resolver, and the digests that prove what was read."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ A = TypeVar("A", contravariant=True)
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pointer leads to, whole; of what is too large to hold, its beginning and its end."""
+    """The content a pointer leads to; of content too large to hold, its beginning and its end."""
 
     data: bytes
     digest: str
-    """The digest of the whole."""
+    """Digest of all the content."""
     end: bytes | None = None
-    """Its end, when `data` holds only the beginning."""
+    """The end of the content, if `data` is only the beginning."""
     blob: str | None = None
-    """The id git keeps the whole file under, where there is one."""
+    """Git's object id of the whole file, if it is one."""
 
     @classmethod
     def of(cls, data: bytes, blob: str | None = None) -> Content:
-        """The content with its digest computed."""
+        """Return the content with its digest computed."""
         return cls(data=data, digest=digest(data), blob=blob)
 
 
@@ -44,99 +44,98 @@ class Resolver(Protocol[A]):
     """Reads one type of address."""
 
     def resolve(self, address: A, /) -> Content:
-        """The whole content the address names, or a refusal; `field` is filled in by the caller."""
+        """Return the content the address names, or refuse; the caller fills in the refusal's field."""
         ...
 
 
 @runtime_checkable
-class ResolvesEach(Protocol):
-    """Reads many addresses of one type for less than one by one."""
+class BatchResolver(Protocol):
+    """Reads many addresses of one type at a lower cost than one by one."""
 
-    def resolve_each(self, addresses: Iterable[Any], take: Callable[[Any, Content], None], /) -> None:
-        """Hand over what each address names; what cannot be read is left out."""
+    def resolve_many(self, addresses: Iterable[Any], take: Callable[[Any, Content], None], /) -> None:
+        """Pass each address with its content to `take`; unreadable ones are left out."""
         ...
 
 
-class _Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of content: never the content."""
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is cached about content: never the content itself."""
 
     digest: str
     tokens: int
 
     @classmethod
-    def of(cls, content: Content) -> _Known:
-        """The digest and the weight of some content."""
+    def of(cls, content: Content) -> _Facts:
         return cls(digest=content.digest, tokens=estimate_tokens(content.data))
 
 
 class Evidence:
-    """Reads pointers of every installed type, and proves them by digest. Safe under threads."""
+    """Reads pointers of every installed type, and proves them by digest. Safe to share between threads."""
 
-    def __init__(self, resolvers: Mapping[type[Any], Callable[[], Resolver[Any]]], *, remember: int = 4096) -> None:
+    def __init__(self, resolvers: Mapping[type[Any], Callable[[], Resolver[Any]]], *, cache_size: int = 4096) -> None:
         """Take a function for each type of address that makes its resolver; it is called with the first address."""
         self._factories = dict(resolvers)
         self._resolvers: dict[type[Any], Resolver[Any]] = {}
-        self._known: Memo[str, _Known] = Memo(remember)
+        self._facts: Memo[str, _Facts] = Memo(cache_size)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
-        """What the pointer leads to; a digest it carries must be that of the content."""
+        """Return the content of a pointer; refuse it if the pointer carries another digest."""
         pointer, address = check_pointer(pointer, field)
         content = self._resolve(address, field)
-        _compare(pointer, content.digest, field)
+        _check_digest(pointer, content.digest, field)
         return content
 
     def stamp(self, pointer: Pointer, address: Address, field: str = "pointer") -> Pointer:
-        """A pointer that `check` gave, with the digest of what it leads to.
+        """Return a checked pointer with the digest of its content.
 
-        A URL is not fetched: its digest stands in its ref. A type nobody here can read yet stays as it is, and so does
-        an entry of an episodic memory that is not this project's, and a test whose receipt is not here.
+        Left without a digest are: a URL, whose ref has one and which is not fetched; a type without a resolver; an
+        episode of another project; a test whose receipt is not here.
         """
         if isinstance(address, UrlAddress):
             return pointer
         if not isinstance(address, _LOCAL) and type(address) not in self._factories:
             return pointer
         try:
-            found = self._look(pointer, address, field).digest
+            content_digest = self._facts_of(pointer, address, field).digest
         except (EpisodeNotFound, ReceiptNotFound):
             return pointer
-        _compare(pointer, found, field)
-        return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=found)
+        _check_digest(pointer, content_digest, field)
+        return pointer if pointer.digest else msgspec.structs.replace(pointer, digest=content_digest)
 
-    def look_ahead(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
-        """Find out the digests of many pointers with few reads; `stamp` then knows them, and refuses the others."""
-        asked = {
+    def prefetch(self, pointers: Iterable[tuple[Pointer, Address]]) -> None:
+        """Cache the digests of many pointers with few reads, for later calls of `stamp`."""
+        # decision 14: all files of a message are read in one request; what cannot be read is left for `stamp` to refuse
+        refs = {
             address: pointer.ref
             for pointer, address in pointers
-            if _never_changes(address) and self._known.get(pointer.ref) is None
+            if _is_immutable(address) and self._facts.get(pointer.ref) is None
         }
-        if len(asked) < 2:  # one address costs the same either way
+        if len(refs) < 2:  # one address costs the same either way
             return
-        for kind in {type(address) for address in asked}:
+        for kind in {type(address) for address in refs}:
             resolver: object = self._resolver(kind)
-            if isinstance(resolver, ResolvesEach):
-                resolver.resolve_each(
-                    [address for address in asked if type(address) is kind],
-                    lambda address, content: self._known.put(asked[address], _Known.of(content)),
+            if isinstance(resolver, BatchResolver):
+                resolver.resolve_many(
+                    [address for address in refs if type(address) is kind],
+                    lambda address, content: self._facts.put(refs[address], _Facts.of(content)),
                 )
 
-    def weigh(self, pointer: Pointer, address: Address) -> int:
-        """What a pointer that `check` gave leads to, in tokens; nothing when it is not there or not to be read here."""
+    def count_tokens(self, pointer: Pointer, address: Address) -> int:
+        """Return the size of a checked pointer's content; 0 if it is absent or not readable here."""
         if isinstance(address, UrlAddress) or type(address) not in self._factories:
             return 0
         try:
-            return self._look(pointer, address, "pointer").tokens
+            return self._facts_of(pointer, address, "pointer").tokens
         except EngramBusError:
             return 0
 
-    def _look(self, pointer: Pointer, address: Address, field: str) -> _Known:
-        """Digest and weight of what an address leads to, remembered where neither ever changes."""
-        lasting = _never_changes(address)
-        known = self._known.get(pointer.ref) if lasting else None
-        if known is None:
-            known = _Known.of(self._resolve(address, field))
-            if lasting:
-                self._known.put(pointer.ref, known)
-        return known
+    def _facts_of(self, pointer: Pointer, address: Address, field: str) -> _Facts:
+        cacheable = _is_immutable(address)
+        facts = self._facts.get(pointer.ref) if cacheable else None
+        if facts is None:
+            facts = _Facts.of(self._resolve(address, field))
+            if cacheable:
+                self._facts.put(pointer.ref, facts)
+        return facts
 
     def _resolve(self, address: Address, field: str) -> Content:
         try:
@@ -158,14 +157,16 @@ class Evidence:
 _LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
 
 
-def _never_changes(address: Address) -> bool:
-    """Whether the ref names the same content for ever; a tag can be moved, a stored body may be collected, and other
-    types are not ours to say."""
+def _is_immutable(address: Address) -> bool:
+    """True if the ref names the same content forever.
+
+    A tag can be moved, a stored body can be collected, and other types belong to other systems.
+    """
     if isinstance(address, ArtifactAddress):
         return is_hex(address.version, 40, 64)
     return isinstance(address, RepoAddress | DiffAddress)
 
 
-def _compare(pointer: Pointer, found: str, field: str) -> None:
-    if pointer.digest is not None and pointer.digest != found:
-        raise DigestMismatch(field=f"{field}.digest", limit=found, used=pointer.digest)
+def _check_digest(pointer: Pointer, content_digest: str, field: str) -> None:
+    if pointer.digest is not None and pointer.digest != content_digest:
+        raise DigestMismatch(field=f"{field}.digest", limit=content_digest, used=pointer.digest)

@@ -1,7 +1,7 @@
-"""Committing what lies in a worktree to a ref of ours, without touching anything that is the user's.
+"""Committing the files of a worktree to a ref of ours, without touching anything of the user's.
 
-The files are read by us and written to git as they are: no filter, hook or attribute of the repository has a say. What
-git's index knows to be unchanged is taken from the index, so a checkout that a filter has made still counts as clean.
+We read the files and write them to git as they are: no filter, hook or attribute of the repository is applied. A file
+that git's index knows to be unchanged is taken from the index, so a checkout made by a filter still counts as clean.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from engrambus.errors import (
     PointerPath,
     RepositoryRefused,
 )
+from engrambus.evidence.pointers.git_process import Completed, git_environment, run_git
 from engrambus.evidence.pointers.grammar import check_path
-from engrambus.evidence.pointers.process import Done, git_environment, run_git
 
-SNAPSHOTS = "refs/engrambus/snapshots/"
+SNAPSHOT_REFS = "refs/engrambus/snapshots/"
 MESSAGE = "Uncommitted lines, kept by Engram Bus"
 
 _MODULE, _LINK = "160000", "120000"
-_WHO = {"NAME": "Engram Bus", "EMAIL": "snapshot@engrambus.invalid"}
-_COMMITTED = re.compile(rb"^committer .*> (\d+) ", re.MULTILINE)
+_IDENTITY = {"NAME": "Engram Bus", "EMAIL": "snapshot@engrambus.invalid"}
+_COMMITTER_TIME = re.compile(rb"^committer .*> (\d+) ", re.MULTILINE)
 
 
 @cache
-def _entry() -> re.Pattern[bytes]:
-    """An entry of `ls-files --stage --debug -z`, with what the index remembers of the file's times and size."""
+def _index_row() -> re.Pattern[bytes]:
+    """Return the pattern of a row of `ls-files --stage --debug -z`, with the file's times and size in the index."""
     return re.compile(
         rb"(?P<tag>\S) (?P<mode>\d{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t(?P<path>[^\0]+)\0"
         rb"  ctime: \d+:\d+\n  mtime: (?P<s>\d+):(?P<ns>\d+)\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
@@ -51,109 +51,110 @@ class _Entry(NamedTuple):
     id: str
 
 
-class _Git:
-    """Git, pointed at one worktree and at an index file of our own."""
+class _WorktreeGit:
+    """Git commands in one worktree, with the user's index for reading and a scratch index for writing."""
 
-    def __init__(self, directory: Path, worktree: Path, scratch: Path, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self, directory: Path, worktree: Path, scratch: Path, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._worktree = worktree
-        self._own = git_environment(directory) | {"GIT_WORK_TREE": str(worktree)}
-        self._ours = self._own | {"GIT_INDEX_FILE": str(scratch / "index")}
+        self._user_environment = git_environment(directory) | {"GIT_WORK_TREE": str(worktree)}
+        self._scratch_environment = self._user_environment | {"GIT_INDEX_FILE": str(scratch / "index")}
 
-    def ask(self, *args: str) -> Done:
-        """What git says, with the user's index."""
-        return run_git(args, self._own, self._timeout, folder=self._worktree)
+    def query(self, *args: str) -> Completed:
+        """Run a command that reads the user's index; it may fail."""
+        return run_git(args, self._user_environment, self._timeout_s, folder=self._worktree)
 
-    def do(self, *args: str, given: bytes = b"", more: dict[str, str] | None = None) -> bytes:
-        """What git says, with the index of our own; it must succeed."""
-        done = run_git(args, self._ours | (more or {}), self._timeout, given=given, folder=self._worktree)
+    def write(self, *args: str, stdin: bytes = b"", extra: dict[str, str] | None = None) -> bytes:
+        """Run a command with the scratch index and return its output; refuse if it fails."""
+        environment = self._scratch_environment | (extra or {})
+        done = run_git(args, environment, self._timeout_s, stdin=stdin, folder=self._worktree)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()
-            raise GitTrouble("Git could not take the snapshot.", hint=said[:200] or None)
+            message = done.stderr.decode(errors="replace").strip()
+            raise GitTrouble("Git could not take the snapshot.", hint=message[:200] or None)
         return done.stdout
 
 
-def take_snapshot(common: Path, worktree: Path, also: tuple[str, ...], *, cap: int, timeout: float) -> str:
-    """The commit that holds a worktree's files; one larger than `cap` stays as it was staged."""
-    directory, top = _find_worktree(common, worktree, timeout)
-    import tempfile  # slow to load, and needed by few
+def take_snapshot(common: Path, worktree: Path, also: tuple[str, ...], *, max_bytes: int, timeout_s: float) -> str:
+    """Commit a worktree's files and return the commit; a file larger than `max_bytes` stays as it was staged."""
+    directory, top = _find_worktree(common, worktree, timeout_s)
+    import tempfile  # slow to import, and snapshots are rare
 
     with tempfile.TemporaryDirectory(prefix="engrambus-snapshot-") as folder:
-        git = _Git(directory, top, Path(folder), timeout)
-        modes_count = git.ask("config", "--type=bool", "core.fileMode").stdout.strip() != b"false"
-        copies = _Copies(Path(folder), top, cap, modes_count)
-        entries = _look(git, top, directory, copies)
+        git = _WorktreeGit(directory, top, Path(folder), timeout_s)
+        file_modes = git.query("config", "--type=bool", "core.fileMode").stdout.strip() != b"false"
+        copies = _Copies(Path(folder), top, max_bytes, file_modes)
+        entries = _unchanged_entries(git, top, directory, copies)
         for path in also:
             if path.encode() not in entries and path.encode() not in copies.modes:
-                _take_named(copies, top, path, timeout)
-        entries |= copies.written(git)
+                _copy_untracked(copies, top, path, timeout_s)
+        entries |= copies.write_to(git)
         rows = (f"{entry.mode} {entry.id}\t".encode() + path + b"\0" for path, entry in sorted(entries.items()))
-        git.do("update-index", "-z", "--index-info", given=b"".join(rows))
-        return _commit(git, git.do("write-tree").decode().strip())
+        git.write("update-index", "-z", "--index-info", stdin=b"".join(rows))
+        return _commit(git, git.write("write-tree").decode().strip())
 
 
-def _find_worktree(common: Path, worktree: Path, timeout: float) -> tuple[Path, Path]:
-    """The git directory and the top of a worktree of this repository."""
+def _find_worktree(common: Path, worktree: Path, timeout_s: float) -> tuple[Path, Path]:
+    """Return the git directory and the top folder of a worktree of this repository."""
     done = run_git(
         ("-C", str(worktree), "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir",
          "--show-toplevel"),
         git_environment(),
-        timeout,
+        timeout_s,
     )  # fmt: skip
-    said = [Path(os.path.realpath(line)) for line in os.fsdecode(done.stdout).splitlines()]
-    if done.returncode or len(said) != 3 or said[0] != common:
+    folders = [Path(os.path.realpath(line)) for line in os.fsdecode(done.stdout).splitlines()]
+    if done.returncode or len(folders) != 3 or folders[0] != common:
         raise NoRepository(f"{worktree} is not a worktree of the repository.", hint="A bare repository has none.")
-    _, directory, top = said
-    # The repository's configuration can claim any folder as its worktree; only a checkout says so itself.
+    _, directory, top = folders
+    # The repository's configuration can claim any folder as its worktree; only a real checkout has a `.git`.
     if not (top / ".git").exists() or not Path(os.path.realpath(worktree)).is_relative_to(top):
         raise RepositoryRefused("The repository claims a worktree that is not its own.")
     return directory, top
 
 
-def _look(git: _Git, top: Path, directory: Path, copies: _Copies) -> dict[bytes, _Entry]:
-    """What can be taken from the index; of what cannot, copies are made."""
-    listed = git.ask("ls-files", "-z", "-t", "--stage", "--debug")
-    if listed.returncode:
+def _unchanged_entries(git: _WorktreeGit, top: Path, directory: Path, copies: _Copies) -> dict[bytes, _Entry]:
+    """Return the entries that can be taken from the index; copy the files that cannot."""
+    listing = git.query("ls-files", "-z", "-t", "--stage", "--debug")
+    if listing.returncode:
         raise GitTrouble("Git could not list the worktree's files.")
     try:
-        staged_at = os.stat(directory / "index").st_mtime_ns
+        staged_ns = os.stat(directory / "index").st_mtime_ns
     except FileNotFoundError:
-        staged_at = 0
+        staged_ns = 0
     entries: dict[bytes, _Entry] = {}
-    for found in _parsed(listed.stdout):
-        path, entry = found["path"], _Entry(found["mode"].decode(), found["id"].decode())
-        if found["tag"] == b"S" or entry.mode == _MODULE:  # left out of this checkout, or a repository of its own
+    for row in _index_rows(listing.stdout):
+        path, entry = row["path"], _Entry(row["mode"].decode(), row["id"].decode())
+        if row["tag"] == b"S" or entry.mode == _MODULE:  # not in a sparse checkout, or a submodule
             entries[path] = entry
             continue
         status = _status(top, path)
         if status is None or not _is_file(status) or path in copies.modes:
             continue
-        vouched = found["stage"] == b"0" and _is_unchanged(found, status, staged_at)
-        if vouched or not copies.take(path, status, entry):
+        unchanged = row["stage"] == b"0" and _is_unchanged(row, status, staged_ns)
+        if unchanged or not copies.take(path, status, entry):
             entries[path] = entry
     return entries
 
 
-def _parsed(listing: bytes) -> Iterator[re.Match[bytes]]:
-    at = 0
-    while at < len(listing):
-        found = _entry().match(listing, at)
-        if found is None:
-            raise GitTrouble("Git lists the worktree's files in a way that is not understood.")
-        yield found
-        at = found.end()
+def _index_rows(listing: bytes) -> Iterator[re.Match[bytes]]:
+    position = 0
+    while position < len(listing):
+        row = _index_row().match(listing, position)
+        if row is None:
+            raise GitTrouble("Git lists the worktree's files in an unknown format.")
+        yield row
+        position = row.end()
 
 
 def _status(top: Path, path: bytes) -> os.stat_result | None:
-    """What is at a path, if the way there leads through folders only."""
-    place = os.fsencode(top)
-    *folders, last = path.split(b"/")
+    """Return the status of a path, or None if it is absent or reached through a symbolic link."""
+    folder_path = os.fsencode(top)
+    *folders, name = path.split(b"/")
     try:
         for folder in folders:
-            place = os.path.join(place, folder)
-            if not stat.S_ISDIR(os.lstat(place).st_mode):
+            folder_path = os.path.join(folder_path, folder)
+            if not stat.S_ISDIR(os.lstat(folder_path).st_mode):
                 return None
-        return os.lstat(os.path.join(place, last))
+        return os.lstat(os.path.join(folder_path, name))
     except OSError:
         return None
 
@@ -162,90 +163,95 @@ def _is_file(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
-def _is_unchanged(found: re.Match[bytes], status: os.stat_result, staged_at: int) -> bool:
-    """Whether the index vouches for the file. One written in the same moment as the index is looked at."""
-    seconds, nanoseconds = int(found["s"]), int(found["ns"])
-    grain = 1 if nanoseconds else 10**9
-    mode = int(found["mode"], 8)
+def _is_unchanged(row: re.Match[bytes], status: os.stat_result, staged_ns: int) -> bool:
+    """True if the index proves that the file is unchanged.
+
+    A file written in the same instant as the index may have changed after it was staged, so it is not.
+    """
+    seconds, nanoseconds = int(row["s"]), int(row["ns"])
+    grain_ns = 1 if nanoseconds else 10**9
+    mode = int(row["mode"], 8)
     return (
-        status.st_mtime_ns // grain == (seconds * 10**9 + nanoseconds) // grain < staged_at // grain
-        and int(found["size"]) == status.st_size & 0xFFFF_FFFF
+        status.st_mtime_ns // grain_ns == (seconds * 10**9 + nanoseconds) // grain_ns < staged_ns // grain_ns
+        and int(row["size"]) == status.st_size & 0xFFFF_FFFF
         and stat.S_IFMT(mode) == stat.S_IFMT(status.st_mode)
         and (stat.S_ISLNK(mode) or bool(mode & 0o100) == bool(status.st_mode & 0o100))
     )
 
 
 class _Copies:
-    """Copies of what differs from the index. Git reads these, so nobody can swap a file under it."""
+    """Copies of the files that differ from the index. Git reads the copies, so no file can be swapped under it."""
 
-    def __init__(self, scratch: Path, top: Path, cap: int, modes_count: bool) -> None:
-        self._modes_count = modes_count
+    def __init__(self, scratch: Path, top: Path, max_bytes: int, file_modes: bool) -> None:
         self.modes: dict[bytes, str] = {}
+        self._file_modes = file_modes
         self._scratch = scratch
         self._top = top
-        self._cap = cap
+        self._max_bytes = max_bytes
 
     def take(self, path: bytes, status: os.stat_result, staged: _Entry | None = None) -> bool:
-        """Copy a file or a link; False for one that is too large or cannot be read."""
-        place = os.path.join(os.fsencode(self._top), path)
+        """Copy a file or a link; return False for a file that is too large or cannot be read."""
+        source = os.path.join(os.fsencode(self._top), path)
         if stat.S_ISLNK(status.st_mode):
-            self._keep(path, _LINK, self._link(path, place, staged))
+            self._add(path, _LINK, self._link_target(path, source, staged))
             return True
         try:
-            # Between the look and the opening it may have become something that never ends, or leads elsewhere.
-            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            # Since the status was read, it may have become a link, or a pipe that blocks forever.
+            descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return False
-            data = file.read(self._cap + 1)
-        if len(data) > self._cap:
+            data = file.read(self._max_bytes + 1)
+        if len(data) > self._max_bytes:
             return False
         mode = "100755" if status.st_mode & 0o100 else "100644"
-        known = staged is not None and staged.mode != _LINK and not self._modes_count
-        self._keep(path, staged.mode if staged and known else mode, data)
+        # With core.fileMode=false the file system has no executable bit; git then trusts the staged one.
+        use_staged = staged is not None and staged.mode != _LINK and not self._file_modes
+        self._add(path, staged.mode if staged and use_staged else mode, data)
         return True
 
-    def written(self, git: _Git) -> dict[bytes, _Entry]:
-        """Every copy's entry, once git holds it."""
+    def write_to(self, git: _WorktreeGit) -> dict[bytes, _Entry]:
+        """Write every copy into git's object store and return the entries."""
         if not self.modes:
             return {}
         names = "".join(f"{self._scratch / str(number)}\n" for number in range(len(self.modes)))
-        ids = git.do("hash-object", "-w", "--no-filters", "--stdin-paths", given=os.fsencode(names)).decode().split()
-        if len(ids) != len(self.modes) or not all(is_hex(each, 40, 64) for each in ids):
+        output = git.write("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))
+        ids = output.decode().split()
+        if len(ids) != len(self.modes) or not all(is_hex(blob_id, 40, 64) for blob_id in ids):
             raise GitTrouble("Git could not take the snapshot.")
-        return {path: _Entry(mode, each) for (path, mode), each in zip(self.modes.items(), ids, strict=True)}
+        return {path: _Entry(mode, blob_id) for (path, mode), blob_id in zip(self.modes.items(), ids, strict=True)}
 
-    def _link(self, path: bytes, place: bytes, staged: _Entry | None) -> bytes:
-        """Where a link leads, as it is written; only one that was not changed may lead out of the worktree."""
-        link = os.readlink(place)
-        full = Path(os.fsdecode(os.path.realpath(os.path.join(os.path.dirname(place), link))))
-        as_staged = staged is not None and staged.mode == _LINK and _blob_id(link, len(staged.id)) == staged.id
-        if not full.is_relative_to(self._top) and not as_staged:
+    def _link_target(self, path: bytes, source: bytes, staged: _Entry | None) -> bytes:
+        """Return a link's target as it is written; only an unchanged link may lead out of the worktree."""
+        target = os.readlink(source)
+        resolved = Path(os.fsdecode(os.path.realpath(os.path.join(os.path.dirname(source), target))))
+        unchanged = staged is not None and staged.mode == _LINK and _blob_id(target, len(staged.id)) == staged.id
+        if not resolved.is_relative_to(self._top) and not unchanged:
             raise LinkRefused(f"'{os.fsdecode(path)}' is a link that leads out of the worktree.")
-        return link
+        return target
 
-    def _keep(self, path: bytes, mode: str, data: bytes) -> None:
+    def _add(self, path: bytes, mode: str, data: bytes) -> None:
         (self._scratch / str(len(self.modes))).write_bytes(data)
         self.modes[path] = mode
 
 
-def _take_named(copies: _Copies, top: Path, path: str, timeout: float) -> None:
-    """Copy an untracked file that was named."""
+def _copy_untracked(copies: _Copies, top: Path, path: str, timeout_s: float) -> None:
+    """Copy an untracked file that the caller named, unless git ignores it."""
     check_path(path)
     if any(part.lower() == ".git" for part in path.split("/")):
-        raise PointerPath("What git keeps for itself is no file of the worktree.", field="path")
+        raise PointerPath("The .git folder is not part of the worktree.", field="path")
     status = _status(top, path.encode())
     if status is None:
         raise FileNotFound("There is no such file in the worktree.", field="path")
-    # What to ignore is also the user's to say, so here git is asked with the user's configuration.
-    said = run_git(("-C", str(top), "check-ignore", "--quiet", "--", f"./{path}"), git_environment(), timeout)
-    if said.returncode > 1:
-        raise GitTrouble("Git could not say whether the file is ignored.")
-    if said.returncode == 0:
-        raise NotAFile("Git is told to ignore that file.", field="path", hint="Snapshots respect .gitignore.")
+    # The user's configuration may name files to ignore too, so here git runs with it.
+    ignored = run_git(("-C", str(top), "check-ignore", "--quiet", "--", f"./{path}"), git_environment(), timeout_s)
+    if ignored.returncode > 1:
+        raise GitTrouble("Git could not tell whether the file is ignored.")
+    if ignored.returncode == 0:
+        raise NotAFile("Git ignores that file.", field="path", hint="Snapshots respect .gitignore.")
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefused(field="path")
     if not stat.S_ISREG(status.st_mode) or not copies.take(path.encode(), status):
@@ -258,18 +264,19 @@ def _blob_id(data: bytes, width: int) -> str:
     return hashed.hexdigest()
 
 
-def _commit(git: _Git, tree: str) -> str:
-    """The commit of a tree on top of HEAD: of the same tree on the same HEAD always the same one."""
-    head = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.decode().strip()
-    at, parent = b"0", ("-p", head) if head else ()
+def _commit(git: _WorktreeGit, tree: str) -> str:
+    """Commit a tree on top of HEAD and return the commit; the same tree on the same HEAD gives the same commit."""
+    head = git.query("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.decode().strip()
+    time_s, parent = b"0", ("-p", head) if head else ()
     if head:
-        before = git.do("cat-file", "commit", head)
-        if before.startswith(b"tree %s\n" % tree.encode()):
+        head_commit = git.write("cat-file", "commit", head)
+        if head_commit.startswith(b"tree %s\n" % tree.encode()):
             return head
-        found = _COMMITTED.search(before)
-        at = found[1] if found else at
-    who = {f"GIT_{role}_{part}": text for role in ("AUTHOR", "COMMITTER") for part, text in _WHO.items()}
-    when = {f"GIT_{role}_DATE": f"@{at.decode()} +0000" for role in ("AUTHOR", "COMMITTER")}
-    commit = git.do("commit-tree", tree, *parent, "-m", MESSAGE, more=who | when).decode().strip()
-    git.do("update-ref", SNAPSHOTS + commit, commit)
+        # The parent's time instead of the clock's makes the commit's id depend on the files alone.
+        match = _COMMITTER_TIME.search(head_commit)
+        time_s = match[1] if match else time_s
+    identity = {f"GIT_{role}_{part}": text for role in ("AUTHOR", "COMMITTER") for part, text in _IDENTITY.items()}
+    dates = {f"GIT_{role}_DATE": f"@{time_s.decode()} +0000" for role in ("AUTHOR", "COMMITTER")}
+    commit = git.write("commit-tree", tree, *parent, "-m", MESSAGE, extra=identity | dates).decode().strip()
+    git.write("update-ref", SNAPSHOT_REFS + commit, commit)
     return commit

@@ -1,4 +1,4 @@
-"""How pointed lines stand at a later commit: as they were, moved, changed, or gone with their file."""
+"""Staleness of evidence: pointed lines are the same at a later commit, moved, changed, or gone with their file."""
 
 from __future__ import annotations
 
@@ -12,49 +12,51 @@ from engrambus.evidence.pointers.grammar import parse_ref
 from engrambus.evidence.pointers.repo import Repositories, cut_lines
 
 Staleness = Literal["same", "moved", "changed", "gone"]
-STALE: frozenset[str] = frozenset({"changed", "gone"})
-"""The standings in which the evidence no longer says what it said."""
 
-REMEMBERED = 16_384
+# decision 17: lines that only moved are not stale; a warning that is mostly wrong is not read
+STALE: frozenset[str] = frozenset({"changed", "gone"})
+"""The values that mean the evidence no longer says what it said."""
+
+CACHE_SIZE = 16_384
 
 
 class StalenessChecker:
-    """Tells how pointers stand; what was found out about a pointer and a commit never changes and is remembered."""
+    """Compares pointed lines with a commit. A result never changes, so it is cached by commit and pointer."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
-        self._known: Memo[tuple[str, str], Staleness] = Memo(REMEMBERED)
+        self._results: Memo[tuple[str, str], Staleness] = Memo(CACHE_SIZE)
 
-    def of(self, pointer: Pointer, head: str) -> Staleness | None:
-        """How the lines a pointer leads to stand at a commit of the project's own repository.
+    def check(self, pointer: Pointer, head: str) -> Staleness | None:
+        """Compare the lines of a pointer with the commit `head` of the project's own repository.
 
-        None where that cannot be said: other repositories, documents by tag, and all that is no file.
+        Return None where no comparison is possible: another repository, a document by tag, anything but a file.
         """
-        known = self._known.get((head, pointer.ref))
-        if known is None:
+        result = self._results.get((head, pointer.ref))
+        if result is None:
             try:
                 address = parse_ref(pointer.ref)
                 if not isinstance(address, RepoAddress) or address.repository is not None:
                     return None
-                known = _compare(self._repositories.select(), address, head)
-            except EngramBusError:  # what cannot be read is not judged
+                result = _compare(self._repositories.select(), address, head)
+            except EngramBusError:  # unreadable evidence is not called stale
                 return None
-            self._known.put((head, pointer.ref), known)
-        return known
+            self._results.put((head, pointer.ref), result)
+        return result
 
 
 def _compare(repository: GitRepository, address: RepoAddress, head: str) -> Staleness:
-    then = repository.blob_id(address.revision, address.path)
+    old_blob = repository.blob_id(address.revision, address.path)
     try:
-        now = repository.blob_id(head, address.path)
+        new_blob = repository.blob_id(head, address.path)
     except (FileNotFound, NotAFile):
         return "gone"
-    if then == now:
+    if old_blob == new_blob:
         return "same"
     if address.lines is None:
         return "changed"
-    lines = _closed(cut_lines(repository.blob(then), *address.lines))
-    text = _closed(repository.blob(now))
+    lines = _with_newline(cut_lines(repository.blob(old_blob), *address.lines))
+    text = _with_newline(repository.blob(new_blob))
     if b"\n" + lines not in b"\n" + text:
         return "changed"
     try:
@@ -63,6 +65,6 @@ def _compare(repository: GitRepository, address: RepoAddress, head: str) -> Stal
         return "moved"
 
 
-def _closed(text: bytes) -> bytes:
-    """A text whose last line has its end, so that it is not taken for the beginning of a longer one."""
+def _with_newline(text: bytes) -> bytes:
+    """Return the text with its last line ended, so that it cannot match the beginning of a longer line."""
     return text if text.endswith(b"\n") else text + b"\n"

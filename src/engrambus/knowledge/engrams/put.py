@@ -55,9 +55,9 @@ def prepare(
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
     )
     for address in checked.addresses:
-        repositories.keep(address)
+        repositories.retain(address)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
-    pointed_tokens = sum(map(evidence.weigh, pointers, checked.addresses))
+    pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
     return PreparedEngram(checked=checked, pointers=pointers, pointed_tokens=pointed_tokens, keys=keys)
 
 

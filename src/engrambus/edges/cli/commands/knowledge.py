@@ -16,7 +16,7 @@ from engrambus.edges.cli.places import find_worktree, from_link, from_top, full_
 from engrambus.edges.cli.session import Session
 from engrambus.errors import BadText, EngramBusError, FieldValue, FileNotFound, InputNotAFile, PointerPath
 from engrambus.evidence.pointers import GitRepository, RepoAddress, parse_ref
-from engrambus.gateway import Operation, Place, is_ref, split_place
+from engrambus.gateway import FileSpan, Operation, is_ref, parse_file_span
 from engrambus.knowledge.engrams import Engram
 
 HEAD = "HEAD"
@@ -52,7 +52,7 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Put a claim and say what its pointers were stamped as."""
     refs = [full_ref(ref, session.folder, f"pointer[{n}]") for n, ref in enumerate(values.pop("pointers", ()))]
-    places: dict[str, Place] = {}
+    places: dict[str, FileSpan] = {}
     top = None if session.remote else find_worktree(session.folder)
     at: list[str] = []
     for position, text in enumerate(values.pop("at", ())):
@@ -65,7 +65,7 @@ def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -
         elif top is None:
             at.append(text)
         else:
-            place = from_top(split_place(text), session.folder, top, field)
+            place = from_top(parse_file_span(text), session.folder, top, field)
             places[text] = place
             at.append(print_place(_pinned(place, top)))
     values |= {"pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs], "at": at}
@@ -83,13 +83,13 @@ def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -
         _warn_of_changes(session, engram, places, top)
 
 
-def _pinned(place: Place, top: Path) -> Place:
+def _pinned(place: FileSpan, top: Path) -> FileSpan:
     """In a linked checkout HEAD is that checkout's own, not the one the gateway stands on."""
     head = head_of_linked(top) if place.revision == HEAD else None
     return place._replace(revision=head) if head is not None else place
 
 
-def _explain(refusal: EngramBusError, places: dict[str, Place], top: Path) -> None:
+def _explain(refusal: EngramBusError, places: dict[str, FileSpan], top: Path) -> None:
     """Say what to do when the evidence is there for the eye and not for git."""
     if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places.values()):
         refusal.hint = (
@@ -97,7 +97,7 @@ def _explain(refusal: EngramBusError, places: dict[str, Place], top: Path) -> No
         )
 
 
-def _warn_of_changes(session: Session, engram: Engram, places: dict[str, Place], top: Path) -> None:
+def _warn_of_changes(session: Session, engram: Engram, places: dict[str, FileSpan], top: Path) -> None:
     """Say so when the lines on disk are not the ones that were stamped."""
     stamped = {pointer.digest for pointer in engram.pointers}
     for text, place in places.items():
@@ -107,7 +107,7 @@ def _warn_of_changes(session: Session, engram: Engram, places: dict[str, Place],
             )
 
 
-def _on_disk(engram: Engram, place: Place, top: Path) -> set[str]:
+def _on_disk(engram: Engram, place: FileSpan, top: Path) -> set[str]:
     """The digests the pointed lines would have as they lie on disk, with and without carriage returns."""
     from engrambus.evidence.pointers import cut_lines
 
@@ -188,7 +188,7 @@ def _read_excerpt(name: str) -> str:
 
 def _from_top(hint: str, folder: Path, top: Path) -> str:
     """A hint that leads to a file from here, as it is called from the top; any other as it is."""
-    place = split_place(hint)
+    place = parse_file_span(hint)
     if not (folder / place.path).exists():
         return hint
     try:

@@ -50,7 +50,7 @@ TOKEN_SECONDS = 60
 def up(session: Session, values: Values) -> None:
     """Serve the project's page and HTTP API on this machine, and print a link to the page."""
     with closing(_opened(session)) as gateway:
-        record = gateway.project_files.kept(RUNNING)
+        record = gateway.project_files.catalog_path(RUNNING)
         with _alone(record) as mine:
             if mine is None:
                 _show_running(session, gateway, record)
@@ -132,7 +132,7 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
     from engrambus.errors import EngramBusError
 
     try:
-        found = said_in(gateway.project_files.kept(RUNNING).read_bytes())
+        found = said_in(gateway.project_files.catalog_path(RUNNING).read_bytes())
         if found is None:
             return None
         return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"

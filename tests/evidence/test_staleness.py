@@ -43,14 +43,14 @@ def test_lines_that_stay_move_change_or_go(
     repository: Repository, standings: StalenessChecker, text: str | None, standing: str
 ) -> None:
     head = commit_files(repository.path, {"src/parser.py": text, "src/other.py": "x\n"})
-    assert standings.of(pointer(repository), head) == standing
-    assert standings.of(pointer(repository), repository.sha) == "same"
+    assert standings.check(pointer(repository), head) == standing
+    assert standings.check(pointer(repository), repository.sha) == "same"
 
 
 def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: StalenessChecker) -> None:
     head = commit_files(repository.path, {"docs/design.md": "# Design\n"})
-    assert standings.of(pointer(repository, "docs/design.md"), head) == "changed"
-    assert standings.of(pointer(repository, "src/parser.py"), head) == "same"
+    assert standings.check(pointer(repository, "docs/design.md"), head) == "changed"
+    assert standings.check(pointer(repository, "src/parser.py"), head) == "same"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_whole_file_is_the_same_or_changed(repository: Repository, standings: 
     ],
 )
 def test_what_cannot_be_judged_is_not(repository: Repository, standings: StalenessChecker, ref: str) -> None:
-    assert standings.of(Pointer(type="repo", ref=ref), repository.sha) is None
+    assert standings.check(Pointer(type="repo", ref=ref), repository.sha) is None
 
 
 @pytest.fixture(scope="module")
@@ -79,5 +79,5 @@ def test_stale_exactly_when_the_lines_stand_nowhere_any_more(shared: Repository,
     assert {"changed", "gone"} == STALE
     text = "".join([*LINES[cut:], *(line + "\n" for line in added)])
     head = commit_files(shared.path, {"src/parser.py": text, "mark.txt": digest(text.encode()) + "\n"})
-    standing = StalenessChecker(Repositories(GitRepository(shared.path))).of(pointer(shared), head)
+    standing = StalenessChecker(Repositories(GitRepository(shared.path))).check(pointer(shared), head)
     assert (standing in STALE) == ("".join(LINES[9:12]) not in text)

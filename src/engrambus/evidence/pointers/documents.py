@@ -1,0 +1,170 @@
+"""Documents at a commit or a tag, and their sections: the resolver of `artifact:NAME` pointers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from engrambus.core import Memo, is_hex
+from engrambus.errors import (
+    ArtifactAmbiguous,
+    ArtifactNotFound,
+    ContentTooLarge,
+    FileNotFound,
+    NotText,
+    SectionAmbiguous,
+    SectionNotFound,
+)
+from engrambus.evidence.pointers.addresses import ArtifactAddress
+from engrambus.evidence.pointers.git import Blob, GitRepository
+from engrambus.evidence.pointers.grammar import print_section
+from engrambus.evidence.pointers.repo import Repositories
+from engrambus.evidence.pointers.resolve import Content
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+_MAX_CANDIDATES = 6
+"""Candidates listed in a refusal."""
+
+
+class ArtifactResolver:
+    """Reads `artifact:NAME` addresses out of the project's repository."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
+        self._sections: Memo[str, tuple[Section, ...]] = Memo(20_000)
+
+    def resolve(self, address: ArtifactAddress) -> Content:
+        """Return the named section with its heading, or the whole document."""
+        repository = self._repositories.select()
+        is_commit = is_hex(address.version, 40, 64)
+        revision = address.version if is_commit else repository.tag_commit(address.version)
+        blob = _find_document(repository, revision, address.name)
+        if address.section is None:
+            return Content.of(blob.data, blob.id)
+        section = pick_section(self._sections_of(blob), address.section)
+        return Content.of(blob.data[section.start : section.end], blob.id)
+
+    def _sections_of(self, blob: Blob) -> tuple[Section, ...]:
+        sections = self._sections.get(blob.id)
+        if sections is None:
+            if len(blob.data) > MAX_DOCUMENT_BYTES:
+                raise ContentTooLarge(
+                    "The document is too large to look for sections in.",
+                    limit=MAX_DOCUMENT_BYTES,
+                    used=len(blob.data),
+                )
+            sections = read_sections(blob.data)
+            self._sections.put(blob.id, sections, weight=len(sections) + 1)
+        return sections
+
+
+def _find_document(repository: GitRepository, revision: str, name: str) -> Blob:
+    """Return the document at exactly this path, else the only file of this name."""
+    try:
+        return repository.read(revision, name)
+    except FileNotFound:
+        candidates = repository.find_file(revision, name) if "/" not in name else ()
+    if not candidates:
+        raise ArtifactNotFound(hint=f"Looked at commit {revision[:12]}.")
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:_MAX_CANDIDATES]) + (", …" if len(candidates) > _MAX_CANDIDATES else "")
+        raise ArtifactAmbiguous(f"{len(candidates)} files have this name.", hint=f"Write the path: {listed}")
+    return repository.read(revision, candidates[0])
+
+
+class Section(NamedTuple):
+    """A heading of a Markdown document, and the bytes from it to the next heading of its level or above."""
+
+    path: tuple[str, ...]
+    """The headings that contain it, outermost first, and the heading itself."""
+    start: int
+    end: int
+
+
+def read_sections(data: bytes) -> tuple[Section, ...]:
+    """Return every section of a Markdown document, in order; headings in code blocks, quotes and lists do not count."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as problem:
+        raise NotText(f"The document is not UTF-8 at byte {problem.start}.") from None
+    offsets = _line_offsets(data)
+    headings: list[tuple[int, str, int]] = []
+    tokens = _parser().parse(text.removeprefix("\ufeff"))
+    for position, token in enumerate(tokens):
+        # A token with a level is nested in a quote or a list: it divides no document.
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            title = " ".join(tokens[position + 1].content.split())
+            headings.append((int(token.tag[1:]), title, offsets[token.map[0]]))
+    return _nest(headings, len(data))
+
+
+def pick_section(sections: Sequence[Section], heading_path: tuple[str, ...]) -> Section:
+    """Return the one section a heading path names: by its exact text, else by its letters and digits alone."""
+    for is_same in (_same_text, _same_letters):
+        matching = [section for section in sections if _matches(section.path, heading_path, is_same)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            paths = [print_section(("", *section.path)) for section in matching[:_MAX_CANDIDATES]]
+            ellipsis = ", …" if len(matching) > _MAX_CANDIDATES else ""
+            raise SectionAmbiguous(
+                f"{len(matching)} sections have this heading.",
+                hint=f"Name one from the top: {', '.join(paths)}{ellipsis}",
+            )
+    raise SectionNotFound(used=print_section(heading_path))
+
+
+def _nest(headings: list[tuple[int, str, int]], size: int) -> tuple[Section, ...]:
+    sections: list[Section] = []
+    open_sections: list[tuple[int, int]] = []  # level, and position in `sections`
+    for level, title, start in headings:
+        while open_sections and open_sections[-1][0] >= level:
+            position = open_sections.pop()[1]
+            sections[position] = sections[position]._replace(end=start)
+        parent = sections[open_sections[-1][1]].path if open_sections else ()
+        open_sections.append((level, len(sections)))
+        sections.append(Section((*parent, title), start, size))
+    return tuple(sections)
+
+
+def _matches(path: tuple[str, ...], heading_path: tuple[str, ...], is_same: Callable[[str, str], bool]) -> bool:
+    """True if the heading path is the end of `path`, or all of it where its first part is empty."""
+    if heading_path[0] == "":
+        heading_path = heading_path[1:]
+        if len(path) != len(heading_path):
+            return False
+    return len(path) >= len(heading_path) and all(map(is_same, path[-len(heading_path) :], heading_path))
+
+
+def _same_text(heading: str, text: str) -> bool:
+    return heading == " ".join(text.split())
+
+
+def _same_letters(heading: str, text: str) -> bool:
+    letters = _letters(text)
+    return bool(letters) and _letters(heading) == letters
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _line_offsets(data: bytes) -> list[int]:
+    """Return where each line starts, counting lines as Markdown does: after a newline, a return, or both."""
+    offsets = [0]
+    for line in data.splitlines(keepends=True):
+        offsets.append(offsets[-1] + len(line))
+    return offsets
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # Only blocks are needed: the text of a heading is compared as it is written.
+    return MarkdownIt("commonmark").disable("inline")

@@ -1,0 +1,129 @@
+"""Resolvers of stored bodies: `artifact:sha256:` names one, `test:` a case of a report that a receipt keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from engrambus.core import Memo
+from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound
+from engrambus.evidence.pointers.addresses import BodyAddress, TestAddress
+from engrambus.evidence.pointers.git import MAX_CONTENT_BYTES
+from engrambus.evidence.pointers.resolve import Content
+from engrambus.evidence.receipts import JUNIT, MAX_REPORT, Case, Receipt, Report, read_report
+
+EXCERPT_BYTES = 512 * 1024
+"""Bytes read of each end of a body that is too large: more than any answer may have."""
+
+FindReceipt = Callable[[str], Receipt | None]
+"""Finds a receipt by its id."""
+
+
+class Bodies(Protocol):
+    """The store of bodies."""
+
+    def get(self, digest: str, limit: int | None = None) -> bytes:
+        """Return the body of that digest, its hash checked."""
+        ...
+
+    def touch(self, digest: str) -> None:
+        """Protect a body from collection for a while; refuse if it is gone."""
+        ...
+
+
+class LargeBodies(Bodies, Protocol):
+    """A store of bodies that may be too large for memory."""
+
+    def get_lines(self, digest: str, first: int, last: int, limit: int) -> bytes:
+        """Return some lines of the body of that digest, its hash checked."""
+        ...
+
+    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
+        """Return the first and the last bytes of the body of that digest, its hash checked."""
+        ...
+
+
+class BodyResolver:
+    """Reads `artifact:sha256:` addresses."""
+
+    def __init__(self, bodies: LargeBodies, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
+        self._bodies = bodies
+        self._max_bytes = max_bytes
+
+    def resolve(self, address: BodyAddress) -> Content:
+        """Return the pointed lines or the whole body; of a body that is too large, both its ends."""
+        if address.lines is not None:
+            return Content.of(self._bodies.get_lines(address.digest, *address.lines, self._max_bytes))
+        try:
+            return Content.of(self._bodies.get(address.digest, self._max_bytes))
+        except ContentTooLarge:
+            first, last = self._bodies.get_ends(address.digest, min(EXCERPT_BYTES, self._max_bytes))
+        return Content(data=_first_lines(first), end=_last_lines(last), digest=address.digest)
+
+
+def _first_lines(data: bytes) -> bytes:
+    """Return the complete lines of a beginning, or the complete characters where it is all one line."""
+    lines = data[: data.rfind(b"\n") + 1]
+    return lines if lines.strip() else next((data[:-n] for n in range(1, 5) if _starts_character(data[-n])), data)
+
+
+def _last_lines(data: bytes) -> bytes:
+    """Return the complete lines of an end, or the complete characters where it is all one line."""
+    lines = data[data.find(b"\n") + 1 or len(data) :]
+    return lines if lines.strip() else next((data[n:] for n in range(4) if _starts_character(data[n])), data)
+
+
+def _starts_character(byte: int) -> bool:
+    """True if a byte is the first of a UTF-8 character."""
+    return byte & 0xC0 != 0x80
+
+
+class TestResolver:
+    """Reads `test:` addresses out of the reports that receipts keep."""
+
+    __test__ = False
+
+    def __init__(self, find_receipt: FindReceipt, bodies: Bodies) -> None:
+        self._find_receipt = find_receipt
+        self._bodies = bodies
+        self._reports: Memo[str, Report] = Memo(50_000)
+
+    def resolve(self, address: TestAddress) -> Content:
+        """Return a test's outcome, message and failing lines."""
+        receipt = self._find_receipt(address.receipt)
+        if receipt is None:
+            raise ReceiptNotFound("There is no receipt of that id here.", used=address.receipt)
+        reports = list(self._reports_of(receipt))
+        for report in reports:
+            case = report.find(address.node)
+            if case is not None:
+                return Content.of(_describe(address.node, case).encode())
+        raise TestNotFound(
+            "The receipt's report contains no such test." if reports else "The receipt has no test report.",
+            used=address.node,
+        )
+
+    def _reports_of(self, receipt: Receipt) -> Iterator[Report]:
+        """Yield the receipt's own reports and, if it is a tuple's, those of its steps."""
+        for artifact in receipt.artifacts:
+            if artifact.kind == JUNIT:
+                yield self._report(artifact.sha)
+        for step_id in receipt.receipts:
+            step = self._find_receipt(step_id)
+            if step is not None and not step.receipts:
+                yield from self._reports_of(step)
+
+    def _report(self, sha: str) -> Report:
+        report = self._reports.get(sha)
+        if report is None:
+            report = read_report(self._bodies.get(sha, MAX_REPORT))
+            self._reports.put(sha, report, weight=len(report.cases) + 1)
+        else:
+            self._bodies.touch(sha)  # refuses a report that was collected after it was remembered
+        return report
+
+
+def _describe(node: str, case: Case) -> str:
+    duration = f" in {case.seconds} s" if case.seconds else ""
+    parts = [f"{node} {case.outcome}{duration}", case.message, case.detail]
+    return "\n\n".join(part for part in parts if part) + "\n"
