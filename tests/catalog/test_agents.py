@@ -50,14 +50,14 @@ TERMS = ("- agent_terms:", "    cpu_quota_pct: 30")
 
 def test_the_printed_form_is_read_for_every_stack() -> None:  # YT-03
     read = read_agents(PRINTED, ("python", "dotnet"))
-    assert read.agents == 2
-    assert [(each.entry.full_name, each.line) for each in read.declared] == [
+    assert read.agent_count == 2
+    assert [(each.entry.full_name, each.line) for each in read.yools] == [
         ("agent.dev.python.v1", 4),
         ("agent.dev.dotnet.v1", 4),
         ("agent.lint.python.v1", 15),
         ("agent.lint.dotnet.v1", 15),
     ]
-    entry = read.declared[0].entry
+    entry = read.yools[0].entry
     assert entry.authority == ("user", "ci")
     assert entry.lane == "build"
     assert entry.terms == Terms(budget_micros=500_000, cpu_quota_pct=60, disk_quota_mb=100)
@@ -70,7 +70,7 @@ def test_terms_may_be_indented_or_listed(indent: str) -> None:  # YT-03
         f"{indent}{line}\n" if line[0] in "bcd" and ":" in line else f"{line}\n" for line in PRINTED.split("\n") if line
     )
     spread = read_agents(text, ("go",))
-    assert [each.entry for each in spread.declared] == [each.entry for each in read_agents(PRINTED, ("go",)).declared]
+    assert [each.entry for each in spread.yools] == [each.entry for each in read_agents(PRINTED, ("go",)).yools]
 
 
 def test_odd_but_clear_files_are_read() -> None:  # YT-03
@@ -83,7 +83,7 @@ def test_odd_but_clear_files_are_read() -> None:  # YT-03
     with pytest.raises(EngramBusError) as refused:  # a sub-heading's list is still the agent's
         read_agents(text, ())
     assert refused.value.code == "COMMAND_DECLARED"
-    [declared] = read_agents(text.replace("- command", "command"), ()).declared
+    [declared] = read_agents(text.replace("- command", "command"), ()).yools
     assert declared.entry.full_name == "agent.dev.python.v1"
     assert declared.entry.terms == Terms(budget_micros=1_000_000, max_retries=2)
     assert declared.entry.about == "one"
@@ -112,13 +112,13 @@ def test_odd_but_clear_files_are_read() -> None:  # YT-03
     ],
 )
 def test_no_term_is_lost_behind_a_comment_or_its_dress(between: list[str], second: str) -> None:  # YT-03
-    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, *between, second, "- Role: dear"), ()).declared
+    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, *between, second, "- Role: dear"), ()).yools
     assert declared.entry.terms == Terms(cpu_quota_pct=30, memory_mb=64)
     assert declared.entry.about == "dear"
 
 
 def test_what_follows_a_blank_line_unindented_is_no_term() -> None:  # YT-03
-    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, "", "Note: be careful.", "memory_mb: a lot"), ()).declared
+    [declared] = read_agents(agent(YOOL, BY, LANE, *TERMS, "", "Note: be careful.", "memory_mb: a lot"), ()).yools
     assert declared.entry.terms == Terms(cpu_quota_pct=30)
 
 
@@ -136,14 +136,14 @@ def test_what_follows_a_blank_line_unindented_is_no_term() -> None:  # YT-03
 )
 def test_what_markdown_ends_hides_no_later_agent(before: list[str]) -> None:  # YT-03
     text = agent(*before, "", " ### next ##", YOOL, BY, LANE)
-    [declared] = read_agents(text, ()).declared
+    [declared] = read_agents(text, ()).yools
     assert (declared.entry.agent, declared.line) == ("next", 6 + len(before))
 
 
 def test_names_of_fields_may_be_set_off_and_headings_underlined() -> None:  # YT-03
     fields = "- **yool_id**: fs.read.a\n- **authority:** user\n- `lane`: `build` <!-- ! -->\n"
     text = f"Agents\n======\n\nlinter\n------\n{fields}"
-    [declared] = read_agents(text, ()).declared
+    [declared] = read_agents(text, ()).yools
     assert (declared.entry.full_name, declared.entry.lane, declared.line) == ("fs.read.a.v1", "build", 6)
     assert declared.entry.agent == "linter"
 
@@ -152,28 +152,28 @@ def test_a_file_called_agents_may_have_a_part_called_agents() -> None:  # YT-03
     one = "### a\n- yool_id: fs.read.a\n- authority: [user]\n- lane: build\n"
     other = "### b\n- yool_id: fs.read.b\n- authority: [user]\n- lane: build\n"
     read = read_agents(f"# Agents\n\nHow we work.\n\n## Agents\n\n{one}\n{other}\n## Style\n- Lines are short.\n", ())
-    assert [each.entry.full_name for each in read.declared] == ["fs.read.a.v1", "fs.read.b.v1"]
+    assert [each.entry.full_name for each in read.yools] == ["fs.read.a.v1", "fs.read.b.v1"]
     assert read.skipped == ()
 
 
 def test_agents_without_a_yool_declare_nothing() -> None:  # YT-03
     read = read_agents(BEFORE, ())
-    assert (read.agents, read.declared, read.skipped) == (0, (), ("dev-agent",))
-    assert read_agents("# Rules\n\nBe kind.\n", ()).agents == 0
-    assert read_agents("", ()).agents == 0
-    assert read_agents(agent("- run: now", "- run: then", "- lane: of her own"), ()).agents == 0
+    assert (read.agent_count, read.yools, read.skipped) == (0, (), ("dev-agent",))
+    assert read_agents("# Rules\n\nBe kind.\n", ()).agent_count == 0
+    assert read_agents("", ()).agent_count == 0
+    assert read_agents(agent("- run: now", "- run: then", "- lane: of her own"), ()).agent_count == 0
 
 
 def test_long_lines_are_read_in_time() -> None:  # YT-03
     long = " " * 300_000
-    assert read_agents(f"# {long}x\n- a:{long}\n{long}- b", ()).agents == 0
-    assert read_agents(f"## Agents\n### {'#' * 400_000}x\n- {'y' * 400_000}", ()).agents == 0
+    assert read_agents(f"# {long}x\n- a:{long}\n{long}- b", ()).agent_count == 0
+    assert read_agents(f"## Agents\n### {'#' * 400_000}x\n- {'y' * 400_000}", ()).agent_count == 0
 
 
 @pytest.mark.parametrize("fence", [("```markdown", "```"), ("~~~~", "~~~~"), ("<!--", "-->")])
 def test_examples_are_not_declarations(fence: tuple[str, str]) -> None:  # YT-03
-    assert read_agents(f"{fence[0]}\n{PRINTED}\n{fence[1]}\n", ("go",)).declared == ()
-    assert len(read_agents(f"{fence[0]}\nx\n{fence[1]}\n{PRINTED}", ("go",)).declared) == 2
+    assert read_agents(f"{fence[0]}\n{PRINTED}\n{fence[1]}\n", ("go",)).yools == ()
+    assert len(read_agents(f"{fence[0]}\nx\n{fence[1]}\n{PRINTED}", ("go",)).yools) == 2
 
 
 REFUSED = {
@@ -252,7 +252,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:  # YT-03
         read = read_agents(text, ("python",))
     except EngramBusError:
         return
-    assert len(build_catalog(read.declared)) <= len(read.declared)
+    assert len(build_catalog(read.yools)) <= len(read.yools)
 
 
 def test_stacks_are_found_by_the_files_of_a_project(tmp_path: Path) -> None:  # YT-03
@@ -274,7 +274,7 @@ def test_a_yool_in_file_and_code_has_the_terms_of_one_and_the_contract_of_the_ot
         lambda: None
     )
     registry.yool("net.fetch", lane="net")(["curl", "${url}"])
-    catalog = build_catalog(read_agents(PRINTED, ("python",)).declared, registry)
+    catalog = build_catalog(read_agents(PRINTED, ("python",)).yools, registry)
     both = catalog.lookup("agent.dev.python")
     assert both.lane == "build"
     assert both.contract.effect == "pure"
@@ -285,5 +285,5 @@ def test_a_yool_in_file_and_code_has_the_terms_of_one_and_the_contract_of_the_ot
     closed = Registry()
     closed.yool("agent.dev.python", lane="build", authority=["agent"])(lambda: None)
     with pytest.raises(AuthorityInvalid) as refused:
-        build_catalog(read_agents(PRINTED, ("python",)).declared, closed)
+        build_catalog(read_agents(PRINTED, ("python",)).yools, closed)
     assert refused.value.line == 4

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.errors import EngramBusError, LaneName, YoolName, YoolReserved
-from engrambus.space.catalog import Catalog, CatalogEntry, Contract, check_lane, lint_change, lint_name, parse_name
+from engrambus.space.catalog import Catalog, CatalogEntry, Contract, lint_change, lint_name, parse_name, read_lane
 from engrambus.space.catalog.names import MAX_BASE, MAX_NAME, check_not_reserved
 
 PUBLISHED = [
@@ -108,13 +108,13 @@ def test_the_catalogs_own_names_are_nobody_elses() -> None:  # YT-01
 
 @pytest.mark.parametrize("lane", ["build", "gc.urgent", "build-2", "a_b"])
 def test_lanes(lane: str) -> None:  # YT-06
-    assert check_lane(lane) == lane
+    assert read_lane(lane) == lane
 
 
 @pytest.mark.parametrize("lane", ["", "Build", "build.", ".build", "build lane", "1st", "x" * 65, "a..b", "b\n"])
 def test_what_is_not_a_lane(lane: str) -> None:  # YT-06
     with pytest.raises(LaneName):
-        check_lane(lane)
+        read_lane(lane)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_a_rename_is_breaking_and_a_new_version_is_not() -> None:  # YT-01
     renamed = old.remove("agent.dev.python.v1").add(entry("agent.develop.python.v1", agent="dev"))
     [flaw] = lint_change(old, renamed)
     assert flaw.rule == "gone"
-    assert "renamed to 'agent.develop.python.v1'" in flaw.says
-    assert "agent.dev.python.v2" in flaw.says
+    assert "renamed to 'agent.develop.python.v1'" in flaw.message
+    assert "agent.dev.python.v2" in flaw.message
     [gone] = lint_change(bumped, old)
-    assert "'agent.dev.python.v2' is gone" in gone.says
+    assert "'agent.dev.python.v2' is gone" in gone.message
     [raised] = lint_change(old, bumped.remove("agent.dev.python.v1"))
-    assert "'agent.dev.python.v1' is gone" in raised.says
-    assert "keep it beside 'agent.dev.python.v2'" in raised.says
+    assert "'agent.dev.python.v1' is gone" in raised.message
+    assert "keep it next to 'agent.dev.python.v2'" in raised.message
 
 
 def test_a_promise_does_not_change_under_the_same_version() -> None:  # YT-01
@@ -202,7 +202,7 @@ def test_a_change_that_takes_a_new_version_is_told(rule: str, change: dict[str, 
     was, now = Catalog([one]), Catalog([msgspec.structs.replace(one, **change)])
     [flaw] = lint_change(was, now)
     assert (flaw.rule, flaw.yool) == (rule, "agent.lint.ruff.v1")
-    assert flaw.says.endswith("that takes a new version.")
+    assert flaw.message.endswith("that takes a new version.")
     if rule != "inputs":
         assert lint_change(now, was) == []
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engrambus.space.catalog import Trie, slots, yool_hash
-from engrambus.space.catalog.nodes import HASH_BITS, TOP, Bucket, Child, Leaf, Node
+from engrambus.space.catalog.trie_nodes import HASH_BITS, TOP, Bucket, Child, Leaf, TrieNode
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "yool_hash.json").read_text())
 
@@ -38,7 +38,7 @@ changes = st.lists(st.tuples(keys, st.none() | st.integers(0, 3)), max_size=40)
 
 def make(place: Place, held: dict[str, int] | None = None) -> Trie[int]:
     """A trie of these, built in one go."""
-    return Trie(held or {}, content=lambda value: b"%d" % value, place=place)
+    return Trie(held or {}, content=lambda value: b"%d" % value, hash_key=place)
 
 
 def check_shape(trie: Trie[int]) -> None:
@@ -54,7 +54,7 @@ def check_shape(trie: Trie[int]) -> None:
             assert found == sorted(set(found))
             assert len({leaf.hash for leaf in child.leaves}) == 1
             return len(found)
-        assert isinstance(child, Node)
+        assert isinstance(child, TrieNode)
         assert child.bitmap.bit_count() == len(child.children)
         if level:
             assert child.children
@@ -138,7 +138,7 @@ def test_the_root_depends_only_on_the_content(
 
 def test_a_root_tells_apart_what_could_be_confused() -> None:  # YT-02
     def root(held: dict[str, bytes]) -> str:
-        return Trie(held, content=lambda value: value, place=lambda key: 0).root
+        return Trie(held, content=lambda value: value, hash_key=lambda key: 0).root
 
     roots = [root({}), root({"a": b"bc"}), root({"ab": b"c"}), root({"": b"abc"}), root({"a": b"", "bc": b""})]
     assert len(set(roots)) == len(roots)

@@ -77,7 +77,7 @@ def test_a_worker_behind_its_catalog_says_so(shop: Shop) -> None:
     project = stocked(shop, code("agent.say.name.v1"), entry(1), entry(2))
     project.put(step("agent.say.name"))
     project.work()
-    assert "YOOL_NOT_FOUND: No code here carries out 'agent.say.name.v2', only v1." in refusal(project)
+    assert "YOOL_NOT_FOUND: No imported code implements 'agent.say.name.v2', only v1." in refusal(project)
 
 
 def test_what_the_catalog_does_not_have_is_not_carried_out(shop: Shop) -> None:

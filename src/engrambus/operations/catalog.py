@@ -54,7 +54,7 @@ def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """
     catalog = context.project_files.catalog()
     entry = catalog.lookup(request.name)
-    return YoolAnswer(**entry.printed(), versions=[each.version for each in catalog.versions(entry.name)])
+    return YoolAnswer(**entry.to_fields(), versions=[each.version for each in catalog.versions(entry.name)])
 
 
 class CatalogListByLane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,10 +91,10 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """List the yools (named steps) of a lane, or all."""
-    from engrambus.space.catalog import check_lane, without_introspection
+    from engrambus.space.catalog import read_lane, without_introspection
 
     catalog = context.project_files.catalog()
-    lane = None if request.lane is None else check_lane(request.lane)
+    lane = None if request.lane is None else read_lane(request.lane)
     entries = catalog.by_lane(lane, request.cursor)
     shown, more = entries[:PAGE], len(entries) > PAGE
     return CatalogAnswer(

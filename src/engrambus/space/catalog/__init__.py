@@ -1,18 +1,16 @@
-"""The catalog: what can be done, by name, who may have it done, and on which terms."""
+"""The catalog: every yool by name, with its authorities, lane, terms and contract."""
 
-from engrambus.space.catalog.agents import AGENTS, AgentsRead, Declared, read_agents
-from engrambus.space.catalog.build import build_catalog, in_both
+from engrambus.space.catalog.agents_file import AGENTS, AgentsContent, DeclaredYool, read_agents
+from engrambus.space.catalog.build import build_catalog, combine_entries, find_stacks
+from engrambus.space.catalog.capabilities_file import (
+    CAPABILITIES,
+    parse_catalog,
+    print_catalog,
+    read_catalog,
+    write_catalog,
+)
 from engrambus.space.catalog.catalog import Catalog, CatalogDiff
-from engrambus.space.catalog.commands import fill_argv
-from engrambus.space.catalog.file import CAPABILITIES, parse_catalog, print_catalog, read_catalog, write_catalog
-from engrambus.space.catalog.introspection import INTROSPECTION, with_introspection, without_introspection
-from engrambus.space.catalog.lint import Flaw, lint_change, lint_name
-from engrambus.space.catalog.names import Name, check_lane, parse_name
-from engrambus.space.catalog.reader import CatalogReader
-from engrambus.space.catalog.registry import Registry, Yool
-from engrambus.space.catalog.stacks import find_stacks
-from engrambus.space.catalog.trie import Sharing, Trie, slots, yool_hash
-from engrambus.space.catalog.values import (
+from engrambus.space.catalog.entries import (
     AUTHORITIES,
     EFFECTS,
     TERMS,
@@ -23,9 +21,19 @@ from engrambus.space.catalog.values import (
     Terms,
     read_terms,
 )
+from engrambus.space.catalog.introspection import (
+    INTROSPECTION,
+    CatalogReader,
+    with_introspection,
+    without_introspection,
+)
+from engrambus.space.catalog.lint import LintFlaw, lint_change, lint_name
+from engrambus.space.catalog.names import ParsedName, parse_name, read_lane
+from engrambus.space.catalog.registry import Registry, Yool, fill_argv
+from engrambus.space.catalog.trie import NodeSharing, Trie, slots, yool_hash
 
 REGISTRY = Registry(INTROSPECTION)
-"""What the code imported into this process has registered."""
+"""The yools registered by the code that this process has imported."""
 
 yool = REGISTRY.yool
 
@@ -37,27 +45,26 @@ __all__ = [
     "INTROSPECTION",
     "REGISTRY",
     "TERMS",
-    "AgentsRead",
+    "AgentsContent",
     "Authority",
     "Catalog",
     "CatalogDiff",
     "CatalogEntry",
     "CatalogReader",
     "Contract",
-    "Declared",
+    "DeclaredYool",
     "Effect",
-    "Flaw",
-    "Name",
+    "LintFlaw",
+    "NodeSharing",
+    "ParsedName",
     "Registry",
-    "Sharing",
     "Terms",
     "Trie",
     "Yool",
     "build_catalog",
-    "check_lane",
+    "combine_entries",
     "fill_argv",
     "find_stacks",
-    "in_both",
     "lint_change",
     "lint_name",
     "parse_catalog",
@@ -65,6 +72,7 @@ __all__ = [
     "print_catalog",
     "read_agents",
     "read_catalog",
+    "read_lane",
     "read_terms",
     "slots",
     "with_introspection",

@@ -1,4 +1,4 @@
-"""The catalog: every yool by name, each with its versions, as a value that never changes."""
+"""The catalog: an immutable map of every yool by name, each with its versions."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ import msgspec
 
 from engrambus.core import canonical
 from engrambus.errors import YoolNotFound, YoolTwice
-from engrambus.space.catalog.names import parse_name
-from engrambus.space.catalog.nearest import nearest_names
-from engrambus.space.catalog.trie import Sharing, Trie
-from engrambus.space.catalog.values import CatalogEntry
+from engrambus.space.catalog.entries import CatalogEntry
+from engrambus.space.catalog.names import nearest_names, parse_name
+from engrambus.space.catalog.trie import NodeSharing, Trie
 
 Versions = tuple[CatalogEntry, ...]
 """Every version of one yool, the newest last."""
 
 
 class CatalogDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a catalog."""
+    """Differences between two catalogs."""
 
     added: tuple[CatalogEntry, ...] = ()
     removed: tuple[CatalogEntry, ...] = ()
     changed: tuple[tuple[CatalogEntry, CatalogEntry], ...] = ()
-    """As they were, and as they are."""
+    """Pairs of the old and the new entry."""
 
 
 class Catalog:
-    """Yools by name. Adding and removing make another catalog, which shares what did not change."""
+    """Yools by name. Adding and removing return another catalog, which shares everything that did not change."""
+
+    # decision 21: keys are names without versions, so that "the newest version" is one lookup and not a search.
 
     def __init__(self, entries: Iterable[CatalogEntry] = ()) -> None:
-        held: dict[str, dict[int, CatalogEntry]] = {}
+        by_name: dict[str, dict[int, CatalogEntry]] = {}
         for entry in entries:
-            versions = held.setdefault(entry.name, {})
+            versions = by_name.setdefault(entry.name, {})
             if versions.setdefault(entry.version, entry) is not entry:
-                raise _twice(entry)
-        self._begin(Trie(((name, _ordered(each)) for name, each in held.items()), content=_content))
+                raise _duplicate(entry)
+        self._set_trie(Trie(((name, _sorted(versions)) for name, versions in by_name.items()), content=_content))
 
-    def _begin(self, trie: Trie[Versions]) -> None:
+    def _set_trie(self, trie: Trie[Versions]) -> None:
         self._trie = trie
-        self._resolved: dict[str, CatalogEntry] = {}
+        self._resolved: dict[str, CatalogEntry] = {}  # a lookup here is several times faster than a walk down the trie
         self._names: list[str] | None = None
         self._lanes: dict[str | None, list[CatalogEntry]] | None = None
 
     def lookup(self, name: str) -> CatalogEntry:
-        """The yool of that name, the newest version unless one is named; else a refusal with the nearest names."""
+        """Return the yool of that name, the newest version unless one is named; refuse with the nearest names."""
         try:
             return self._resolved[name]
         except KeyError:
@@ -56,21 +57,21 @@ class Catalog:
         return entry
 
     def get(self, name: str) -> CatalogEntry | None:
-        """The yool of that name, if there is one."""
+        """Return the yool of that name, the newest version unless one is named; None if there is none."""
         base, version = parse_name(name)
         versions = self._trie.get(base)
         if versions is None:
             return None
         if version is None:
             return versions[-1]
-        return next((each for each in versions if each.version == version), None)
+        return next((entry for entry in versions if entry.version == version), None)
 
     def versions(self, name: str) -> Versions:
-        """Every version of a yool, the newest last."""
+        """Return every version of a yool, the newest last."""
         return self._trie.get(parse_name(name).base) or ()
 
     def by_lane(self, lane: str | None, after: str | None = None) -> Sequence[CatalogEntry]:
-        """The yools of a lane, or all, by name and version; only those that follow a name, when one is given."""
+        """Return the yools of a lane, or all, sorted by name and version, from behind the name `after`."""
         if self._lanes is None:
             lanes: dict[str | None, list[CatalogEntry]] = {None: list(self)}
             for entry in lanes[None]:
@@ -83,37 +84,35 @@ class Catalog:
         return entries[bisect_right(entries, (base, version or 0), key=_order) :]
 
     def add(self, entry: CatalogEntry) -> Catalog:
-        """The catalog with another yool, or another version of one; what is there already is refused."""
+        """Return the catalog with another yool or version; refuse one that is already in it."""
         versions = self._trie.get(entry.name)
         if versions is None:
             return self._with(self._trie.put(entry.name, (entry,)))
-        known = {each.version: each for each in versions}
-        if entry.version in known:
-            raise _twice(entry)
-        return self._with(self._trie.put(entry.name, _ordered({**known, entry.version: entry})))
+        by_version = {version.version: version for version in versions}
+        if entry.version in by_version:
+            raise _duplicate(entry)
+        return self._with(self._trie.put(entry.name, _sorted({**by_version, entry.version: entry})))
 
     def remove(self, name: str) -> Catalog:
-        """The catalog without one version of a yool: the one named, or the newest."""
-        gone = self.get(name)
-        if gone is None:
+        """Return the catalog without one version of a yool: the one named, or the newest."""
+        removed = self.get(name)
+        if removed is None:
             raise self._not_found(name)
-        left = tuple(each for each in self.versions(gone.name) if each is not gone)
-        return self._with(self._trie.put(gone.name, left) if left else self._trie.drop(gone.name))
+        remaining = tuple(entry for entry in self.versions(removed.name) if entry is not removed)
+        return self._with(self._trie.put(removed.name, remaining) if remaining else self._trie.drop(removed.name))
 
     def diff(self, newer: Catalog) -> CatalogDiff:
-        """What a newer catalog added, removed and changed; parts they share are skipped unread."""
+        """Return what a newer catalog added, removed and changed; shared parts are skipped unread."""
         added: list[CatalogEntry] = []
         removed: list[CatalogEntry] = []
         changed: list[tuple[CatalogEntry, CatalogEntry]] = []
         for _, was, now in self._trie.diff(newer._trie):
-            before = {entry.version: entry for entry in was or ()}
-            after = {entry.version: entry for entry in now or ()}
-            removed += (entry for version, entry in before.items() if version not in after)
-            added += (entry for version, entry in after.items() if version not in before)
+            old = {entry.version: entry for entry in was or ()}
+            new = {entry.version: entry for entry in now or ()}
+            removed += (entry for version, entry in old.items() if version not in new)
+            added += (entry for version, entry in new.items() if version not in old)
             changed += (
-                (entry, after[version])
-                for version, entry in before.items()
-                if version in after and after[version] != entry
+                (entry, new[version]) for version, entry in old.items() if version in new and new[version] != entry
             )
         return CatalogDiff(
             added=tuple(sorted(added, key=_order)),
@@ -121,65 +120,65 @@ class Catalog:
             changed=tuple(sorted(changed, key=lambda pair: _order(pair[1]))),
         )
 
-    def sharing(self, older: Catalog) -> Sharing:
-        """How many of this catalog's nodes are the older one's own."""
+    def sharing(self, older: Catalog) -> NodeSharing:
+        """Count the nodes of this catalog that are shared with an older one."""
         return self._trie.sharing(older._trie)
 
     @property
     def root(self) -> str:
-        """The digest of everything in it; equal for equal content."""
+        """Digest of the whole content; equal for equal content."""
         return self._trie.root
 
     @property
     def popcount(self) -> int:
-        """How many of the thirty-two slots at the top are in use."""
+        """Number of the thirty-two slots at the top that are in use."""
         return self._trie.popcount
 
     def __iter__(self) -> Iterator[CatalogEntry]:
-        """Every version of every yool, by name and version."""
+        """Yield every version of every yool, sorted by name and version."""
         for name in self.names():
             yield from self._trie.get(name) or ()
 
     def __len__(self) -> int:
-        """How many names there are, whatever their versions."""
+        """Return the number of names, not of versions."""
         return len(self._trie)
 
     def names(self) -> list[str]:
-        """Every name without its versions, in order."""
+        """Return every name without its versions, sorted."""
         if self._names is None:
             self._names = sorted(name for name, _ in self._trie.items())
         return self._names
 
     def _with(self, trie: Trie[Versions]) -> Catalog:
-        made = Catalog.__new__(Catalog)
-        made._begin(trie)
-        return made
+        catalog = Catalog.__new__(Catalog)
+        catalog._set_trie(trie)
+        return catalog
 
     def _not_found(self, name: str) -> YoolNotFound:
         base, version = parse_name(name)
-        known = self._trie.get(base)
-        if known is not None:
-            there = [entry.full_name for entry in reversed(known[-5:])]
+        versions = self._trie.get(base)
+        if versions is not None:
+            newest = [entry.full_name for entry in reversed(versions[-5:])]
             return YoolNotFound(
                 f"'{base}' has no version {version}.",
                 field="name",
                 used=name,
-                nearest=there,
-                hint=f"There is {', '.join(there)}.",
+                nearest=newest,
+                hint=f"There is {', '.join(newest)}.",
             )
-        near = nearest_names(base, self.names())
+        nearest = nearest_names(base, self.names())
         return YoolNotFound(
             f"There is no yool '{name}' in the catalog.",
             field="name",
             used=name,
-            nearest=near,
-            hint=f"Did you mean {' or '.join(near)}?"
-            if near
-            else "Declare it in AGENTS.md, then: engrambus catalog build.",
+            nearest=nearest,
+            hint=f"Did you mean {' or '.join(nearest)}?"
+            if nearest
+            else "Declare it in AGENTS.md, then run: engrambus catalog build",
         )
 
 
-def _ordered(versions: dict[int, CatalogEntry]) -> Versions:
+def _sorted(versions: dict[int, CatalogEntry]) -> Versions:
     return tuple(versions[number] for number in sorted(versions))
 
 
@@ -188,13 +187,13 @@ def _order(entry: CatalogEntry) -> tuple[str, int]:
 
 
 def _content(versions: Versions) -> bytes:
-    return canonical([entry.printed() for entry in versions])
+    return canonical([entry.to_fields() for entry in versions])
 
 
-def _twice(entry: CatalogEntry) -> YoolTwice:
+def _duplicate(entry: CatalogEntry) -> YoolTwice:
     return YoolTwice(
         f"'{entry.full_name}' is declared twice.",
         field="yool_id",
         used=entry.full_name,
-        hint="A name without a version is its v1.",
+        hint="A name without a version means version 1.",
     )

@@ -127,8 +127,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return bool(self.micros or self.tokens)
 
-    def __add__(self, other: Price) -> Price:
-        return Price(micros=self.micros + other.micros, tokens=self.tokens + other.tokens)
+    def __add__(self, amount: Price) -> Price:
+        return Price(micros=self.micros + amount.micros, tokens=self.tokens + amount.tokens)
 
     def minus(self, counted: Price) -> Price:
         """Return the part of this price that is not in `counted` yet, never less than zero."""

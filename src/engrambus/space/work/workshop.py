@@ -11,7 +11,7 @@ import msgspec
 from engrambus.core import Clock
 from engrambus.evidence.receipts import BodyStore, ReceiptFolder
 from engrambus.policy.guardrails import Quotas
-from engrambus.space.catalog import Catalog, CatalogEntry, Registry, Yool, in_both
+from engrambus.space.catalog import Catalog, CatalogEntry, Registry, Yool, combine_entries
 from engrambus.space.tuples import TupleSpace
 from engrambus.space.work.flight import Flights
 from engrambus.space.work.own import OWN
@@ -55,7 +55,7 @@ class Workshop(msgspec.Struct, frozen=True, kw_only=True):
         declared = catalog.lookup(name)
         meant = declared.full_name
         yool = self.registry.get(meant) or OWN.get(meant) or self.registry.lookup(meant)
-        return yool, in_both(declared, yool.entry)
+        return yool, combine_entries(declared, yool.entry)
 
     def sweep(self) -> None:
         """Count what steps of killed workers said they spent, and take away what they left."""

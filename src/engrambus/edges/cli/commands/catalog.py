@@ -18,7 +18,7 @@ from engrambus.errors import AgentsFile, CatalogRefusal, InputNotAFile
 from engrambus.policy import Project, find_project
 
 if TYPE_CHECKING:
-    from engrambus.space.catalog import AgentsRead, Catalog, CatalogDiff, Flaw, Yool
+    from engrambus.space.catalog import AgentsContent, Catalog, CatalogDiff, LintFlaw, Yool
 
 _STACK = click.Option(
     ["--stack", "stacks"], multiple=True, help="What ${stack} stands for; found in the project if not said (repeatable)"
@@ -42,10 +42,10 @@ class _Made:
         here = find_worktree(session.folder) or self.project.root
         self.source = Path(values["source"]) if values.get("source") else here / AGENTS
         self.stacks = tuple(dict.fromkeys(values.get("stacks", ()))) or find_stacks(here)
-        self.read: AgentsRead = read_agents(_text(self.source), self.stacks)
+        self.read: AgentsContent = read_agents(_text(self.source), self.stacks)
         self.code: list[Yool] = _imported(values.get("modules", ()), here)
-        self.catalog: Catalog = build_catalog(self.read.declared, self.code)
-        self.lines = {each.entry.full_name: each.line for each in self.read.declared}
+        self.catalog: Catalog = build_catalog(self.read.yools, self.code)
+        self.lines = {each.entry.full_name: each.line for each in self.read.yools}
 
     def held(self) -> Catalog:
         """The catalog as it was built last."""
@@ -53,7 +53,7 @@ class _Made:
 
         return read_catalog(self.file) if self.file.exists() else Catalog()
 
-    def flaws(self, held: Catalog) -> list[Flaw]:
+    def flaws(self, held: Catalog) -> list[LintFlaw]:
         """What the linter says of it, names first, then what it breaks for those who know the one that was held."""
         from engrambus.space.catalog import lint_change, lint_name
 
@@ -94,7 +94,7 @@ def build(session: Session, values: Values) -> None:
     shown, source = _from(made.project.root, output), _from(made.project.root, made.source)
     answer = {
         "source": source,
-        "agents": made.read.agents,
+        "agents": made.read.agent_count,
         "yools": len(entries),
         "stacks": list(made.stacks),
         "file": shown,
@@ -105,7 +105,7 @@ def build(session: Session, values: Values) -> None:
     }
 
     def show(_: Any) -> Iterator[str]:
-        yield f"[build] parsed {counted(made.read.agents, 'agent')} from {safe(source)}"
+        yield f"[build] parsed {counted(made.read.agent_count, 'agent')} from {safe(source)}"
         if made.code:
             yield f"[build] took {counted(len(made.code), 'yool')} from {safe(', '.join(values['modules']))}"
         yield f"[build] hashing yools ... {len(entries)}/{len(entries)}"
@@ -160,7 +160,7 @@ def _changes(changes: CatalogDiff) -> Iterator[str]:
         for entry in entries:
             yield click.style(f"{mark} {safe(entry.full_name)}", fg=colour) + f"  {safe(entry.lane)}"
     for was, now in changes.changed:
-        old, new = was.printed(), now.printed()
+        old, new = was.to_fields(), now.to_fields()
         names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         yield click.style(f"~ {safe(now.full_name)}", fg="yellow")
         for name in names:
@@ -171,9 +171,9 @@ def _shown(value: Any) -> str:
     return "-" if value is None else safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _flaw(flaw: Flaw) -> str:
+def _flaw(flaw: LintFlaw) -> str:
     where = f"line {flaw.line}: " if flaw.line else ""
-    return f"{where}{safe(flaw.yool)}: {safe(flaw.says)} ({flaw.rule})"
+    return f"{where}{safe(flaw.yool)}: {safe(flaw.message)} ({flaw.rule})"
 
 
 def _imported(modules: tuple[str, ...], root: Path) -> list[Yool]:
