@@ -14,7 +14,7 @@ from engrambus.settings import Settings
 from mcp import Client
 from tests.cli.runner import Desk
 from tests.http.served import Served, serving
-from tests.mcp.ways import over_http, over_pipes, problem_of
+from tests.mcp.transports import over_http, over_stdio, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 ELSEWHERE = '{"memory_id":"m","text":"gateway"}\n'
@@ -156,4 +156,4 @@ def test_agents_have_it_as_tools(repository: Repository, settings: Settings, way
         if way == "http":
             over_http(bus, "auto", talk, token)
         else:
-            over_pipes(repository, "auto", talk, *([token] if token else []))
+            over_stdio(repository, "auto", talk, *([token] if token else []))

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tests.http.served import Served
 
 
-class Block(NamedTuple):
-    """What stands between two empty lines of a stream."""
+class StreamBlock(NamedTuple):
+    """The fields between two empty lines of a stream."""
 
     id: str | None
     type: str | None
@@ -23,36 +23,36 @@ class Block(NamedTuple):
 
 
 class Reader:
-    """One stream, being read."""
+    """A reader of one stream."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
-        self._answer = connection.getresponse()
-        self.headers = {name.lower(): value for name, value in self._answer.getheaders()}
-        self.status = self._answer.status
+        self._response = connection.getresponse()
+        self.headers = {name.lower(): value for name, value in self._response.getheaders()}
+        self.status = self._response.status
         self.last_id: str | None = None
 
     def problem(self) -> str:
-        """The code of a refusal."""
-        return str(json.loads(self._answer.read())["code"])
+        """Return the code of the error in the body."""
+        return str(json.loads(self._response.read())["code"])
 
-    def block(self) -> Block | None:
-        """The next block; none at the end of the stream."""
+    def block(self) -> StreamBlock | None:
+        """Return the next block; None at the end of the stream."""
         fields: dict[str, str] = {}
-        while line := self._answer.readline():
+        while line := self._response.readline():
             if line == b"\n":
-                mark = fields.get("id")
-                self.last_id = mark or self.last_id
+                event_id = fields.get("id")
+                self.last_id = event_id or self.last_id
                 data = json.loads(fields["data"]) if "data" in fields else None
-                return Block(mark, fields.get("event"), data, "" in fields, fields.get("retry"))
+                return StreamBlock(event_id, fields.get("event"), data, "" in fields, fields.get("retry"))
             name, _, value = line.decode().rstrip("\n").partition(":")
             assert name not in fields
             fields[name] = value.removeprefix(" ")
         assert not fields, "the stream ended inside a block"
         return None
 
-    def event(self) -> Block:
-        """The next event; heartbeats are read over."""
+    def event(self) -> StreamBlock:
+        """Return the next event, skipping heartbeats."""
         while block := self.block():
             if block.type is not None:
                 assert block.data["type"] == block.type
@@ -60,16 +60,16 @@ class Reader:
                 return block
         raise EOFError
 
-    def until(self, kind: str, count: int = 1) -> list[Block]:
-        """Every event up to the so-manieth of a type."""
-        found: list[Block] = []
-        while sum(block.type == kind for block in found) < count:
-            found.append(self.event())
-        return found
+    def until(self, event_type: str, count: int = 1) -> list[StreamBlock]:
+        """Return every event up to the `count`-th of a type."""
+        events: list[StreamBlock] = []
+        while sum(block.type == event_type for block in events) < count:
+            events.append(self.event())
+        return events
 
     def close(self) -> None:
-        """Hang up."""
-        self._answer.close()
+        """Close the connection."""
+        self._response.close()
         self._connection.close()
 
 
@@ -83,7 +83,7 @@ def reading(
     last_id: str | None = None,
     receive_buffer: int | None = None,
 ) -> Iterator[Reader]:
-    """Follow a project's events, or another stream, as the admin, unless another token is given or None."""
+    """Open the stream of events, or another one, as the admin by default and without a token for None."""
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     connection.sock = socket.socket()
     if receive_buffer is not None:

@@ -1,4 +1,4 @@
-"""`GET /events` for those who ask for JSON: a page, the same bytes until there is more."""
+"""`GET /events` as JSON: a page of events, with the same bytes until there are new ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.gateway import Gateway
-from engrambus.gateway.events import Feed, Mark, events_after, newest_events
+from engrambus.gateway.events import EventLog, ResumePoint, events_after, newest_events
 from tests.events.reader import reading
-from tests.events.test_lines import add
+from tests.events.test_event_log import commit_line
 from tests.harness.stores import MemoryHarness
 from tests.http.served import Answer, Served, serving
 from tests.projects import Repository
@@ -21,34 +21,34 @@ JSON = {"Accept": "application/json"}
 
 @pytest.fixture
 def bus(gateway: Gateway, repository: Repository) -> Iterator[Served]:
-    """A project, served."""
+    """Run a server for a project."""
     with serving(gateway, repository) as bus:
         yield bus
 
 
 def _page(bus: Served, query: str = "", token: str = "", **headers: str) -> Answer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return bus.call("GET", f"/events{query}", token=token, headers={**JSON, **named})
+    renamed = {name.replace("_", "-"): value for name, value in headers.items()}
+    return bus.call("GET", f"/events{query}", token=token, headers={**JSON, **renamed})
 
 
-def test_a_page_holds_what_a_stream_tells(bus: Served) -> None:  # EB-26
+def test_a_page_holds_the_events_of_a_stream(bus: Served) -> None:  # EB-26
     for number in range(4):
         bus.put(f"Claim {number} of the page.", at=[f"src/parser.py:{number + 1}"])
     page = _page(bus)
     assert page.headers["content-type"] == "application/json"
     with reading(bus, "?after=0") as reader:
-        told = [block.data for block in reader.until("less.engram.put", 4)]
-    assert page.json == {"id": "5", "more": False, "events": told}
+        events = [block.data for block in reader.until("less.engram.put", 4)]
+    assert page.json == {"id": "5", "more": False, "events": events}
 
 
-def test_a_page_is_the_same_until_something_happens(bus: Served) -> None:
+def test_a_page_keeps_its_etag_until_there_is_a_new_event(bus: Served) -> None:
     bus.put()
     first = _page(bus)
     tag = first.headers["etag"]
     assert first.headers["vary"] == "accept, authorization"
     again = _page(bus, If_None_Match=tag)
     assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-    bus.call("GET", "/engram/query?q=parser")  # what is not journalled changes no page
+    bus.call("GET", "/engram/query?q=parser")  # events that are not journalled are in no page
     assert _page(bus, If_None_Match=tag).status == 304
     bus.put("Something else.", at=["src/parser.py:3"])
     changed = _page(bus, If_None_Match=tag)
@@ -61,28 +61,28 @@ def test_pages_follow_one_another(bus: Served) -> None:
     assert bus.call("POST", "/engrams", {"engrams": engrams}).status == 200
     everything = [event["id"] for event in _page(bus, "?after=0&limit=500").json["events"]]
     assert len(everything) == 26
-    found: list[str] = []
+    ids: list[str] = []
     after, more = "0", True
     while more:
         page = _page(bus, f"?after={after}&limit=7").json
-        found += [event["id"] for event in page["events"]]
+        ids += [event["id"] for event in page["events"]]
         after, more = page["id"], page["more"]
-    assert found == everything
+    assert ids == everything
     assert _page(bus, "?limit=7").json["events"] == _page(bus, "?after=0").json["events"][-7:]
     assert _page(bus, f"?after={after}").json == {"id": after, "more": False, "events": []}
     assert _page(bus, "?after=999").json["id"] == after
 
 
-def test_a_page_is_for_its_reader(bus: Served) -> None:  # EB-20, EB-26
+def test_a_page_holds_only_events_its_reader_may_see(bus: Served) -> None:  # EB-20, EB-26
     run = str(bus.call("POST", "/run", {"goal": "another"}).json["run_id"])
     zoe = bus.call("POST", "/agent", {"name": "zoe", "role": "programmer"}, token=bus.sign(run=run)).json["token"]
     bus.put("Seen by all.", at=["src/parser.py:1"])
     bus.put("Seen here only.", at=["src/parser.py:2"], scope="run")
-    kinds = [(each["type"], each["data"].get("scope")) for each in _page(bus, token=zoe).json["events"]]
+    kinds = [(event["type"], event["data"].get("scope")) for event in _page(bus, token=zoe).json["events"]]
     assert ("less.engram.put", "project") in kinds
     assert ("less.engram.put", "run") not in kinds
-    only = _page(bus, "?type=less.engram.put").json["events"]
-    assert [each["data"]["scope"] for each in only] == ["project", "run"]
+    puts = _page(bus, "?type=less.engram.put").json["events"]
+    assert [event["data"]["scope"] for event in puts] == ["project", "run"]
     assert bus.call("GET", "/events", token=None, headers=JSON).code == "TOKEN_MISSING"
 
 
@@ -97,7 +97,7 @@ def test_a_page_is_for_its_reader(bus: Served) -> None:  # EB-20, EB-26
     ("?type=less.unknown", "FIELD_VALUE", "type"),
     ("?colour=red", "FIELD_UNKNOWN", "colour"),
 ])  # fmt: skip
-def test_what_is_asked_wrongly(bus: Served, query: str, code: str, field: str) -> None:
+def test_invalid_parameters_are_refused(bus: Served, query: str, code: str, field: str) -> None:
     refused = _page(bus, query)
     assert (refused.code, refused.json["field"]) == (code, field)
     assert field != "limit" or refused.json["limit"] == 500
@@ -112,19 +112,19 @@ def test_a_stream_has_no_limit(bus: Served) -> None:
 def test_pages_lose_and_repeat_nothing(lines: int, limit: int) -> None:
     harness = MemoryHarness()
     store = harness.gateway.store
-    feed = Feed(store)
+    log = EventLog(store)
     for number in range(lines):
-        add(store, 2 + number)
-    found: list[str | None] = []
-    mark, more = Mark(0), True
-    while more:
-        page = events_after(feed, mark, limit, lambda event: True)
+        commit_line(store, 2 + number)
+    ids: list[str | None] = []
+    point, has_more = ResumePoint(0), True
+    while has_more:
+        page = events_after(log, point, limit, lambda event: True)
         assert len(page.events) <= limit
-        found += [event.id for event in page.events]
-        mark, more = page.mark, page.more
-    assert found == [f"{seq}.0" for seq in range(1, store.last_line() + 1)]
-    newest = newest_events(feed, limit, lambda event: True)
-    assert [event.id for event in newest.events] == found[-limit:]
-    assert newest.mark == Mark(store.last_line())
-    feed.close()
+        ids += [event.id for event in page.events]
+        point, has_more = page.end, page.has_more
+    assert ids == [f"{seq}.0" for seq in range(1, store.last_line() + 1)]
+    newest = newest_events(log, limit, lambda event: True)
+    assert [event.id for event in newest.events] == ids[-limit:]
+    assert newest.end == ResumePoint(store.last_line())
+    log.close()
     harness.close()

@@ -1,4 +1,4 @@
-"""`GET /events` over real sockets: what arrives, for whom, and what becomes of those who leave or fall silent."""
+"""`GET /events` over real sockets: which events arrive for whom, and readers that disconnect or stall."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from engrambus.app import open_project
-from engrambus.edges.http.events import EventStreams
+from engrambus.edges.http.events import EVENT_LIMITS, EventsEndpoint
 from engrambus.gateway import Gateway
-from engrambus.gateway.events import TYPES
+from engrambus.gateway.events import EVENT_TYPES
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND
 from tests.events.reader import reading
@@ -30,13 +30,18 @@ CLAIM = "The lexer gives up on a byte it does not know."
 
 @pytest.fixture
 def bus(gateway: Gateway, repository: Repository) -> Iterator[Served]:
-    """A project, served."""
+    """Run a server for a project."""
     with serving(gateway, repository) as bus:
         yield bus
 
 
+def endpoint(gateway: Gateway, **limits: Any) -> EventsEndpoint:
+    """Return the endpoint with other limits."""
+    return EventsEndpoint(gateway, EVENT_LIMITS._replace(**limits))
+
+
 def engrambus(bus: Served, home: Path, *words: str) -> None:
-    """Run `engrambus` in a process of its own on the project's files."""
+    """Run the command `engrambus` on the project's files."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ENGRAMBUS_")}
     environment |= {"HOME": str(home)}
     done = subprocess.run(
@@ -46,13 +51,13 @@ def engrambus(bus: Served, home: Path, *words: str) -> None:
 
 
 def other_run(bus: Served, name: str = "zoe") -> tuple[str, str]:
-    """Another run with an agent in it: the run, and the agent's token."""
+    """Open another run and add an agent; return the run's id and the agent's token."""
     run = str(bus.call("POST", "/run", {"goal": "another"}).json["run_id"])
     answer = bus.call("POST", "/agent", {"name": name, "role": "programmer"}, token=bus.sign(run=run))
     return run, str(answer.json["token"])
 
 
-def test_an_event_arrives_while_it_happens(bus: Served) -> None:  # EB-26
+def test_an_event_arrives_at_once(bus: Served) -> None:  # EB-26
     token = bus.add("ada", "architect")
     with reading(bus, token=token) as reader:
         assert reader.status == 200
@@ -70,14 +75,14 @@ def test_an_event_arrives_while_it_happens(bus: Served) -> None:  # EB-26
     assert event.data["data"] == {"engram": engram, "kind": "risk", "scope": "run", "pointers": 1}
 
 
-def test_what_the_command_does_in_another_shell_arrives_too(bus: Served, tmp_path: Path) -> None:  # EB-26
+def test_events_of_another_process_arrive(bus: Served, tmp_path: Path) -> None:  # EB-26
     with reading(bus) as reader:
         engrambus(bus, tmp_path / "home", "put", CLAIM, "--at", "src/parser.py:1-3")
         event = reader.event()
     assert (event.type, event.data["agent"]) == ("less.engram.put", "admin")
 
 
-def test_a_query_is_told_to_those_who_are_there_and_has_no_id(bus: Served) -> None:
+def test_a_query_is_an_event_without_an_id_for_connected_readers(bus: Served) -> None:
     bus.put(CLAIM)
     with reading(bus) as reader:
         bus.call("GET", "/engram/query?q=lexer+byte&k=5")
@@ -91,7 +96,7 @@ def test_a_query_is_told_to_those_who_are_there_and_has_no_id(bus: Served) -> No
         assert "less.engram.query" not in {block.type for block in again.until("less.engram.put", 2)}
 
 
-def test_that_work_went_on_is_told_to_those_who_may_see_it(bus: Served, tmp_path: Path) -> None:  # YT-08
+def test_a_change_of_work_is_an_event_for_admins(bus: Served, tmp_path: Path) -> None:  # YT-08
     with (
         reading(bus) as admin,
         reading(bus, "?type=work.changed") as board,
@@ -99,15 +104,15 @@ def test_that_work_went_on_is_told_to_those_who_may_see_it(bus: Served, tmp_path
     ):
         admin.until("less.agent.add")
         assert bus.call("POST", "/tuple", {"lane": "later"}).status == 200
-        told = admin.event()
-        assert (told.type, told.id, told.data["data"]) == ("work.changed", None, {"line": 1})
+        event = admin.event()
+        assert (event.type, event.id, event.data["data"]) == ("work.changed", None, {"line": 1})
         assert board.event().data["data"] == {"line": 1}
         engrambus(bus, tmp_path / "home", "out", "--lane", "later")
         assert board.event().data["data"] == {"line": 2}
         bus.put(CLAIM)
-        assert agent.event().type == "less.engram.put", "of all work an agent is told nothing"
+        assert agent.event().type == "less.engram.put", "an agent gets no events of work"
     with reading(bus, "?after=0&type=work.changed,less.engram.put") as again:
-        assert again.event().type == "less.engram.put", "who comes later looks for itself"
+        assert again.event().type == "less.engram.put", "events of work are not stored for later readers"
 
 
 def test_no_content_is_ever_sent(bus: Served) -> None:  # EB-26
@@ -122,30 +127,30 @@ def test_no_content_is_ever_sent(bus: Served) -> None:  # EB-26
         events = reader.until("less.engram.forget")
     kinds = {block.type for block in events}
     assert {"less.run.open", "less.agent.add", "less.deref.prove", "less.brief.make", "less.engram.query"} < kinds
-    told = str([block.data for block in events])
-    said = [CLAIM, "unspeakable-tag", "first run", "line 10 of the parser", "src/parser.py", token]
-    for text in said:
-        for at in range(max(1, len(text) - 11)):
-            assert text[at : at + 12] not in told
+    sent = str([block.data for block in events])
+    contents = [CLAIM, "unspeakable-tag", "first run", "line 10 of the parser", "src/parser.py", token]
+    for text in contents:
+        for start in range(max(1, len(text) - 11)):
+            assert text[start : start + 12] not in sent
 
 
-def test_a_run_is_told_its_own_and_what_is_the_projects(bus: Served) -> None:  # EB-20, EB-26
+def test_an_agent_gets_the_events_of_its_run_and_of_the_project(bus: Served) -> None:  # EB-20, EB-26
     ada, (_, zoe) = bus.add("ada", "architect"), other_run(bus)
     with reading(bus, "?after=0", token=zoe) as reader, reading(bus, "?after=0") as admin:
         hidden = bus.put("Only for the run of ada.", scope="run", token=ada).json["id"]
         bus.call("GET", "/engram/query", token=ada)
         bus.call("POST", f"/engram/{hidden}/confirm", token=ada)
-        seen = bus.put("For the whole project to know.", scope="project", token=bus.sign()).json["id"]
-        own = bus.put("Only for the run of zoe.", scope="run", token=zoe).json["id"]
+        shared = bus.put("For the whole project to know.", scope="project", token=bus.sign()).json["id"]
+        of_zoe = bus.put("Only for the run of zoe.", scope="run", token=zoe).json["id"]
         events = reader.until("less.engram.put", 2)
-        assert [block.data["data"].get("engram") for block in events if "engram" in str(block.type)] == [seen, own]
+        assert [block.data["data"].get("engram") for block in events if "engram" in str(block.type)] == [shared, of_zoe]
         assert hidden not in str([block.data for block in events])
         assert {block.data["data"].get("name") for block in events if block.type == "less.agent.add"} == {"zoe"}
         everything = admin.until("less.engram.put", 3)
         assert {"less.engram.confirm", "less.engram.query"} < {block.type for block in everything}
 
 
-def test_what_is_promoted_is_told_to_everyone(bus: Served) -> None:
+def test_a_promotion_is_visible_to_everyone(bus: Served) -> None:
     ada, (_, zoe) = bus.add("ada", "programmer"), other_run(bus)
     with reading(bus, token=zoe) as reader:
         engram = bus.put("Soon for everyone to know.", scope="run", token=ada, confidence=0.9).json["id"]
@@ -158,13 +163,13 @@ def test_what_is_promoted_is_told_to_everyone(bus: Served) -> None:
 def _run_of(bus: Served, engram: str) -> str:
     with bus.gateway.store.read() as view:
         for number in (1, 2):
-            found = view.find([f"r{number}"], engram)
-            if found is not None:
-                return str(found.run)
+            stored = view.find([f"r{number}"], engram)
+            if stored is not None:
+                return str(stored.run)
     raise AssertionError
 
 
-def test_only_the_types_that_were_asked_for(bus: Served) -> None:
+def test_only_the_requested_types_arrive(bus: Served) -> None:
     token = bus.add("ada", "architect")
     with reading(bus, "?after=0&type=less.engram.put,less.agent.add") as reader:
         bus.call("GET", "/engram/query", token=token)
@@ -182,12 +187,12 @@ def test_only_the_types_that_were_asked_for(bus: Served) -> None:
         ("?as=nobody", None, "AGENT_NOT_FOUND"),
     ],
 )
-def test_what_is_asked_wrongly(bus: Served, query: str, last_id: str | None, code: str) -> None:
+def test_invalid_parameters_are_refused(bus: Served, query: str, last_id: str | None, code: str) -> None:
     with reading(bus, query, last_id=last_id) as reader:
         assert reader.problem() == code
 
 
-def test_a_token_is_needed_and_must_be_this_projects(bus: Served) -> None:
+def test_a_valid_token_of_this_project_is_required(bus: Served) -> None:
     for token, code in (
         (None, "TOKEN_MISSING"),
         ("st1.nothing.at-all", "TOKEN_INVALID"),
@@ -198,18 +203,18 @@ def test_a_token_is_needed_and_must_be_this_projects(bus: Served) -> None:
             assert reader.problem() == code
 
 
-def test_a_stream_ends_when_its_token_does(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+def test_a_stream_ends_when_its_token_expires(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, events=endpoint(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as reader:
             assert reader.status == 200
             with pytest.raises(EOFError):
                 reader.event()
         with reading(bus, token=token) as again:
-            assert again.problem() == "TOKEN_EXPIRED", "it did not end before"
+            assert again.problem() == "TOKEN_EXPIRED", "the stream did not end earlier"
 
 
-def test_reading_on_after_a_break_loses_and_repeats_nothing(bus: Served) -> None:  # EB-26
+def test_resuming_loses_and_repeats_no_event(bus: Served) -> None:  # EB-26
     bus.put(CLAIM)
     with reading(bus, "?after=0") as reader:
         seen = [block.id for block in reader.until("less.engram.put")]
@@ -227,7 +232,7 @@ def test_reading_on_after_a_break_loses_and_repeats_nothing(bus: Served) -> None
         assert [block.id for block in reader.until("less.engram.put", 12)] == seen
 
 
-def test_a_stream_that_told_nothing_yet_can_be_resumed(bus: Served) -> None:
+def test_a_stream_without_events_can_be_resumed(bus: Served) -> None:
     with reading(bus) as reader:
         assert reader.block() is not None
         last = reader.last_id
@@ -236,7 +241,7 @@ def test_a_stream_that_told_nothing_yet_can_be_resumed(bus: Served) -> None:
         assert reader.event().type == "less.engram.put"
 
 
-def test_reading_on_after_the_server_was_started_again(
+def test_a_stream_can_be_resumed_after_a_restart_of_the_server(
     gateway: Gateway, repository: Repository, settings: Settings, tmp_path: Path
 ) -> None:
     with serving(gateway, repository) as bus:
@@ -244,28 +249,30 @@ def test_reading_on_after_the_server_was_started_again(
         with reading(bus, "?after=0") as reader:
             first = reader.until("less.engram.put")
             last = reader.last_id
-    engrambus(bus, tmp_path / "home", "put", "Said while nobody served.", "--at", "src/parser.py:7-9")
-    again = open_project(repository.path, settings)
+    engrambus(bus, tmp_path / "home", "put", "Put while no server ran.", "--at", "src/parser.py:7-9")
+    reopened = open_project(repository.path, settings)
     try:
-        with serving(again, repository) as bus, reading(bus, last_id=last) as reader:
-            bus.put("Said when it was back.", at=["src/parser.py:11-12"])
-            rest = reader.until("less.engram.put", 2)
+        with serving(reopened, repository) as bus, reading(bus, last_id=last) as reader:
+            bus.put("Put after the restart.", at=["src/parser.py:11-12"])
+            second = reader.until("less.engram.put", 2)
     finally:
-        again.close()
-    assert [block.id for block in first + rest] == ["1.0", "2.0", "3.0", "4.0"]
+        reopened.close()
+    assert [block.id for block in first + second] == ["1.0", "2.0", "3.0", "4.0"]
 
 
-def test_a_quiet_stream_is_kept_alive(gateway: Gateway, repository: Repository) -> None:
-    streams = EventStreams(gateway, heartbeat_seconds=0.05)
-    with serving(gateway, repository, events=streams) as bus, reading(bus) as reader:
+def test_a_quiet_stream_gets_heartbeats(gateway: Gateway, repository: Repository) -> None:
+    events = endpoint(gateway, heartbeat_seconds=0.05)
+    with serving(gateway, repository, events=events) as bus, reading(bus) as reader:
         reader.block()
         beats = [reader.block() for _ in range(3)]
     assert all(beat is not None and beat.comment and beat.type is None and beat.id == "1" for beat in beats)
 
 
-def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway, repository: Repository) -> None:
-    streams = EventStreams(gateway, heartbeat_seconds=0.5)
-    with serving(gateway, repository, events=streams) as bus, reading(bus, "?type=less.run.end") as reader:
+def test_a_stream_gets_heartbeats_while_its_reader_may_not_see_the_events(
+    gateway: Gateway, repository: Repository
+) -> None:
+    events = endpoint(gateway, heartbeat_seconds=0.5)
+    with serving(gateway, repository, events=events) as bus, reading(bus, "?type=less.run.end") as reader:
         reader.block()
         done = threading.Event()
 
@@ -273,19 +280,19 @@ def test_a_stream_is_kept_alive_by_what_its_reader_may_not_see(gateway: Gateway,
             while not done.wait(0.05):
                 bus.call("GET", "/engram/query?q=parser")
 
-        asking = threading.Thread(target=busy)
-        asking.start()
+        client = threading.Thread(target=busy)
+        client.start()
         try:
             beat = reader.block()
         finally:
             done.set()
-            asking.join()
+            client.join()
     assert beat is not None
     assert (beat.comment, beat.id) == (True, "1")
 
 
-def test_there_are_only_so_many_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, events=EventStreams(gateway, most=3)) as bus:
+def test_the_number_of_open_streams_is_limited(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, events=endpoint(gateway, max_open=3)) as bus:
         with ExitStack() as stack:
             for _ in range(3):
                 assert stack.enter_context(reading(bus)).block() is not None
@@ -308,23 +315,23 @@ def _soon(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_who_takes_nothing_is_cut_off_and_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
-    streams = EventStreams(gateway, most=2, stall_seconds=1.0)
+def test_a_stalled_reader_is_cut_off_and_others_are_not_affected(gateway: Gateway, repository: Repository) -> None:
+    events = endpoint(gateway, max_open=2, stall_seconds=1.0)
     with (
-        serving(gateway, repository, events=streams, send_buffer=4096) as bus,
+        serving(gateway, repository, events=events, send_buffer=4096) as bus,
         reading(bus, receive_buffer=2048) as slow,
         reading(bus) as quick,
-        ThreadPoolExecutor(1) as beside,
+        ThreadPoolExecutor(1) as executor,
     ):
         assert slow.block() is not None
         at = ["src/parser.py:1-2"]
-        all_of_it = beside.submit(quick.until, "less.engram.put", 1500)
+        all_events = executor.submit(quick.until, "less.engram.put", 1500)
         for batch in range(3):
             engrams = [{"claim": f"Claim {batch} {n} of very many.", "at": at} for n in range(500)]
             assert bus.call("POST", "/engrams", {"engrams": engrams}).status == 200
-        everything = [block.id for block in all_of_it.result()]
+        everything = [block.id for block in all_events.result()]
         assert len(set(everything)) == 1500
-        _soon(lambda: _status(bus) == 200)  # the slow one's place is free again
+        _soon(lambda: _status(bus) == 200)  # the slow reader's stream no longer counts
         got: list[str | None] = []
         with suppress(EOFError, OSError, HTTPException):
             while True:
@@ -339,7 +346,7 @@ def test_who_takes_nothing_is_cut_off_and_hurts_nobody(gateway: Gateway, reposit
 
 
 @pytest.mark.parametrize("stalled", [False, True])
-def test_the_server_ends_with_streams_open(
+def test_the_server_stops_while_streams_are_open(
     gateway: Gateway, repository: Repository, stalled: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ExitStack() as stack:
@@ -353,44 +360,50 @@ def test_the_server_ends_with_streams_open(
                     bus.call("POST", "/engrams", {"engrams": engrams})
                 time.sleep(0.3)
         if not stalled:
-            assert reader.block() is None, "the stream ends whole"
+            assert reader.block() is None, "the stream ends completely"
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_only_the_head(bus: Served) -> None:
+def test_a_head_request_gets_the_headers_only(bus: Served) -> None:
     answer = bus.call("HEAD", "/events")
     assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"", "text/event-stream")
     assert bus.call("POST", "/events").code == "METHOD_NOT_ALLOWED"
 
 
-def test_it_stands_in_the_document(bus: Served) -> None:
+def test_the_stream_is_in_the_openapi_document(bus: Served) -> None:
     entry = bus.call("GET", "/openapi.json", token=None).json["paths"]["/events"]["get"]
     assert "text/event-stream" in entry["responses"]["200"]["content"]
-    types: Any = next(each for each in entry["parameters"] if each["name"] == "type")["schema"]["items"]["enum"]
-    assert set(types) == TYPES
+    types: Any = next(parameter for parameter in entry["parameters"] if parameter["name"] == "type")["schema"]["items"][
+        "enum"
+    ]
+    assert set(types) == EVENT_TYPES
 
 
-def test_who_sees_the_same_is_told_the_same_and_nobody_else(bus: Served) -> None:  # EB-20, EB-26
+def test_readers_with_equal_filters_get_equal_events(bus: Served) -> None:  # EB-20, EB-26
     ada, (_, zoe) = bus.add("ada", "architect"), other_run(bus)
     everything, puts = "?after=0", "?after=0&type=less.engram.put"
-    ways = [(query, token) for query in (everything, puts, "?after=2&type=less.engram.put") for token in ("", ada, zoe)]
+    requests = [
+        (query, token) for query in (everything, puts, "?after=2&type=less.engram.put") for token in ("", ada, zoe)
+    ]
     with ExitStack() as stack:
-        readers = [(*way, stack.enter_context(reading(bus, way[0], token=way[1]))) for way in ways * 3]
+        readers = [
+            (query, token, stack.enter_context(reading(bus, query, token=token))) for query, token in requests * 3
+        ]
         for number in range(6):
             for token in (ada, zoe):
                 lines = [f"src/parser.py:{number + 1}-{number + 2}"]
                 bus.put(f"Claim {number} of one run.", scope="run", token=token, at=lines)
-        last = bus.put("The last, for everybody to know.", scope="project", at=["src/parser.py:20-21"])
+        last = bus.put("The last claim, for the whole project.", scope="project", at=["src/parser.py:20-21"])
         for query, token, reader in readers:
-            told: list[Any] = []
-            while not told or told[-1]["data"].get("engram") != last.json["id"]:
-                told.append(reader.event().data)
+            events: list[Any] = []
+            while not events or events[-1]["data"].get("engram") != last.json["id"]:
+                events.append(reader.event().data)
             page = bus.call("GET", f"/events{query}", token=token, headers={"Accept": "application/json"})
-            assert told == page.json["events"]
+            assert events == page.json["events"]
 
 
-def test_a_token_that_ends_ends_only_its_own_streams(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository, events=EventStreams(gateway, heartbeat_seconds=0.1)) as bus:
+def test_an_expired_token_ends_only_its_own_streams(gateway: Gateway, repository: Repository) -> None:
+    with serving(gateway, repository, events=endpoint(gateway, heartbeat_seconds=0.1)) as bus:
         token = bus.sign(seconds=2)
         with reading(bus, token=token) as first, reading(bus, token=token) as second, reading(bus) as other:
             for reader in (first, second):
@@ -401,15 +414,15 @@ def test_a_token_that_ends_ends_only_its_own_streams(gateway: Gateway, repositor
 
 
 @contextmanager
-def many(bus: Served, count: int) -> Iterator[list[Any]]:
-    """Many readers at once."""
+def open_readers(bus: Served, count: int) -> Iterator[list[Any]]:
+    """Open many streams at once."""
     with ExitStack() as stack:
         yield [stack.enter_context(reading(bus)) for _ in range(count)]
 
 
-def test_many_readers_get_the_same(bus: Served) -> None:
-    with many(bus, 40) as readers:
+def test_many_readers_get_the_same_events(bus: Served) -> None:
+    with open_readers(bus, 40) as readers:
         for number in range(5):
             bus.put(f"Claim {number} that all shall get.", at=[f"src/parser.py:{number + 1}-{number + 2}"])
-        told = [[block.id for block in reader.until("less.engram.put", 5)] for reader in readers]
-    assert told == [told[0]] * 40
+        ids = [[block.id for block in reader.until("less.engram.put", 5)] for reader in readers]
+    assert ids == [ids[0]] * 40

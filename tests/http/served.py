@@ -1,4 +1,4 @@
-"""A project served on a loopback port, and a client that speaks to it over real sockets."""
+"""A server for a project on a loopback port, and calls to it over real sockets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from engrambus.core import SECOND, SystemClock
 from engrambus.edges.http import Codes
-from engrambus.edges.http.events import EventStreams
+from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.server import make_server
-from engrambus.edges.http.tuple_events import TupleStreams
+from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import OPERATIONS
 from engrambus.policy import ADMIN, Claims
@@ -23,7 +23,7 @@ from tests.projects import Repository, make_gateway, make_repository, make_setti
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -31,19 +31,19 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body, read."""
+        """The decoded body."""
         return json.loads(self.body)
 
     @property
     def code(self) -> str:
-        """The code of a refusal."""
+        """The error code in the body."""
         assert self.headers["content-type"] == "application/problem+json", self.body
         assert self.json["status"] == self.status
         return str(self.json["code"])
 
 
 class Served:
-    """One project, being served."""
+    """A running server for one project."""
 
     def __init__(self, gateway: Gateway, repository: Repository, port: int, codes: Codes) -> None:
         self.gateway = gateway
@@ -52,15 +52,15 @@ class Served:
         self.codes = codes
         self.token = self.sign()
 
-    def sign(self, *, name: str = ADMIN, role: str = ADMIN, seconds: int = 3600, **other: str) -> str:
-        """A token, for an admin of the current run unless said otherwise."""
-        claims = {"project": self.gateway.store.project, "run": self.run, "parent": None, **other}
+    def sign(self, *, name: str = ADMIN, role: str = ADMIN, seconds: int = 3600, **claims: str) -> str:
+        """Return a token; by default for an admin of the current run."""
+        fields = {"project": self.gateway.store.project, "run": self.run, "parent": None, **claims}
         expires_at = SystemClock().now() + seconds * SECOND
-        return self.gateway.key.sign(Claims(agent=name, role=role, expires_at=expires_at, **claims))  # type: ignore[arg-type]
+        return self.gateway.key.sign(Claims(agent=name, role=role, expires_at=expires_at, **fields))  # type: ignore[arg-type]
 
     @property
     def run(self) -> str:
-        """The current run."""
+        """Id of the current run."""
         with self.gateway.store.read() as view:
             run = view.current_run()
         assert run is not None
@@ -75,7 +75,7 @@ class Served:
         token: str | None = "",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request as the admin, unless another token is given or None; bytes go out as they are."""
+        """Send a request, as the admin by default and without a token for None; a body of bytes is sent unchanged."""
         sent = dict(headers or {})
         if token is not None:
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
@@ -95,21 +95,21 @@ class Served:
         return self.call("POST", "/engram", {"claim": claim, "at": ["src/parser.py:10-20"], **fields}, token=token)
 
     def add(self, name: str, role: str = "programmer", *, parent: str | None = None) -> str:
-        """Add an agent and give back its token."""
+        """Add an agent and return its token."""
         answer = self.call("POST", "/agent", {"name": name, "role": role, "parent": parent})
         assert answer.status == 200, answer.body
         return str(answer.json["token"])
 
     def journal(self) -> bytes:
-        """Everything that was ever stored."""
+        """Return the bytes of the journal."""
         return (self.repository.path / ".catalog" / "memory.jsonl").read_bytes()
 
     @contextmanager
     def nothing_stored(self) -> Iterator[None]:
-        """Whatever happens here leaves the journal as it is."""
-        before = self.journal()
+        """Check that the journal does not change while the context is open."""
+        journal = self.journal()
         yield
-        assert self.journal() == before
+        assert self.journal() == journal
 
 
 @contextmanager
@@ -117,11 +117,11 @@ def serving(
     gateway: Gateway,
     repository: Repository,
     *,
-    events: EventStreams | None = None,
-    tuples: TupleStreams | None = None,
+    events: EventsEndpoint | None = None,
+    tuple_events: TupleEventsEndpoint | None = None,
     send_buffer: int | None = None,
 ) -> Iterator[Served]:
-    """Serve a project for a while; a small send buffer makes slow readers felt early."""
+    """Run a server for a project while the context is open; a small send buffer makes stalled readers show sooner."""
     sock = socket.socket()
     if send_buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
@@ -129,7 +129,7 @@ def serving(
     port = sock.getsockname()[1]
     ready = threading.Event()
     codes = Codes()
-    server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuples=tuples)
+    server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuple_events=tuple_events)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
@@ -143,7 +143,7 @@ def serving(
 
 @contextmanager
 def served_project(folder: Path) -> Iterator[Served]:
-    """A fresh project in a folder, served."""
+    """Create a project in a folder and run a server for it."""
     repository = make_repository(folder / "repository")
     gateway = make_gateway(repository.path, make_settings(folder / "home"))
     try:
@@ -154,7 +154,7 @@ def served_project(folder: Path) -> Iterator[Served]:
 
 
 def count_engrams(gateway: Gateway) -> int:
-    """How many engrams the project holds."""
+    """Return the number of engrams in the project."""
     stats = OPERATIONS["stats"]
     engrams: int = gateway.call(stats, stats.request(), LOCAL_ADMIN).counts.engrams
     return engrams

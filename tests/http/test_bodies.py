@@ -1,4 +1,4 @@
-"""Bodies that are not taken: each refused by name, before it costs anything, with nothing stored."""
+"""Invalid bodies are refused with a code, as early as possible, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from http.client import HTTPConnection
 import pytest
 
 from engrambus.edges.http import requests
-from engrambus.edges.http.calls import route_of
+from engrambus.edges.http.endpoints import route_of
 from engrambus.operations import OPERATIONS
 from tests.http.served import Answer, Served
 
 MEGABYTE = 1024 * 1024
 HUGE = 100 * MEGABYTE
-BLOCK = b"x" * 65536
+CHUNK = b"x" * 65536
 
 BODY_LIMIT = route_of(OPERATIONS["put_engram"]).body_limit
 MANY_LIMIT = route_of(OPERATIONS["put_engrams"]).body_limit
@@ -56,13 +56,13 @@ CLAIM = b'"claim":"The parser trusts its input.","at":["src/parser.py:1"]'
         (b"{" + CLAIM + b',"provenance":{"created_by":"me"}}', "PROVENANCE_STAMPED"),
     ],
 )
-def test_a_body_that_is_wrong_is_refused_by_name(bus: Served, body: bytes, code: str) -> None:  # EB-02
+def test_an_invalid_body_is_refused_with_its_code(bus: Served, body: bytes, code: str) -> None:  # EB-02
     with bus.nothing_stored():
         answer = bus.call("POST", "/engram", body)
     assert (answer.status, answer.code) == (422, code)
 
 
-def test_a_hundred_thousand_levels_are_refused_before_parsing(bus: Served) -> None:  # EB-02
+def test_deep_nesting_is_refused_before_parsing(bus: Served) -> None:  # EB-02
     bodies = (b"[" * 100_000, b'{"engrams":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a":' * 100_000)
     with bus.nothing_stored():
         for body in bodies:
@@ -74,18 +74,18 @@ def test_a_hundred_thousand_levels_are_refused_before_parsing(bus: Served) -> No
     "content_type",
     ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "application/json; charset=latin-1"],
 )
-def test_a_content_type_that_is_not_json(bus: Served, content_type: str) -> None:
+def test_a_content_type_other_than_json_is_refused(bus: Served, content_type: str) -> None:
     with bus.nothing_stored():
         answer = bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers={"Content-Type": content_type})
     assert (answer.status, answer.code, answer.json["limit"]) == (415, "CONTENT_TYPE", "application/json")
 
 
-def test_json_may_say_that_it_is_utf_8(bus: Served) -> None:
+def test_a_utf_8_charset_is_accepted(bus: Served) -> None:
     headers = {"Content-Type": 'Application/JSON; charset="UTF-8"'}
     assert bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers=headers).status == 200
 
 
-def test_the_limit_is_the_operations_own(bus: Served) -> None:
+def test_the_size_limit_is_the_operations(bus: Served) -> None:
     def padded(size: int) -> bytes:
         return b"{" + CLAIM + b"}" + b" " * (size - len(CLAIM) - 2)
 
@@ -98,69 +98,69 @@ def test_the_limit_is_the_operations_own(bus: Served) -> None:
 
 
 def _head(bus: Served, target: str, *lines: str) -> bytes:
-    said = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Authorization: Bearer {bus.token}"]
-    return "\r\n".join([*said, "Content-Type: application/json", *lines, "", ""]).encode()
+    head = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Authorization: Bearer {bus.token}"]
+    return "\r\n".join([*head, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
 def _exchange(bus: Served, head: bytes, body: Iterator[bytes]) -> tuple[Answer, int]:
-    """The answer, read only after everything was sent or the server hung up, and how much was sent till then."""
+    """Send until the end or until the server closes; return the answer and the number of bytes sent."""
     sent = 0
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(head)
         try:
-            for block in body:
-                wire.sendall(block)
-                sent += len(block)
+            for chunk in body:
+                wire.sendall(chunk)
+                sent += len(chunk)
         except (BrokenPipeError, ConnectionResetError):
             pass
         received = b""
-        while block := wire.recv(65536):
-            received += block
-    top, _, rest = received.partition(b"\r\n\r\n")
+        while chunk := wire.recv(65536):
+            received += chunk
+    top, _, answer_body = received.partition(b"\r\n\r\n")
     status, *headers = top.decode().split("\r\n")
-    named = {name.lower(): value for name, _, value in (line.partition(": ") for line in headers)}
-    return Answer(int(status.split()[1]), named, rest), sent
+    headers_by_name = {name.lower(): value for name, _, value in (line.partition(": ") for line in headers)}
+    return Answer(int(status.split()[1]), headers_by_name, answer_body), sent
 
 
-def _peak() -> int:
+def _peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def test_a_hundred_megabytes_are_refused_at_their_declaration(bus: Served) -> None:  # EB-02
-    before = _peak()
+def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(bus: Served) -> None:  # EB-02
+    memory_bytes = _peak_memory_bytes()
     with bus.nothing_stored():
         answer, sent = _exchange(
-            bus, _head(bus, "/engram", f"Content-Length: {HUGE}"), (BLOCK for _ in range(HUGE // len(BLOCK)))
+            bus, _head(bus, "/engram", f"Content-Length: {HUGE}"), (CHUNK for _ in range(HUGE // len(CHUNK)))
         )
     assert (answer.status, answer.code, answer.json["used"]) == (413, "BODY_TOO_LARGE", HUGE)
     assert answer.headers["connection"] == "close"
-    assert sent == HUGE  # its sender was let finish, so that it could read the refusal
-    assert _peak() - before < 24 * MEGABYTE
+    assert sent == HUGE  # the sender may finish, so that it reads the error
+    assert _peak_memory_bytes() - memory_bytes < 24 * MEGABYTE
 
 
-def test_a_hundred_megabytes_in_chunks_are_refused_where_the_limit_is_passed(bus: Served) -> None:  # EB-02
+def test_a_chunked_body_is_refused_when_it_passes_the_limit(bus: Served) -> None:  # EB-02
     def chunks() -> Iterator[bytes]:
-        for _ in range(HUGE // len(BLOCK)):
-            yield b"10000\r\n" + BLOCK + b"\r\n"
+        for _ in range(HUGE // len(CHUNK)):
+            yield b"10000\r\n" + CHUNK + b"\r\n"
         yield b"0\r\n\r\n"
 
-    before = _peak()
+    memory_bytes = _peak_memory_bytes()
     with bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engrams", "Transfer-Encoding: chunked"), chunks())
     limit = MANY_LIMIT
     assert (answer.status, answer.code, answer.json["limit"]) == (413, "BODY_TOO_LARGE", limit)
     assert limit < answer.json["used"] < 2 * limit
-    assert _peak() - before < 48 * MEGABYTE
+    assert _peak_memory_bytes() - memory_bytes < 48 * MEGABYTE
 
 
-def test_whoever_waits_for_permission_is_refused_before_sending(bus: Served) -> None:
+def test_expect_100_continue_is_refused_before_the_body_is_sent(bus: Served) -> None:
     head = _head(bus, "/engram", f"Content-Length: {HUGE}", "Expect: 100-continue")
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(head)
         assert wire.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_shorter_than_declared_is_no_request(bus: Served) -> None:
+def test_a_body_shorter_than_declared_is_refused(bus: Served) -> None:
     with bus.nothing_stored():
         with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
             wire.sendall(_head(bus, "/engram", "Content-Length: 1000") + b"{" + CLAIM + b"}")
@@ -170,35 +170,35 @@ def test_a_body_shorter_than_declared_is_no_request(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "ten", "1e3", "10, 20"])
-def test_a_length_that_is_no_number_is_no_request(bus: Served, length: str) -> None:
+def test_an_invalid_length_is_refused(bus: Served, length: str) -> None:
     with bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engram", f"Content-Length: {length}"), iter(()))
     assert answer.status == 400
 
 
-def test_a_body_longer_than_declared_is_not_read_on(bus: Served) -> None:
+def test_a_body_is_not_read_beyond_its_declared_length(bus: Served) -> None:
     body = b"{" + CLAIM + b"}"
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(_head(bus, "/engram", f"Content-Length: {len(body)}") + body + b"\x00\x01 more\r\n\r\n")
         received = b""
-        while block := wire.recv(65536):
-            received += block
+        while chunk := wire.recv(65536):
+            received += chunk
     assert received.startswith(b"HTTP/1.1 200 OK")
     assert b"HTTP/1.1 400 " in received
 
 
-def test_a_refusal_before_the_body_lets_its_sender_read_it(bus: Served) -> None:
+def test_a_client_that_is_still_sending_can_read_the_error(bus: Served) -> None:
     for target, headers, code in (
         ("/engram", "Authorization: Basic x", "TOKEN_MISSING"),
         ("/nothing", "", "ROUTE_NOT_FOUND"),
     ):
         lines = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Content-Length: {10 * MEGABYTE}"]
         head = "\r\n".join([*lines, *([headers] if headers else []), "", ""]).encode()
-        answer, _ = _exchange(bus, head, (BLOCK for _ in range(10 * MEGABYTE // len(BLOCK))))
+        answer, _ = _exchange(bus, head, (CHUNK for _ in range(10 * MEGABYTE // len(CHUNK))))
         assert answer.code == code
 
 
-def test_one_connection_carries_many_requests_and_refusals(bus: Served) -> None:
+def test_a_connection_stays_open_after_errors(bus: Served) -> None:
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     headers = {"Authorization": f"Bearer {bus.token}", "Content-Type": "application/json"}
     connection.connect()
@@ -212,7 +212,9 @@ def test_one_connection_carries_many_requests_and_refusals(bus: Served) -> None:
     connection.close()
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(bus: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_is_refused_after_a_time_limit(
+    bus: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(requests, "BODY_SECONDS", 0.1)
     with bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engram", "Content-Length: 100"), iter([b'{"claim":']))

@@ -1,4 +1,4 @@
-"""Whatever is sent, the server answers with a refusal of its own and never breaks."""
+"""Random requests: the server never fails, and answers invalid ones with an error code."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BROKEN = st.binary(max_size=300) | st.text(max_size=200).map(lambda text: text.
 _NEARLY = st.dictionaries(_KEYS, _VALUES, max_size=6).map(lambda value: json.dumps(value).encode())
 
 
-def _spliced(whole: bytes, at: int, insert: bytes) -> bytes:
-    at %= len(whole) + 1
-    return whole[:at] + insert + whole[at:]
+def _spliced(text: bytes, index: int, insert: bytes) -> bytes:
+    index %= len(text) + 1
+    return text[:index] + insert + text[index:]
 
 
 _SPLICED = st.builds(_spliced, _NEARLY, st.integers(min_value=0), st.binary(max_size=12))
@@ -44,18 +44,18 @@ _QUIET = settings(
 
 @_QUIET
 @given(body=_BROKEN | _NEARLY | _SPLICED)
-def test_any_bytes_as_an_engram(bus: Served, body: bytes) -> None:
-    before = bus.journal()
+def test_random_bodies_as_an_engram(bus: Served, body: bytes) -> None:
+    journal = bus.journal()
     answer = bus.call("POST", "/engram", body)
     assert answer.status in (200, 404, 409, 422, 403), (answer.status, answer.body)
     if answer.status != 200:
         assert answer.code
-        assert bus.journal() == before
+        assert bus.journal() == journal
 
 
 @_QUIET
 @given(body=_BROKEN | _SPLICED)
-def test_any_bytes_as_a_pointer(bus: Served, body: bytes) -> None:
+def test_random_bodies_as_a_pointer(bus: Served, body: bytes) -> None:
     assert bus.call("POST", "/pointer/deref", body).status < 500
 
 
@@ -64,21 +64,21 @@ _TARGET = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=6
 
 @_QUIET
 @given(target=_TARGET, method=st.sampled_from(["GET", "POST", "DELETE"]))
-def test_any_address(bus: Served, target: str, method: str) -> None:
+def test_random_addresses(bus: Served, target: str, method: str) -> None:
     assert bus.call(method, "/engram/" + target).status < 500
     assert bus.call("GET", "/engram/query?" + target).status < 500
 
 
-def test_whatever_the_openapi_document_allows(bus: Served) -> None:  # EB-15
+def test_requests_that_the_openapi_document_allows(bus: Served) -> None:  # EB-15
     base = f"http://127.0.0.1:{bus.port}"
     document = bus.call("GET", "/openapi.json", token=None).json
     del document["paths"]["/events"]  # a stream that never ends; tests/events reads it
     schema = schemathesis.openapi.from_dict(document)
     schema.config.update(base_url=base)
-    seen: dict[str, set[int]] = {}
+    statuses: dict[str, set[int]] = {}
 
-    for found in schema.get_all_operations():
-        operation: Any = found.ok()
+    for result in schema.get_all_operations():
+        operation: Any = result.ok()
 
         @settings(
             max_examples=25,
@@ -91,10 +91,10 @@ def test_whatever_the_openapi_document_allows(bus: Served) -> None:  # EB-15
         def probe(case: Any) -> None:
             token = bus.sign()
             response = case.call(base_url=base, headers={"Authorization": f"Bearer {token}"})
-            seen.setdefault(case.operation.label, set()).add(response.status_code)
+            statuses.setdefault(case.operation.label, set()).add(response.status_code)
             assert response.status_code < 500, response.text
             case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
 
         probe()
-    assert len(seen) == sum(len(methods) for methods in document["paths"].values())
-    assert 200 in seen["GET /engram/query"]
+    assert len(statuses) == sum(len(methods) for methods in document["paths"].values())
+    assert 200 in statuses["GET /engram/query"]

@@ -21,33 +21,33 @@ def child(bus: Served) -> str:
     return bus.add("paul", "programmer", parent="mia")
 
 
-def _forms(sections: dict[str, Any]) -> list[tuple[bytes, dict[str, str]]]:
+def _encodings(sections: dict[str, Any]) -> list[tuple[bytes, dict[str, str]]]:
     plain = json.dumps(sections).encode()
     text = json.dumps({"text": plain.decode()}).encode()
     return [(plain, YAML), (plain, {"Content-Type": "text/yaml; charset=utf-8"}), (plain, {}), (text, {})]
 
 
-def test_a_report_is_taken_in_each_form(bus: Served, child: str) -> None:
+def test_a_report_is_accepted_in_every_encoding(bus: Served, child: str) -> None:
     for body, headers in [
         (REPORT.format("All is well.").encode(), YAML),
-        *_forms({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "All is well."}}),
+        *_encodings({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "All is well."}}),
     ]:
         answer = bus.call("POST", "/message", body, token=child, headers=headers)
         assert (answer.status, answer.json["to"]) == (200, "mia"), answer.body
 
 
-def test_a_broadcast_is_taken_in_each_form(bus: Served, child: str) -> None:
-    for body, headers in _forms({"ROLE": "manager", "INSTRUCTIONS": ["Go on."]}):
+def test_a_broadcast_is_accepted_in_every_encoding(bus: Served, child: str) -> None:
+    for body, headers in _encodings({"ROLE": "manager", "INSTRUCTIONS": ["Go on."]}):
         answer = bus.call("POST", "/broadcast?as=mia", body, headers=headers)
         assert (answer.status, answer.json["to"]) == (200, ["paul"]), answer.body
-    named = {"text": json.dumps({"ROLE": "manager", "INSTRUCTIONS": ["Go on."]}), "to": ["paul"]}
-    assert bus.call("POST", "/broadcast?as=mia", named).json["to"] == ["paul"]
-    assert bus.call("POST", "/broadcast?as=paul", named).code == "ROLE_FORBIDDEN"
+    as_field = {"text": json.dumps({"ROLE": "manager", "INSTRUCTIONS": ["Go on."]}), "to": ["paul"]}
+    assert bus.call("POST", "/broadcast?as=mia", as_field).json["to"] == ["paul"]
+    assert bus.call("POST", "/broadcast?as=paul", as_field).code == "ROLE_FORBIDDEN"
     kinds = [mail["kind"] for mail in bus.call("GET", "/inbox", token=child).json["mail"]]
     assert kinds == ["broadcast"] * 5
 
 
-def test_the_word_text_inside_a_message_is_no_field_of_the_request(bus: Served, child: str) -> None:
+def test_a_message_that_contains_the_word_text_is_not_read_as_a_request(bus: Served, child: str) -> None:
     engram = {
         "kind": "fact",
         "claim": "The parser reads text.",
@@ -60,12 +60,12 @@ def test_the_word_text_inside_a_message_is_no_field_of_the_request(bus: Served, 
     assert len(answer.json["engrams"]) == 1
 
 
-def test_a_body_says_what_it_is(bus: Served, child: str) -> None:
+def test_a_body_of_another_type_or_an_invalid_one_is_refused(bus: Served, child: str) -> None:
     with bus.nothing_stored():
-        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"):
-            headers = {"Content-Type": kind}
+        for media_type in ("text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"):
+            headers = {"Content-Type": media_type}
             answer = bus.call("POST", "/message", REPORT.format("x").encode(), token=child, headers=headers)
-            assert (answer.status, answer.code) == (415, "CONTENT_TYPE"), kind
+            assert (answer.status, answer.code) == (415, "CONTENT_TYPE"), media_type
         assert bus.call("POST", "/message", b"ROLE: x", token=child).code == "BAD_JSON"
         assert bus.call("POST", "/message", b'{"ROLE":"a","ROLE":"b"}', token=child).code == "DUPLICATE_KEY"
         assert bus.call("POST", "/message", b"\xff", token=child, headers=YAML).code == "BAD_TEXT"
@@ -74,7 +74,7 @@ def test_a_body_says_what_it_is(bus: Served, child: str) -> None:
         assert bus.call("POST", "/message", b"x" * 70_000, token=child, headers=YAML).code == "BODY_TOO_LARGE"
 
 
-def test_a_message_too_large_comes_back_with_one_to_send_instead(bus: Served, child: str) -> None:
+def test_a_message_over_its_budget_is_refused_with_one_to_send_instead(bus: Served, child: str) -> None:
     engram = "- kind: risk\n  claim: The parser trusts its input.\n"
     engram += f"  pointers: ['repo:src/parser.py@{bus.repository.sha}']\n"
     body = REPORT.format(LONG) + "ENGRAMS:\n" + engram
@@ -85,34 +85,34 @@ def test_a_message_too_large_comes_back_with_one_to_send_instead(bus: Served, ch
     assert exceeded["used"] == -(-len(body) // 4)
     filled = answer.json["resend"].replace("...", "The input is trusted.")
     assert "The parser trusts its input." in filled
-    again = bus.call("POST", "/message", filled.encode(), token=child, headers=YAML)
-    assert again.status == 200, again.body
-    assert again.json["resends"].encode() in bus.journal()
-    assert len(again.json["engrams"]) == 1
+    second = bus.call("POST", "/message", filled.encode(), token=child, headers=YAML)
+    assert second.status == 200, second.body
+    assert second.json["resends"].encode() in bus.journal()
+    assert len(second.json["engrams"]) == 1
 
 
-def test_judging_takes_the_same_forms_and_stores_nothing(bus: Served, child: str) -> None:
+def test_validating_accepts_every_encoding_and_stores_nothing(bus: Served, child: str) -> None:
     with bus.nothing_stored():
-        for body, headers in _forms({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": LONG}):
+        for body, headers in _encodings({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": LONG}):
             verdict = bus.call("POST", "/message/validate", body, token=child, headers=headers).json
             assert (verdict["ok"], verdict["problems"][0]["code"]) == (False, "BUDGET_EXCEEDED")
 
 
-def test_asking_granting_and_reading(bus: Served, child: str) -> None:  # EB-10, EB-11
+def test_a_request_is_granted_read_and_revoked(bus: Served, child: str) -> None:  # EB-10, EB-11
     ref = f"repo:src/parser.py#L1-L2@{bus.repository.sha}"
     for _ in range(3):
         assert bus.call("POST", "/pointer/deref", {"pointer": ref}, token=child).status == 200
     denied = bus.call("POST", "/pointer/deref", {"pointer": ref}, token=child)
     assert (denied.status, denied.code) == (403, "DEREF_DENIED")
-    asked = bus.call("POST", "/pointer/request", {"pointer": ref, "reason": "To see."}, token=child).json
+    request = bus.call("POST", "/pointer/request", {"pointer": ref, "reason": "To see."}, token=child).json
     waiting = bus.call("GET", "/pointer/request?as=mia").json["requests"]
-    assert [each["request_id"] for each in waiting] == [asked["request_id"]]
-    grant = bus.call("POST", f"/pointer/request/{asked['request_id']}/approve?as=mia", {"uses": 2}).json
+    assert [row["request_id"] for row in waiting] == [request["request_id"]]
+    grant = bus.call("POST", f"/pointer/request/{request['request_id']}/approve?as=mia", {"uses": 2}).json
     assert bus.call("POST", "/pointer/deref", {"pointer": ref}, token=child).status == 200
-    shown = {"pointer": ref, "budget_token": grant["budget_token"]}
-    assert bus.call("POST", "/pointer/deref", shown, token=child).status == 200
-    spent = bus.call("POST", "/pointer/deref", shown, token=child)
+    with_grant = {"pointer": ref, "budget_token": grant["budget_token"]}
+    assert bus.call("POST", "/pointer/deref", with_grant, token=child).status == 200
+    spent = bus.call("POST", "/pointer/deref", with_grant, token=child)
     assert (spent.status, spent.code) == (403, "GRANT_SPENT")
     assert bus.call("DELETE", f"/grant/{grant['grant_id']}?as=mia").json["revoked"] is True
-    assert bus.call("POST", "/pointer/deref", shown, token=child).code == "GRANT_REVOKED"
+    assert bus.call("POST", "/pointer/deref", with_grant, token=child).code == "GRANT_REVOKED"
     assert grant["budget_token"].encode() not in bus.journal()

@@ -1,4 +1,4 @@
-"""What the server says about itself: its OpenAPI document and the published schemas."""
+"""The OpenAPI document, the published schemas and conditional requests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.http.served import Served
 
 @pytest.fixture(scope="module")
 def document(bus: Served) -> dict[str, Any]:
-    """The OpenAPI document, read."""
-    found: dict[str, Any] = bus.call("GET", "/openapi.json", token=None).json
-    return found
+    """Return the decoded OpenAPI document."""
+    document: dict[str, Any] = bus.call("GET", "/openapi.json", token=None).json
+    return document
 
 
 def test_every_operation_is_described(document: dict[str, Any]) -> None:  # EB-15
@@ -35,37 +35,37 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:  # EB-1
         assert ("requestBody" in entry) == (operation.route.method == "POST")
 
 
-def test_what_is_answered_under_an_etag_says_so(document: dict[str, Any]) -> None:  # YT-15
+def test_operations_with_an_etag_are_described_with_it(document: dict[str, Any]) -> None:  # YT-15
     conditional = []
     for path, methods in document["paths"].items():
         for entry in methods.values():
-            asked = [each for each in entry.get("parameters", ()) if each["name"] == "If-None-Match"]
-            said = ["ETag" in entry["responses"][status].get("headers", {}) for status in ("200", "304") if asked]
-            assert bool(asked) == ("304" in entry["responses"]), path
-            assert all(said), path
-            if asked:
-                assert (asked[0]["in"], asked[0].get("required", False)) == ("header", False)
+            matching = [row for row in entry.get("parameters", ()) if row["name"] == "If-None-Match"]
+            has_etag = ["ETag" in entry["responses"][code].get("headers", {}) for code in ("200", "304") if matching]
+            assert bool(matching) == ("304" in entry["responses"]), path
+            assert all(has_etag), path
+            if matching:
+                assert (matching[0]["in"], matching[0].get("required", False)) == ("header", False)
                 conditional.append(entry["operationId"])
     assert sorted(conditional) == ["events", "receipt_get", "tuple_observe"]
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_has_a_target(document: dict[str, Any]) -> None:
     def walk(value: Any) -> None:
         if isinstance(value, dict):
             if "$ref" in value:
-                found = document
+                target = document
                 for part in value["$ref"].removeprefix("#/").split("/"):
-                    found = found[part]
-            for below in value.values():
-                walk(below)
+                    target = target[part]
+            for item in value.values():
+                walk(item)
         elif isinstance(value, list):
-            for below in value:
-                walk(below)
+            for item in value:
+                walk(item)
 
     walk(document)
 
 
-def test_the_published_limits_are_shown_where_an_engram_is_put(document: dict[str, Any]) -> None:
+def test_the_limits_of_an_engram_are_those_of_the_published_schema(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     put = schemas["PutEngram"]["properties"]
     assert put["claim"]["maxLength"] == 500
@@ -76,7 +76,7 @@ def test_the_published_limits_are_shown_where_an_engram_is_put(document: dict[st
     assert "repo" in schemas["Pointer"]["properties"]["type"]["enum"]
 
 
-def test_only_the_exchange_of_a_code_needs_no_token(document: dict[str, Any]) -> None:
+def test_only_opening_a_session_needs_no_token(document: dict[str, Any]) -> None:
     entries = [entry for methods in document["paths"].values() for entry in methods.values()]
     assert [entry["operationId"] for entry in entries if entry.get("security") == []] == ["open_session"]
     assert document["security"] == [{"bearer": []}]
@@ -90,33 +90,33 @@ def test_schemas_are_served_as_published(bus: Served, name: str) -> None:  # EB-
     assert answer.headers["content-type"] == "application/schema+json"
 
 
-def test_a_schema_that_is_not_there(bus: Served) -> None:
+def test_an_unknown_schema_is_not_found(bus: Served) -> None:
     for target in ("/schemas/", "/schemas/engram.v9.json", "/schemas/../errors.py", "/schemas/%2e%2e/rules.py"):
         assert bus.call("GET", target, token=None).code == "ROUTE_NOT_FOUND"
 
 
 @pytest.mark.parametrize("target", ["/openapi.json", "/schemas/engram.v0.1.json", "/static/page.css"])
-def test_what_has_not_changed_is_not_sent_again(bus: Served, target: str) -> None:
+def test_an_unchanged_file_is_answered_with_304(bus: Served, target: str) -> None:
     tag = bus.call("GET", target, token=None).headers["etag"]
-    for known in (tag, f'"x", W/{tag}', "*"):
-        answer = bus.call("GET", target, token=None, headers={"If-None-Match": known})
+    for etags in (tag, f'"x", W/{tag}', "*"):
+        answer = bus.call("GET", target, token=None, headers={"If-None-Match": etags})
         assert (answer.status, answer.body) == (304, b"")
     assert bus.call("GET", target, token=None, headers={"If-None-Match": '"x"'}).status == 200
     for lines, status in ((['"x"', f'"y", {tag}'], 304), ([tag, '"x"'], 304), (['"x"', '"y"'], 200)):  # RFC 9110, 5.3
         assert status_of(bus, target, [("If-None-Match", line) for line in lines]) == status
 
 
-def test_what_is_accepted_may_be_said_in_several_lines(bus: Served) -> None:  # RFC 9110, 5.3
-    for target, kinds in (
+def test_the_accept_header_may_occur_several_times(bus: Served) -> None:  # RFC 9110, 5.3
+    for target, media_types in (
         ("/events?after=0", ("application/problem+json", "application/json")),
         ("/metrics", ("text/plain;q=0.5", "application/openmetrics-text; version=1.0.0")),
     ):
-        accepted = [("Accept", kind) for kind in kinds]
+        accepted = [("Accept", media_type) for media_type in media_types]
         assert status_of(bus, target, [("Authorization", f"Bearer {bus.token}"), *accepted]) == 200
 
 
 def status_of(bus: Served, target: str, headers: list[tuple[str, str]]) -> int:
-    """What a request is answered that gives some header in several lines."""
+    """Return the status of a request in which a header occurs several times."""
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     connection.putrequest("GET", target)
     for name, value in headers:

@@ -1,4 +1,4 @@
-"""The server's life: it tells when it is ready, finishes what is under way, and ends without complaint."""
+"""Starting and stopping the server: it finishes open requests and stops without errors."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ print("ended")
 """
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, sent: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_server_cleanly(tmp_path: Path, stop_signal: signal.Signals) -> None:
     make_repository(tmp_path / "repository")
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -50,26 +50,26 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, sent: signal.Signals) -> None:
         answer = connection.getresponse()
         assert answer.status == 200
         answer.read()
-        process.send_signal(sent)
-        out, err = process.communicate(timeout=60)  # the connection left open does not hold it up
+        process.send_signal(stop_signal)
+        out, err = process.communicate(timeout=60)  # the open connection does not delay it
         connection.close()
     assert (process.returncode, out, err) == (0, "ended\n", "")
 
 
-def test_what_is_under_way_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Gateway.call
-    under_way = threading.Event()
+def test_open_requests_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Gateway.call
+    has_started = threading.Event()
 
-    def slowly(*arguments: Any) -> Any:
-        under_way.set()
+    def call_slowly(*arguments: Any) -> Any:
+        has_started.set()
         time.sleep(0.6)
-        return whole(*arguments)
+        return call(*arguments)
 
     with served_project(tmp_path) as bus:
-        monkeypatch.setattr(Gateway, "call", slowly)
+        monkeypatch.setattr(Gateway, "call", call_slowly)
         connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
         connection.request("GET", "/agent", headers={"Authorization": f"Bearer {bus.token}"})
-        assert under_way.wait(60)
+        assert has_started.wait(60)
     answer = connection.getresponse()
     assert answer.status == 200
     answer.read()

@@ -1,4 +1,4 @@
-"""Who is let in, and what those who are not can tell."""
+"""Tokens: which are accepted, and what a caller without rights can learn."""
 
 from __future__ import annotations
 
@@ -22,73 +22,73 @@ def _refused(bus: Served, token: str | None, **headers: str) -> Answer:
     return answer
 
 
-def test_without_a_token_only_what_is_public_is_answered(bus: Served) -> None:  # EB-20
+def test_without_a_token_only_public_paths_are_answered(bus: Served) -> None:  # EB-20
     assert _refused(bus, None).code == "TOKEN_MISSING"
     for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", "/static/page.js"):
         assert bus.call("GET", target, token=None).status == 200, target
 
 
-@pytest.mark.parametrize("given", ["Basic YWRhOmFkYQ==", "bearer", "Bearer", "Token x", ""])
-def test_what_is_no_bearer_token(bus: Served, given: str) -> None:
-    assert _refused(bus, None, Authorization=given).code in ("TOKEN_MISSING", "TOKEN_INVALID")
+@pytest.mark.parametrize("value", ["Basic YWRhOmFkYQ==", "bearer", "Bearer", "Token x", ""])
+def test_a_header_without_a_bearer_token_is_refused(bus: Served, value: str) -> None:
+    assert _refused(bus, None, Authorization=value).code in ("TOKEN_MISSING", "TOKEN_INVALID")
 
 
-def test_the_scheme_is_read_in_any_case(bus: Served) -> None:
+def test_the_case_of_the_scheme_is_ignored(bus: Served) -> None:
     assert bus.call("GET", "/agent", token=None, headers={"Authorization": f"bEaReR {bus.token}"}).status == 200
 
 
-def test_an_expired_token(bus: Served) -> None:
+def test_an_expired_token_is_refused(bus: Served) -> None:
     assert _refused(bus, bus.sign(seconds=-1)).code == "TOKEN_EXPIRED"
 
 
-def test_every_flipped_bit_spoils_a_token(bus: Served) -> None:
+def test_a_token_with_a_flipped_bit_is_refused(bus: Served) -> None:
     scheme, payload, mac = bus.token.split(".")
-    for part, others in ((payload, (scheme, "{}", mac)), (mac, (scheme, payload, "{}"))):
+    for part, pattern in ((payload, (scheme, "{}", mac)), (mac, (scheme, payload, "{}"))):
         data = bytearray(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
         for bit in range(0, len(data) * 8, 37):
             data[bit // 8] ^= 1 << bit % 8
             spoiled = base64.urlsafe_b64encode(bytes(data)).rstrip(b"=").decode()
             data[bit // 8] ^= 1 << bit % 8
-            token = ".".join(piece.replace("{}", spoiled) for piece in others)
+            token = ".".join(piece.replace("{}", spoiled) for piece in pattern)
             assert bus.call("GET", "/agent", token=token).code == "TOKEN_INVALID"
 
 
-def test_a_forged_token(bus: Served, tmp_path: Path) -> None:
+def test_a_forged_token_is_refused(bus: Served, tmp_path: Path) -> None:
     claims = {"agent": "admin", "role": "admin", "parent": None, "project": bus.gateway.store.project, "run": bus.run}
     payload = base64.urlsafe_b64encode(json.dumps({**claims, "expires_at": 2**52}).encode()).rstrip(b"=").decode()
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
-    scheme, own, mac = bus.token.split(".")
-    served, bus_key = bus, bus.gateway.key
-    served.gateway.key = TokenKey.at(tmp_path)
+    scheme, real_payload, mac = bus.token.split(".")
+    key = bus.gateway.key
+    bus.gateway.key = TokenKey.at(tmp_path)
     try:
-        another_key = served.sign()
+        signed_with_another_key = bus.sign()
     finally:
-        served.gateway.key = bus_key
+        bus.gateway.key = key
     for token in (
         f"engrambus1.{payload}.",
         f"engrambus1.{payload}",
         f"engrambus1.{payload}.{mac}",
         f"{none}.{payload}.",
-        f"engrambus2.{own}.{mac}",
-        f"{scheme}.{own}.{mac}.{mac}",
+        f"engrambus2.{real_payload}.{mac}",
+        f"{scheme}.{real_payload}.{mac}.{mac}",
         bus.token[:-1],
         bus.token + "A",
         bus.token + "=",
         bus.token.swapcase(),
         "ü" * 20,
         "x" * 5000,
-        another_key,
+        signed_with_another_key,
     ):
         assert _refused(bus, token).code == "TOKEN_INVALID", token[:80]
 
 
-def test_a_token_is_worth_nothing_in_another_project(bus: Served, other_bus: Served) -> None:
+def test_a_token_of_another_project_is_refused(bus: Served, other_bus: Served) -> None:
     assert _refused(bus, other_bus.token).code == "TOKEN_INVALID"
     borrowed = bus.sign(project=other_bus.gateway.store.project)
     assert _refused(bus, borrowed).code == "TOKEN_INVALID"
 
 
-def test_a_token_says_no_more_than_the_project_knows(bus: Served) -> None:
+def test_a_token_that_contradicts_the_project_is_refused(bus: Served) -> None:
     bus.add("clerk")
     for token in (
         bus.sign(name="nobody", role="programmer"),
@@ -99,7 +99,7 @@ def test_a_token_says_no_more_than_the_project_knows(bus: Served) -> None:
         assert _refused(bus, token).code == "TOKEN_INVALID"
 
 
-def test_roles_are_held_to(bus: Served) -> None:
+def test_an_operation_for_other_roles_is_refused(bus: Served) -> None:
     token = bus.add("helper")
     engram = bus.put().json["id"]
     with bus.nothing_stored():
@@ -114,7 +114,7 @@ def test_roles_are_held_to(bus: Served) -> None:
             assert (answer.status, answer.code) == (403, "ROLE_FORBIDDEN"), target
 
 
-def test_another_projects_engram_looks_absent(bus: Served, other_bus: Served) -> None:  # EB-20
+def test_an_engram_of_another_project_is_not_found(bus: Served, other_bus: Served) -> None:  # EB-20
     foreign = other_bus.put().json["id"]
     for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/promote")):
         with bus.nothing_stored():
@@ -122,26 +122,26 @@ def test_another_projects_engram_looks_absent(bus: Served, other_bus: Served) ->
             absent = bus.call(method, f"/engram/{ABSENT}{tail}")
         assert absent.code == "ENGRAM_NOT_FOUND"
         assert (theirs.status, theirs.body) == (absent.status, absent.body)
-        assert _unvarying(theirs) == _unvarying(absent)
+        assert _headers_without_date(theirs) == _headers_without_date(absent)
 
 
-def test_another_runs_engram_looks_absent(bus: Served) -> None:  # EB-20
+def test_an_engram_of_another_run_is_not_found(bus: Served) -> None:  # EB-20
     private = bus.put("Only for this run.", scope="run").json["id"]
     assert bus.call("GET", f"/engram/{private}").status == 200
     assert bus.call("POST", "/run", {"goal": "another"}).status == 200
     newcomer = bus.sign()
-    shown = bus.call("GET", "/engram/query?q=only+for+this+run", token=newcomer).json["engrams"]
-    assert private not in {engram["id"] for engram in shown}
+    engrams = bus.call("GET", "/engram/query?q=only+for+this+run", token=newcomer).json["engrams"]
+    assert private not in {engram["id"] for engram in engrams}
     for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/promote")):
         with bus.nothing_stored():
             theirs = bus.call(method, f"/engram/{private}{tail}", token=newcomer)
             absent = bus.call(method, f"/engram/{ABSENT}{tail}", token=newcomer)
         assert theirs.status == 404
         assert (theirs.status, theirs.body) == (absent.status, absent.body)
-        assert _unvarying(theirs) == _unvarying(absent)
+        assert _headers_without_date(theirs) == _headers_without_date(absent)
 
 
-def test_a_run_that_ended_takes_no_more(bus: Served) -> None:
+def test_a_run_that_has_ended_accepts_no_writes(bus: Served) -> None:
     late = bus.call("POST", "/agent", {"name": "late"}).json
     token = late["token"]
     assert bus.call("POST", f"/run/{late['run_id']}/end").status == 200
@@ -151,5 +151,5 @@ def test_a_run_that_ended_takes_no_more(bus: Served) -> None:
     assert bus.call("GET", "/engram/query", token=token).status == 200
 
 
-def _unvarying(answer: Answer) -> dict[str, str]:
+def _headers_without_date(answer: Answer) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name != "date"}

@@ -1,4 +1,4 @@
-"""What is particular to `/mcp`: its doors, its sessions, and clients that leave."""
+"""`/mcp`: its tokens, its sessions, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 import anyio
 import pytest
 
-from engrambus.edges.http.mcp import BODY_LIMIT
+from engrambus.edges.mcp.http import MAX_BODY_BYTES
 from engrambus.gateway import Gateway
 from mcp import Client
 from tests.http.served import Answer, Served, count_engrams, served_project, serving
-from tests.mcp.ways import GENERATIONS, calling, over_http, problem_of
+from tests.mcp.transports import GENERATIONS, http_client, over_http, problem_of
 from tests.projects import Repository
 
 OLDER = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -28,14 +28,14 @@ BOTH = {"Accept": "application/json, text/event-stream"}
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One served project for this module."""
+    """Run a server for this module."""
     with served_project(tmp_path_factory.mktemp("bus")) as bus:
         yield bus
 
 
 def _post(bus: Served, body: Any, *, token: str | None = "", **headers: str) -> Answer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return bus.call("POST", "/mcp", body, token=token, headers={**BOTH, **named})
+    renamed = {name.replace("_", "-"): value for name, value in headers.items()}
+    return bus.call("POST", "/mcp", body, token=token, headers={**BOTH, **renamed})
 
 
 def _initialize(version: str = "2025-06-18") -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _session(bus: Served, token: str | None = "", version: str = "2025-06-18") -
     return session
 
 
-def test_who_has_no_token_of_this_project_is_not_let_in(bus: Served, tmp_path: Path) -> None:  # EB-20
+def test_a_valid_token_of_this_project_is_required(bus: Served, tmp_path: Path) -> None:  # EB-20
     with served_project(tmp_path) as other:
         for token, code in (
             (None, "TOKEN_MISSING"),
@@ -80,28 +80,30 @@ def test_who_has_no_token_of_this_project_is_not_let_in(bus: Served, tmp_path: P
     ({"Origin": "http://evil.example"}, 403, "ORIGIN_FORBIDDEN"),
     ({"Content-Type": "text/plain"}, 415, "CONTENT_TYPE"),
 ])  # fmt: skip
-def test_the_doors_are_those_of_every_address(bus: Served, headers: dict[str, str], status: int, code: str) -> None:
+def test_host_origin_and_content_type_are_checked_as_everywhere(
+    bus: Served, headers: dict[str, str], status: int, code: str
+) -> None:
     answer = bus.call("POST", "/mcp", _initialize(), headers={**BOTH, **headers})
     assert (answer.status, answer.code) == (status, code)
 
 
-def test_methods_and_sizes(bus: Served) -> None:
+def test_other_methods_and_large_bodies_are_refused(bus: Served) -> None:
     refused = bus.call("PUT", "/mcp", {}, headers=BOTH)
     assert (refused.status, refused.code) == (405, "METHOD_NOT_ALLOWED")
-    large = _post(bus, b" " * (BODY_LIMIT + 1))
+    large = _post(bus, b" " * (MAX_BODY_BYTES + 1))
     assert (large.status, large.code) == (413, "BODY_TOO_LARGE")
 
 
-def test_a_call_that_is_too_large_is_told_so_as_its_result(bus: Served) -> None:  # YT-15
-    for size in (BODY_LIMIT, 3 * BODY_LIMIT):
+def test_a_tool_call_that_is_too_large_gets_the_problem_as_its_result(bus: Served) -> None:  # YT-15
+    for size in (MAX_BODY_BYTES, 3 * MAX_BODY_BYTES):
         answer = _post(bus, json.dumps(_call("less_put_engram", {"claim": "x" * size}, 5)).encode())
         assert (answer.status, answer.json["id"]) == (200, 5)
         result = answer.json["result"]
         assert (result["isError"], result["structuredContent"]["code"]) == (True, "BODY_TOO_LARGE")
-        assert result["structuredContent"]["limit"] == BODY_LIMIT
+        assert result["structuredContent"]["limit"] == MAX_BODY_BYTES
 
     async def talk(client: Client) -> None:
-        refused = await client.call_tool("tuple_dispatch", {"lane": "x" * BODY_LIMIT})
+        refused = await client.call_tool("tuple_dispatch", {"lane": "x" * MAX_BODY_BYTES})
         assert problem_of(refused)["code"] == "BODY_TOO_LARGE"
         assert not (await client.call_tool("less_query_engrams", {"q": "x"})).is_error
 
@@ -109,7 +111,7 @@ def test_a_call_that_is_too_large_is_told_so_as_its_result(bus: Served) -> None:
         over_http(bus, mode, talk)
 
 
-def test_bodies_are_read_as_strictly_as_all_others(bus: Served) -> None:
+def test_invalid_bodies_are_refused_as_everywhere(bus: Served) -> None:
     with bus.nothing_stored():
         for arguments, code in (
             (b'{"claim":"x","claim":"y"}', "DUPLICATE_KEY"),
@@ -129,7 +131,7 @@ def test_bodies_are_read_as_strictly_as_all_others(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_older_clients_have_a_session(bus: Served, version: str) -> None:  # EB-29
+def test_older_clients_use_a_session(bus: Served, version: str) -> None:  # EB-29
     session = _session(bus, version=version)
     called = _post(bus, _call("less_query_engrams", {"k": 1}), Mcp_Session_Id=session, Mcp_Protocol_Version=version)
     result = called.json["result"]
@@ -139,18 +141,18 @@ def test_older_clients_have_a_session(bus: Served, version: str) -> None:  # EB-
     assert _post(bus, _call("less_query_engrams", {}), Mcp_Session_Id=session).status == 404
 
 
-def test_a_session_is_its_agents_own(bus: Served) -> None:
+def test_a_session_can_be_used_only_by_its_agent(bus: Served) -> None:
     ada, bob = bus.add("ada"), bus.add("bob")
     session = _session(bus, ada)
     put = _call("less_put_engram", {"claim": "Ada says so.", "at": ["src/parser.py:7"]})
     with bus.nothing_stored():
         assert _post(bus, put, token=bob, Mcp_Session_Id=session).status == 404
     renewed = bus.call("POST", "/agent/ada/token", {}).json["token"]
-    said = _post(bus, put, token=renewed, Mcp_Session_Id=session).json["result"]["structuredContent"]
-    assert said["provenance"]["created_by"].endswith("/ada")
+    engram = _post(bus, put, token=renewed, Mcp_Session_Id=session).json["result"]["structuredContent"]
+    assert engram["provenance"]["created_by"].endswith("/ada")
 
 
-def test_what_is_no_request_is_refused_and_the_next_is_answered(bus: Served) -> None:
+def test_an_invalid_request_is_refused_and_the_next_one_is_answered(bus: Served) -> None:
     session = _session(bus)
     call = _call("less_query_engrams", {})
     hostile: list[Any] = [
@@ -177,20 +179,22 @@ def test_what_is_no_request_is_refused_and_the_next_is_answered(bus: Served) -> 
     assert _post(bus, call, Mcp_Session_Id=session).json["result"]["isError"] is False
 
 
-def test_a_child_asks_a_parent_grants_and_the_child_reads(gateway: Gateway, repository: Repository) -> None:  # EB-19
+def test_a_child_requests_a_parent_grants_and_the_child_reads(
+    gateway: Gateway, repository: Repository
+) -> None:  # EB-19
     ref = f"repo:src/parser.py#L1-L4@{repository.sha}"
 
     async def main(bus: Served, lead: str, child: str) -> None:
-        async with calling(bus, "2026-07-28", lead) as parent, calling(bus, "legacy", child) as agent:
+        async with http_client(bus, "2026-07-28", lead) as parent, http_client(bus, "legacy", child) as agent:
             for _ in range(3):
                 assert not (await agent.call_tool("less_deref_pointer", {"pointer": ref})).is_error
             denied = problem_of(await agent.call_tool("less_deref_pointer", {"pointer": ref}))
             assert denied["code"] == "LESS_DEREF_DENIED"
-            asked = await agent.call_tool("less_request_deref", {"pointer": ref, "reason": "To be sure."})
-            assert asked.structured_content["asked"] == "lead"
+            request = await agent.call_tool("less_request_deref", {"pointer": ref, "reason": "To be sure."})
+            assert request.structured_content["asked"] == "lead"
             grant = {"child_id": "child", "pointer": ref, "cap_tokens": 300}
-            own = problem_of(await agent.call_tool("less_issue_grant", grant))
-            assert own["code"] == "ROLE_FORBIDDEN", "grants are for parents to issue"
+            refused = problem_of(await agent.call_tool("less_issue_grant", grant))
+            assert refused["code"] == "ROLE_FORBIDDEN", "only parents issue grants"
             granted = (await parent.call_tool("less_issue_grant", grant)).structured_content
             paid = {"pointer": ref, "budget_token": granted["budget_token"]}
             read = (await agent.call_tool("less_deref_pointer", paid)).structured_content
@@ -202,14 +206,14 @@ def test_a_child_asks_a_parent_grants_and_the_child_reads(gateway: Gateway, repo
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_sub_agents_speak_with_as(gateway: Gateway, repository: Repository, mode: str) -> None:
-    body = {"claim": "Said for another.", "at": ["src/parser.py:1"]}
+def test_a_client_acts_as_a_descendant_with_as(gateway: Gateway, repository: Repository, mode: str) -> None:
+    body = {"claim": "Put in the name of another agent.", "at": ["src/parser.py:1"]}
 
     async def talk(client: Client) -> None:
-        spoken = await client.call_tool("less_put_engram", {**body, "as": "child"})
-        assert spoken.structured_content["provenance"]["created_by"].endswith("/child")
-        own = await client.call_tool("less_put_engram", {**body, "claim": "Told by myself."})
-        assert own.structured_content["provenance"]["created_by"].endswith("/lead")
+        as_child = await client.call_tool("less_put_engram", {**body, "as": "child"})
+        assert as_child.structured_content["provenance"]["created_by"].endswith("/child")
+        as_lead = await client.call_tool("less_put_engram", {**body, "claim": "Put in my own name."})
+        assert as_lead.structured_content["provenance"]["created_by"].endswith("/lead")
         for name, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("admin", "AGENT_NOT_FOUND")):
             refused = await client.call_tool("less_put_engram", {**body, "as": name})
             assert problem_of(refused)["code"] == code
@@ -221,12 +225,12 @@ def test_sub_agents_speak_with_as(gateway: Gateway, repository: Repository, mode
         over_http(bus, mode, talk, lead)
 
 
-def test_a_client_that_leaves_in_the_middle_hurts_nobody(gateway: Gateway, repository: Repository) -> None:
-    """Half of them leave before all was sent, the others when it is done and before they are answered."""
+def test_a_client_that_disconnects_does_not_affect_others(gateway: Gateway, repository: Repository) -> None:
+    """Half of them disconnect before the body is complete, the others before they get the answer."""
     with serving(gateway, repository) as bus:
         session = _session(bus)
         for number in range(20):
-            claim = f"Left behind by number {number} of {number * 3}."
+            claim = f"Sent by client number {number} of {number * 3}."
             call = _call("less_put_engram", {"claim": claim, "at": [f"src/parser.py:{number + 1}"]}, number)
             body = json.dumps(call)
             head = (
@@ -234,19 +238,19 @@ def test_a_client_that_leaves_in_the_middle_hurts_nobody(gateway: Gateway, repos
                 f"Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
                 f"Mcp-Session-Id: {session}\r\nContent-Length: {len(body)}\r\n\r\n"
             )
-            stays = number % 2 == 1
-            with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as leaving:
-                leaving.sendall((head + body[: len(body) if stays else 40]).encode())
+            is_complete = number % 2 == 1
+            with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as client:
+                client.sendall((head + body[: len(body) if is_complete else 40]).encode())
                 deadline = time.monotonic() + 60
-                while stays and count_engrams(gateway) <= number // 2:
+                while is_complete and count_engrams(gateway) <= number // 2:
                     assert time.monotonic() < deadline
                     time.sleep(0.01)
-        assert count_engrams(gateway) == 10, "what was sent whole is done, what was not is not"
-        again = _post(bus, _call("less_query_engrams", {"k": 50}, 99), Mcp_Session_Id=session)
-        assert len(again.json["result"]["structuredContent"]["engrams"]) == 10
+        assert count_engrams(gateway) == 10, "only complete requests are carried out"
+        query = _post(bus, _call("less_query_engrams", {"k": 50}, 99), Mcp_Session_Id=session)
+        assert len(query.json["result"]["structuredContent"]["engrams"]) == 10
 
 
-def test_the_server_ends_while_older_clients_listen(gateway: Gateway, repository: Repository) -> None:
+def test_the_server_stops_while_older_clients_hold_streams_open(gateway: Gateway, repository: Repository) -> None:
     with serving(gateway, repository) as bus:
         session = _session(bus)
         connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
@@ -254,16 +258,15 @@ def test_the_server_ends_while_older_clients_listen(gateway: Gateway, repository
         connection.request("GET", "/mcp", headers=headers)
         stream = connection.getresponse()
         assert stream.status == 200
-    rest = stream.read()
-    assert b"Traceback" not in rest
+    assert b"Traceback" not in stream.read()
     connection.close()
 
 
-def test_many_clients_of_both_generations_at_once(gateway: Gateway, repository: Repository) -> None:
+def test_many_clients_of_both_generations_work_at_once(gateway: Gateway, repository: Repository) -> None:
     names = [f"agent-{number}" for number in range(8)]
 
     async def work(bus: Served, name: str, token: str, mode: str) -> None:
-        async with calling(bus, mode, token) as client:
+        async with http_client(bus, mode, token) as client:
             for number in range(5):
                 claim = f"{name} found number {number} of the rules."
                 at = [f"src/parser.py:{number + 1}"]
@@ -281,18 +284,18 @@ def test_many_clients_of_both_generations_at_once(gateway: Gateway, repository: 
         assert count_engrams(gateway) == len(names) * 5
 
 
-def test_refused_tools_are_logged_like_refused_calls(bus: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_tool_calls_are_logged(bus: Served, caplog: pytest.LogCaptureFixture) -> None:
     session = _session(bus, bus.add("logged"))
     token = bus.call("POST", "/agent/logged/token", {}).json["token"]
     with caplog.at_level("INFO", logger="engrambus.refusals"):
         _post(bus, _call("less_put_engram", {"claim": "A secret claim."}), token=token, Mcp_Session_Id=session)
-    (told,) = (record.told for record in caplog.records if record.name == "engrambus.refusals")  # type: ignore[attr-defined]
-    assert (told["code"], told["operation"]) == ("NO_POINTER", "put_engram")
-    assert told["agent"].endswith("/logged")
+    (logged,) = (record.fields for record in caplog.records if record.name == "engrambus.refusals")  # type: ignore[attr-defined]
+    assert (logged["code"], logged["operation"]) == ("NO_POINTER", "put_engram")
+    assert logged["agent"].endswith("/logged")
     assert "secret claim" not in caplog.text
 
 
-def test_the_protocol_is_loaded_when_the_first_client_comes() -> None:
-    """A gateway that serves no MCP client does not pay for the library."""
-    program = "import sys, engrambus.edges.http; sys.exit('mcp' in sys.modules)"
+def test_the_protocols_library_is_loaded_with_the_first_client() -> None:
+    """A server without MCP clients does not pay for the library."""
+    program = "import sys; from engrambus.edges.http import serve; sys.exit('mcp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""What is particular to a server on standard input and output: its start, its token, its lines, its end."""
+"""The server on standard input and output: its start, its token, its lines, its end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from engrambus.gateway import LOCAL_ADMIN
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from mcp import Client
-from tests.mcp.ways import GENERATIONS, command, over_pipes, problem_of
+from tests.mcp.transports import GENERATIONS, over_stdio, problem_of, server_arguments
 from tests.projects import Repository, make_gateway
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_before_there_is_a_project_every_tool_says_what_to_do(
+def test_without_a_project_every_tool_says_how_to_create_one(
     repository: Repository, settings: Settings, mode: str
 ) -> None:  # EB-29
     async def talk(client: Client) -> None:
@@ -32,31 +32,31 @@ def test_before_there_is_a_project_every_tool_says_what_to_do(
         await anyio.to_thread.run_sync(init_project, repository.path, settings)
         assert not (await client.call_tool("less_query_engrams", {})).is_error
 
-    over_pipes(repository, mode, talk)
+    over_stdio(repository, mode, talk)
 
 
-def test_one_server_speaks_for_the_descendants_of_its_token(repository: Repository, settings: Settings) -> None:
+def test_a_client_acts_as_the_descendants_of_its_token(repository: Repository, settings: Settings) -> None:
     gateway = make_gateway(repository.path, settings)
     add = OPERATIONS["add_agent"]
     lead = gateway.call(add, add.request(name="lead", role="manager"), LOCAL_ADMIN)
     gateway.call(add, add.request(name="child", parent="lead"), LOCAL_ADMIN)
     gateway.call(add, add.request(name="stranger"), LOCAL_ADMIN)
     gateway.close()
-    body = {"claim": "Said for another.", "at": ["src/parser.py:1"]}
+    body = {"claim": "Put in the name of another agent.", "at": ["src/parser.py:1"]}
 
     async def talk(client: Client) -> None:
-        spoken = await client.call_tool("less_put_engram", {**body, "as": "child"})
-        assert spoken.structured_content["provenance"]["created_by"].endswith("/child")
-        own = await client.call_tool("less_put_engram", {**body, "claim": "Told by myself."})
-        assert own.structured_content["provenance"]["created_by"].endswith("/lead")
+        as_child = await client.call_tool("less_put_engram", {**body, "as": "child"})
+        assert as_child.structured_content["provenance"]["created_by"].endswith("/child")
+        as_lead = await client.call_tool("less_put_engram", {**body, "claim": "Put in my own name."})
+        assert as_lead.structured_content["provenance"]["created_by"].endswith("/lead")
         refused = await client.call_tool("less_put_engram", {**body, "as": "stranger"})
         assert problem_of(refused)["code"] == "NOT_YOUR_DESCENDANT"
 
-    over_pipes(repository, "2026-07-28", talk, lead.token)
+    over_stdio(repository, "2026-07-28", talk, lead.token)
 
 
-def test_less_tools_prefix_the_two_refusals_of_the_budget(repository: Repository, settings: Settings) -> None:
-    """# EB-06 # EB-09: the specification's names for agents; every other code is as everywhere."""
+def test_less_tools_prefix_the_codes_of_the_two_budget_errors(repository: Repository, settings: Settings) -> None:
+    """# EB-06 # EB-09: the specification's names for agents; all other codes are unchanged."""
     gateway = make_gateway(repository.path, settings)
     add = OPERATIONS["add_agent"]
     token = gateway.call(add, add.request(name="paul"), LOCAL_ADMIN).token
@@ -71,28 +71,28 @@ def test_less_tools_prefix_the_two_refusals_of_the_budget(repository: Repository
         assert (denied["code"], denied["status"], denied["field"]) == ("LESS_DEREF_DENIED", 403, "turn.repo")
         large = problem_of(await client.call_tool("less_message", {"text": report + "It went on and on. " * 300}))
         assert (large["code"], large["status"], large["limit"]) == ("LESS_BUDGET_EXCEEDED", 413, 800)
-        again = {"text": large["resend"].replace("...", "It went on.")}
-        assert (await client.call_tool("less_message", again)).structured_content["resends"]
+        resend = {"text": large["resend"].replace("...", "It went on.")}
+        assert (await client.call_tool("less_message", resend)).structured_content["resends"]
         assert not (await client.call_tool("less_deref_pointer", ref)).is_error  # the report closed the turn
-        other = problem_of(await client.call_tool("less_message", {"text": "ROLE: programmer"}))
-        assert other["code"] == "MESSAGE_SECTION_MISSING"
+        incomplete = problem_of(await client.call_tool("less_message", {"text": "ROLE: programmer"}))
+        assert incomplete["code"] == "MESSAGE_SECTION_MISSING"
 
-    over_pipes(repository, "2026-07-28", talk, token)
+    over_stdio(repository, "2026-07-28", talk, token)
 
 
-def test_a_token_that_is_none(repository: Repository, settings: Settings) -> None:
+def test_a_forged_token_is_refused(repository: Repository, settings: Settings) -> None:
     init_project(repository.path, settings)
 
     async def talk(client: Client) -> None:
         assert problem_of(await client.call_tool("less_query_engrams", {}))["code"] == "TOKEN_INVALID"
 
-    over_pipes(repository, "2026-07-28", talk, "engrambus1.forged.token")
+    over_stdio(repository, "2026-07-28", talk, "engrambus1.forged.token")
 
 
-def _lines(repository: Repository, expected: int, *lines: bytes) -> list[dict[str, Any]]:
-    """What is said on standard output to a client that begins as older ones do; every line of it is the protocol.
+def _exchange(repository: Repository, expected: int, *lines: bytes) -> list[dict[str, Any]]:
+    """Send lines as an older client and return the answers; every line of the output must be a message.
 
-    The answers come in the order of their ids, those without one first: the protocol promises none.
+    They are sorted by id, those without one first, because the protocol promises no order.
     """
     opening = {
         "jsonrpc": "2.0",
@@ -103,20 +103,22 @@ def _lines(repository: Repository, expected: int, *lines: bytes) -> list[dict[st
     started = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     sent = b"\n".join([json.dumps(opening).encode(), json.dumps(started).encode(), *lines]) + b"\n"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, *command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        [sys.executable, *server_arguments(repository)], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(sent)
         process.stdin.flush()
-        said = [process.stdout.readline() for _ in range(expected + 1)]
-        rest, errors = process.communicate(timeout=60)
-    assert (process.returncode, rest) == (0, b"")
+        output = [process.stdout.readline() for _ in range(expected + 1)]
+        remaining, errors = process.communicate(timeout=60)
+    assert (process.returncode, remaining) == (0, b"")
     assert b"Traceback" not in errors
-    answers = [json.loads(line) for line in said]
+    answers = [json.loads(line) for line in output]
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
     answers.sort(key=lambda answer: -1 if answer["id"] is None else answer["id"])
-    (hello,) = (answer for answer in answers if answer["id"] == 0)
-    assert hello["result"]["protocolVersion"] == "2025-06-18"
+    (initialized,) = (answer for answer in answers if answer["id"] == 0)
+    assert initialized["result"]["protocolVersion"] == "2025-06-18"
     return [answer for answer in answers if answer["id"] != 0]
 
 
@@ -127,10 +129,10 @@ def _call(arguments: bytes, number: int, *, id_first: bool = True) -> bytes:
     return b'{"jsonrpc":"2.0",%s,%s,%s}' % (first, second, params)
 
 
-def test_arguments_are_read_as_strictly_as_over_http(repository: Repository, settings: Settings) -> None:
+def test_invalid_arguments_are_refused_as_over_http(repository: Repository, settings: Settings) -> None:
     init_project(repository.path, settings)
     journal = repository.path / ".catalog" / "memory.jsonl"
-    before = journal.read_bytes()
+    stored = journal.read_bytes()
     cases = [
         (b'{"claim":"x","claim":"y"}', "DUPLICATE_KEY"),
         (b'{"claim":"x","confidence":NaN}', "NUMBER_RANGE"),
@@ -143,16 +145,16 @@ def test_arguments_are_read_as_strictly_as_over_http(repository: Repository, set
         _call(arguments, number, id_first=number % 2 == 0)
         for number, (arguments, _) in enumerate([*cases, *cases[1:]], start=1)
     ]
-    answers = _lines(repository, len(sent), *sent)
+    answers = _exchange(repository, len(sent), *sent)
     assert [answer["id"] for answer in answers] == list(range(1, len(sent) + 1))
     for answer, (_, code) in zip(answers, [*cases, *cases[1:]], strict=True):
         assert answer["result"]["isError"] is True
         assert answer["result"]["structuredContent"]["code"] == code
-    assert journal.read_bytes() == before
+    assert journal.read_bytes() == stored
 
 
-def test_a_line_that_is_too_long_or_no_json_is_refused_and_the_next_is_read(repository: Repository) -> None:
-    answers = _lines(
+def test_an_invalid_line_is_refused_and_the_next_one_is_read(repository: Repository) -> None:
+    answers = _exchange(
         repository,
         5,
         _call(b'{"claim":"' + b"x" * 3_000_000 + b'"}', 5),
@@ -162,20 +164,22 @@ def test_a_line_that_is_too_long_or_no_json_is_refused_and_the_next_is_read(repo
         b"[" * 100_000,
         json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/list"}).encode(),
     )
-    *broken, long, listed = answers
+    *broken, long, tool_list = answers
     assert (long["id"], long["result"]["structuredContent"]["code"]) == (5, "BODY_TOO_LARGE")
-    assert [(each["id"], each["error"]["data"]["code"]) for each in broken] == [
+    assert [(answer["id"], answer["error"]["data"]["code"]) for answer in broken] == [
         (None, "BAD_JSON"),
         (None, "BAD_TEXT"),
         (None, "TOO_DEEP"),
     ]
-    assert listed["id"] == 9
-    assert "less_put_engram" in [tool["name"] for tool in listed["result"]["tools"]]
+    assert tool_list["id"] == 9
+    assert "less_put_engram" in [tool["name"] for tool in tool_list["result"]["tools"]]
 
 
-def test_it_ends_when_interrupted_although_its_input_stays_open(repository: Repository) -> None:
+def test_an_interrupt_stops_the_server_while_its_input_is_open(repository: Repository) -> None:
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, *command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        [sys.executable, *server_arguments(repository)], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"no json\n")
@@ -187,10 +191,12 @@ def test_it_ends_when_interrupted_although_its_input_stays_open(repository: Repo
         assert b"Traceback" not in process.stderr.read()
 
 
-def test_it_ends_quietly_when_its_client_dies(repository: Repository, settings: Settings) -> None:
+def test_the_server_stops_without_errors_when_its_client_is_gone(repository: Repository, settings: Settings) -> None:
     init_project(repository.path, settings)
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, *command(repository)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        [sys.executable, *server_arguments(repository)], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

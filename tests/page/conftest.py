@@ -15,16 +15,16 @@ from tests.page.scene import Scene, make_scene
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage")
-"""What a root account needs, and a container with little shared memory."""
+"""Needed by a root account, and in a container with little shared memory."""
 
 expect.set_options(timeout=60_000)
 
 
 def find_browser() -> str:
-    """Where a Chromium lies; without one, tests are skipped on a laptop and fail in CI."""
+    """Return the path of Chromium; without one, skip the tests on a laptop and fail them in CI."""
     for name in NAMES:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     reason = "no Chromium here: `make browser` installs one on Debian"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
@@ -33,8 +33,10 @@ def find_browser() -> str:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for each worker. It leaves with the tests of the page: the event loop that Playwright keeps running
-    in this thread would be in the way of every test with a loop of its own."""
+    """Start one browser for the tests of the page.
+
+    It is closed after them: the event loop that Playwright runs in this thread would break tests with their own loop.
+    """
     path = find_browser()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS])
@@ -44,7 +46,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A team at work."""
+    """Make a project with a team at work."""
     scene = make_scene(tmp_path_factory.mktemp("scene"), engrams=120)
     yield scene
     scene.gateway.close()
@@ -52,47 +54,47 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def bus(scene: Scene) -> Iterator[Served]:
-    """The team's project, served."""
+    """Run a server for the team's project."""
     with serving(scene.gateway, scene.repository) as bus:
         yield bus
 
 
 class Visit:
-    """A browser window on the page; whatever its console complained of is kept."""
+    """A browser window on the page, and the errors and warnings of its console."""
 
     def __init__(self, context: BrowserContext, bus: Served) -> None:
-        self.complaints: list[str] = []
+        self.console_errors: list[str] = []
         self.page: Page = context.new_page()
         self.page.set_default_timeout(60_000)
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.console_errors.append(str(error)))
         self.base = f"http://127.0.0.1:{bus.port}"
         self.page.goto(f"{self.base}/#code={bus.codes.new()}")
         self.page.wait_for_selector("main.start")
 
     def open(self, path: str) -> Page:
-        """Go to an address of the page."""
+        """Open an address of the page."""
         self.page.goto(self.base + path)
         return self.page
 
-    def _heard(self, message: ConsoleMessage) -> None:
-        # htmx tells of every request that a newer one took the place of; that is as it should be.
+    def _on_console(self, message: ConsoleMessage) -> None:
+        # htmx logs every request that a newer one replaces; that is expected.
         if message.type in ("error", "warning") and "AbortError" not in message.text:
-            self.complaints.append(message.text)
+            self.console_errors.append(message.text)
 
 
 @pytest.fixture
 def visit(browser: Browser, bus: Served) -> Iterator[Visit]:
-    """A visit that ends with a clean console: nothing was blocked by the content security policy either."""
+    """Open the page in a window; its console must be clean, so the content security policy has blocked nothing."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     visit = Visit(context, bus)
     yield visit
     context.close()
-    assert visit.complaints == []
+    assert visit.console_errors == []
 
 
 @pytest.fixture
 def pictures() -> Path | None:
-    """Where pictures for the README go, when they are asked for."""
+    """Return the folder for the pictures of the README, if one is set."""
     folder = os.environ.get("ENGRAMBUS_PICTURES")
     return Path(folder) if folder else None

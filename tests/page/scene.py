@@ -1,25 +1,39 @@
-"""A team at work on Engram Bus's own sources: what the page shows in its tests and its pictures."""
+"""A team at work on the sources of Engram Bus: what the page shows in its tests and its pictures."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import engrambus
-from engrambus.core import SECOND, SystemClock
+from engrambus.backends.sqlite import SqliteStore
+from engrambus.core import SECOND, SystemClock, estimate_tokens, is_ulid
+from engrambus.core.journal import GroupCommit, Journal
+from engrambus.edges.http.endpoints import OperationEndpoint
+from engrambus.edges.http.guard import Guard
+from engrambus.edges.http.requests import read_query
+from engrambus.edges.http.streams import StreamLimits
 from engrambus.errors import BudgetExceeded, DerefDenied
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
+from engrambus.gateway.declare import operation
+from engrambus.gateway.events import filter_for
+from engrambus.knowledge.engrams import posted_keys, prepare, put_all
+from engrambus.knowledge.messages import find_excess, measure
 from engrambus.operations import OPERATIONS
+from engrambus.policy import check_may_deref, check_tokens, present_turn, shared_scopes
+from engrambus.policy.grants import check_deref, check_spend, verify
 from engrambus.settings import Settings
+from engrambus.testing import StoreConformance
 from tests.projects import Repository, commit_files, git, make_gateway
 
 SOURCE = Path(engrambus.__file__).parent
-ROOMS = ("core", "policy", "knowledge", "operations", "evidence")
+PACKAGES = ("core", "policy", "knowledge", "operations", "evidence")
 TEAM = {
     "lead": ("architect", None),
     "storage": ("director", "lead"),
@@ -32,75 +46,63 @@ TEAM = {
 }
 GOAL = "Budgets that hold under load"
 
-SAID = (
+Source = type | Callable[..., Any]
+"""A class or function that shows a claim. Not a path and a text: a renamed function is still found."""
+
+CLAIMS: tuple[tuple[str, str, str, Source], ...] = (
     ("lead", "decision", "Every spend is checked and written in one commit; nothing is reserved and forgotten.",
-     "policy/turns.py", "def check_tokens", 14),
-    ("storage", "fact", "Whoever takes the write lock first brings the index up to the journal before deciding.",
-     "backends/sqlite/journal_index.py", "def _up_to_date", 28),
+     check_tokens),
+    ("storage", "fact", "The first writer brings the index up to date with the journal before it decides.",
+     SqliteStore),
     ("emil", "fact", "A turn ends with an accepted message, at a hook's boundary, or after ten idle minutes.",
-     "policy/turns.py", "def present_turn", 6),
+     present_turn),
     ("kai", "perf", "A query over HTTP adds less than a millisecond to the same query in process.",
-     "edges/http/calls.py", "async def __call__", 20),
-    ("ida", "todo", "Count what a broadcast costs each child, not only its sender.",
-     "knowledge/messages/budget.py", "def ", 20),
-    ("tests", "test", "2,000 steps of the state machine gave the same answers on both back ends.",
-     "testing/machine.py", "class ", 8),
-    ("lead", "policy", "Org and global stay closed until an admin opens them.", "policy/scopes.py",
-     "def shared_scopes", 4),
-    ("nora", "decision", "A grant holds for its child without the token; the token is only for passing less on.",
-     "operations/pointers.py", "A grant also holds", 6),
-    ("emil", "risk", "A grant narrowed twice is debited to every block, so its cap can be hit before its holder "
-     "expects it.", "policy/grants/spend.py", "def check_spend", 14),
-    ("kai", "fact", "Host and Origin are checked before anything of a request is read.", "edges/http/guard.py",
-     "def _check", 12),
-    ("ida", "fact", "A digest nobody in the run has read is refused, so a claim cannot cite a phantom read.",
-     "operations/engrams.py", "PhantomRead", 6),
-    ("storage", "constraint", "Only the journal is true: any index may be deleted at any time.",
-     "backends/sqlite/journal_index.py", "def _build", 14),
-    ("tests", "test", "A kill between append and sync loses no acknowledged line in 300 rounds.",
-     "core/journal/group.py", "class ", 20),
-    ("edges", "todo", "Say in the OpenAPI document that lists may be given by commas.", "edges/http/requests.py",
-     "def read_query", 8),
-    ("kai", "risk", "A reader that takes nothing for ten seconds is cut off, which a laptop that slept may well be.",
-     "edges/http/streams.py", "STALL_SECONDS", 3),
-    ("emil", "fact", "Spending debits every block of a grant; revoking one takes all that was narrowed from it.",
-     "policy/grants/verifying.py", "def ", 20),
-    ("nora", "fact", "Inline tokens are counted on the message as sent, since that is what its reader pays.",
-     "knowledge/messages/budget.py", "def ", 12),
-    ("ida", "perf", "Thirty-two postings enter the index at a time, at a fraction of one by one.",
-     "backends/sqlite/projection.py", "def flush", 20),
-    ("lead", "constraint", "A refusal changes nothing: when a check raises, no fact is written.",
-     "operations/ports.py", "A change is a function", 4),
-    ("edges", "decision", "An operation is declared once; every edge is made from the declaration.",
-     "operations/declare.py", "def operation(", 14),
-    ("tests", "test", "Both back ends pass the same suite, one test at a time.", "testing/conformance/__init__.py",
-     "class Conformance", 3),
+     OperationEndpoint.__call__),
+    ("ida", "todo", "Count what a broadcast costs each child, not only its sender.", find_excess),
+    ("tests", "test", "2,000 steps of the state machine gave the same answers on both back ends.", StoreConformance),
+    ("lead", "policy", "The scopes org and global stay closed until an admin opens them.", shared_scopes),
+    ("nora", "decision", "A grant holds for its child without the token; the token is only for passing on less.",
+     check_deref),
+    ("emil", "risk", "A grant that was narrowed twice can run out before its holder expects it.", check_spend),
+    ("kai", "fact", "Host and Origin are checked before anything else of a request is read.", Guard._check),
+    ("ida", "fact", "A digest that no agent of the run has read is refused, so a claim cannot cite a read that "
+     "never happened.", prepare),
+    ("storage", "constraint", "Only the journal is true: any index may be deleted at any time.", Journal),
+    ("tests", "test", "A kill between append and sync loses no acknowledged line in 300 rounds.", GroupCommit),
+    ("edges", "todo", "Say in the OpenAPI document that lists may be sent with commas.", read_query),
+    ("kai", "risk", "A reader that accepts no data for ten seconds is cut off, as a laptop that slept may be.",
+     StreamLimits),
+    ("emil", "fact", "Spending debits every block of a grant; revoking one revokes all that were narrowed from it.",
+     verify),
+    ("nora", "fact", "Tokens are counted on the message as it was sent, since that is what its reader pays.", measure),
+    ("ida", "perf", "Thirty-two postings enter the index at a time, much faster than one by one.", posted_keys),
+    ("lead", "constraint", "A refused call changes nothing: when a check raises, no fact is written.", put_all),
+    ("edges", "decision", "An operation is declared once; every edge is made from the declaration.", operation),
+    ("tests", "test", "Both back ends pass the same suite.", StoreConformance),
     ("ida", "risk", "Two places count a deref against the turn: the check before reading and the one after.",
-     "operations/pointers.py", "def _paid", 40),
-    ("kai", "fact", "A stream is told of nothing its reader may not see; the audience stands in the event itself.",
-     "operations/events/values.py", "def sight_of", 4),
-    ("emil", "todo", "Name the block that ran out when a narrowed grant is refused.", "policy/grants/spend.py",
-     "def check_spend", 14),
+     OPERATIONS["deref_pointer"].run),
+    ("kai", "fact", "A stream sends no event its reader may not see; each event names its audience.", filter_for),
+    ("emil", "todo", "Name the block that ran out when a narrowed grant is refused.", check_spend),
 )  # fmt: skip
 
 
-class SlowClock:
-    """The wall clock, so many seconds late; it catches up as the scene goes on."""
+class DelayedClock:
+    """The wall clock minus a delay that shrinks as the scene goes on."""
 
     def __init__(self, seconds: int) -> None:
-        self.late = seconds * SECOND
+        self.delay_us = seconds * SECOND
 
     def now(self) -> int:
-        """Microseconds since 1970-01-01T00:00:00Z."""
-        return SystemClock().now() - self.late
+        """Return microseconds since 1970-01-01T00:00:00Z."""
+        return SystemClock().now() - self.delay_us
 
     def passed(self) -> int:
-        """Microseconds since some moment."""
-        return SystemClock().passed() - self.late
+        """Return microseconds since an arbitrary moment."""
+        return SystemClock().passed() - self.delay_us
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self.late = max(0, self.late - int(seconds * SECOND))
+        self.delay_us = max(0, self.delay_us - int(seconds * SECOND))
 
 
 class Scene(NamedTuple):
@@ -110,38 +112,44 @@ class Scene(NamedTuple):
     repository: Repository
     tokens: dict[str, str]
 
-    def call(self, operation: str, who: str | None = None, /, **fields: Any) -> Any:
+    def call(self, name: str, agent: str | None = None, /, **fields: Any) -> Any:
         """Call an operation as an agent, or as the admin."""
-        declared = OPERATIONS[operation]
-        credential = Credential(token=self.tokens[who]) if who else LOCAL_ADMIN
+        declared = OPERATIONS[name]
+        credential = Credential(token=self.tokens[agent]) if agent else LOCAL_ADMIN
         return self.gateway.call(declared, to_request(fields, declared.request), credential)
 
-    def ref(self, path: str, needle: str, lines: int = 1) -> str:
-        """The pointer at some lines of a file, from the one that holds a text."""
-        text = (self.repository.path / path).read_text("utf-8").splitlines()
-        first = next((number for number, line in enumerate(text, 1) if needle in line), 0)
-        assert first, f"{needle!r} is no longer in {path}: let the scene point elsewhere"
-        return f"repo:{path}#L{first}-L{min(len(text), first + lines - 1)}@{self.repository.sha}"
+    def ref(self, source: Source, max_lines: int = 20) -> str:
+        """Return the pointer to the lines of a class or function."""
+        lines, first = inspect.getsourcelines(source)
+        last = first + min(len(lines), max_lines) - 1
+        return f"repo:{path_of(source)}#L{first}-L{last}@{self.repository.sha}"
+
+
+def path_of(source: Source) -> str:
+    """Return the path of a class's or function's file in the scene's repository."""
+    path = inspect.getsourcefile(source)
+    assert path is not None
+    return f"src/engrambus/{Path(path).relative_to(SOURCE)}"
 
 
 def make_scene(folder: Path, *, engrams: int = 260) -> Scene:
-    """A team of eight that has been at it for two hours."""
+    """Return a team of eight that has worked for two hours."""
     path = folder / "engrambus"
     shutil.copytree(SOURCE, path / "src/engrambus", ignore=shutil.ignore_patterns("__pycache__", "vendor"))
-    clock = SlowClock(7200)
+    clock = DelayedClock(7200)
     settings = Settings.from_environment({"HOME": str(folder / "home")})
     sha = _first_commit(path)
     scene = Scene(make_gateway(path, settings, clock), Repository(path, sha), {})
     scene.call("open_run", goal=GOAL)
     for name, (role, parent) in TEAM.items():
-        clock.pass_by(5)
+        clock.advance(5)
         scene.tokens[name] = scene.call("add_agent", name=name, role=role, parent=parent).token
-    _talk(scene, clock, engrams)
-    _change_the_sources(scene)
-    _pin(scene)
-    clock.pass_by(7200)
-    _spend(scene)
-    _ask_for_more(scene)
+    _put_engrams(scene, clock, engrams)
+    _change_sources(scene)
+    _pin_constraint(scene)
+    clock.advance(7200)
+    _use_budgets(scene)
+    _request_more(scene)
     return scene
 
 
@@ -151,99 +159,97 @@ def _first_commit(path: Path) -> str:
     return commit_files(path, {"README.md": "# Engram Bus\n"})
 
 
-def _talk(scene: Scene, clock: SlowClock, engrams: int) -> None:
-    """Older engrams say what the sources say of themselves; the newest are written for their readers."""
-    chance = random.Random(5)
-    found = list(_docstrings())
-    chance.shuffle(found)
-    older = engrams - len(SAID)
-    pace = (clock.late / SECOND - 60) / (engrams + 12)
-    speakers = [name for name in TEAM if name != "lead"]
+def _put_engrams(scene: Scene, clock: DelayedClock, engrams: int) -> None:
+    """Put older engrams made from docstrings of the sources, then those of `CLAIMS`."""
+    rng = random.Random(5)
+    docstrings = list(_docstrings())
+    rng.shuffle(docstrings)
+    pace_seconds = (clock.delay_us / SECOND - 60) / (engrams + 12)
+    authors = [name for name in TEAM if name != "lead"]
     kinds = ("fact", "fact", "fact", "fact", "decision", "todo", "test", "perf", "risk")
-    for number, (claim, path, first, last) in enumerate(found[:older]):
-        clock.pass_by(pace * chance.uniform(0.1, 1.9))
+    for number, (claim, path, first, last) in enumerate(docstrings[: engrams - len(CLAIMS)]):
+        clock.advance(pace_seconds * rng.uniform(0.1, 1.9))
         refs = [f"repo:src/engrambus/{path}#L{first}-L{last}@{scene.repository.sha}"]
-        if chance.random() < 0.25:
-            _, other, begin, end = chance.choice(found)
-            refs.append(f"repo:src/engrambus/{other}#L{begin}-L{end}@{scene.repository.sha}")
-        kind, who = chance.choice(kinds), chance.choice(speakers)
-        _put(scene, who, kind, claim, refs, scope="run" if kind == "test" else "project")
-        _meanwhile(scene, number, chance)
-    pace = clock.late / SECOND / (len(SAID) + 1)
-    for number, (who, kind, claim, path, needle, lines) in enumerate(SAID):
-        clock.pass_by(pace * chance.uniform(0.5, 1.5))
-        refs = [scene.ref(f"src/engrambus/{path}", needle, lines)]
+        if rng.random() < 0.25:
+            _, path, first, last = rng.choice(docstrings)
+            refs.append(f"repo:src/engrambus/{path}#L{first}-L{last}@{scene.repository.sha}")
+        kind, author = rng.choice(kinds), rng.choice(authors)
+        _put(scene, author, kind, claim, refs, scope="run" if kind == "test" else "project")
+        _do_other_work(scene, number, rng)
+    pace_seconds = clock.delay_us / SECOND / (len(CLAIMS) + 1)
+    for number, (author, kind, claim, source) in enumerate(CLAIMS):
+        clock.advance(pace_seconds * rng.uniform(0.5, 1.5))
+        refs = [scene.ref(source)]
         if "Two places" in claim:
-            refs.append(scene.ref("src/engrambus/policy/turns.py", "def check_may_deref", 12))
-        _put(scene, who, kind, claim, refs)
-        _meanwhile(scene, number, chance)
+            refs.append(scene.ref(check_may_deref))
+        _put(scene, author, kind, claim, refs)
+        _do_other_work(scene, number, rng)
 
 
-def _meanwhile(scene: Scene, number: int, chance: random.Random) -> None:
-    """What happens beside the engrams: reports, reads, briefs."""
-    who = chance.choice(("emil", "ida", "kai"))
+def _do_other_work(scene: Scene, number: int, rng: random.Random) -> None:
+    """Send a report, read a pointer or read a brief, each after some engrams."""
+    agent = rng.choice(("emil", "ida", "kai"))
     if number % 9 == 5:
-        _report(scene, who, wordy=chance.random() < 0.3)
+        _report(scene, agent, too_long=rng.random() < 0.3)
     if number % 3 == 0:
-        _read(
-            scene, who, chance.choice(("policy/turns.py", "core/ids.py", "policy/scopes.py", "operations/fitting.py"))
-        )
+        _read(scene, agent, rng.choice((present_turn, is_ulid, shared_scopes, read_query)))
     if number % 60 == 30:
         scene.call("brief", "lead")
     if number % 8 == 3:
         scene.call("brief", "emil")
 
 
-def _put(scene: Scene, who: str, kind: str, claim: str, refs: list[str], **more: Any) -> None:
+def _put(scene: Scene, author: str, kind: str, claim: str, refs: list[str], **fields: Any) -> None:
     pointers = [{"type": "repo", "ref": ref} for ref in dict.fromkeys(refs)]
-    scene.call("put_engram", who, claim=claim, kind=kind, pointers=pointers, **more)
+    scene.call("put_engram", author, claim=claim, kind=kind, pointers=pointers, **fields)
 
 
-def _report(scene: Scene, who: str, *, wordy: bool) -> None:
-    """A report; one that is too long is sent back, and another in its place."""
-    shape = "ROLE: programmer\nTASK_STATUS: in_progress\nOUTPUT: {summary: %s}\n"
-    if wordy:
+def _report(scene: Scene, agent: str, *, too_long: bool) -> None:
+    """Send a report, after one that is rejected if `too_long`."""
+    template = "ROLE: programmer\nTASK_STATUS: in_progress\nOUTPUT: {summary: %s}\n"
+    if too_long:
         with suppress(BudgetExceeded):
-            scene.call("send_message", who, text=shape % ("We looked at it again. " * 200))
-    scene.call("send_message", who, text=shape % ("The check holds; two cases are left. " * 8))
+            scene.call("send_message", agent, text=template % ("We looked at it again. " * 200))
+    scene.call("send_message", agent, text=template % ("The check holds; two cases are left. " * 8))
 
 
-def _read(scene: Scene, who: str, path: str, first: int = 10) -> None:
-    pointer = f"repo:src/engrambus/{path}#L{first}-L{first + 15}@{scene.repository.sha}"
+def _read(scene: Scene, agent: str, source: Source) -> None:
     with suppress(DerefDenied):
-        scene.call("deref_pointer", who, pointer=pointer)
+        scene.call("deref_pointer", agent, pointer=scene.ref(source))
 
 
-def _spend(scene: Scene) -> None:
-    """What the turns that are open now have used."""
-    for who, reads in (("emil", 3), ("ida", 2), ("kai", 1), ("nora", 1)):
-        for path in ("policy/turns.py", "core/ids.py", "policy/scopes.py")[:reads]:
-            _read(scene, who, path)
+def _use_budgets(scene: Scene) -> None:
+    """Use some of the budget of the agents' current turns, and grant more."""
+    for agent, reads in (("emil", 3), ("ida", 2), ("kai", 1), ("nora", 1)):
+        for source in (present_turn, is_ulid, shared_scopes)[:reads]:
+            _read(scene, agent, source)
     scene.call(
         "issue_grant", "nora", child_id="emil", cap_tokens=900, uses=3,
-        pointer=f"repo:src/engrambus/policy/grants/spend.py@{scene.repository.sha}",
+        pointer=f"repo:{path_of(check_spend)}@{scene.repository.sha}",
     )  # fmt: skip
 
 
-def _change_the_sources(scene: Scene) -> None:
-    """Somebody commits: some lines move, some change, a file goes."""
+def _change_sources(scene: Scene) -> None:
+    """Commit changes after which lines have moved, lines have changed, and a file is gone."""
     root = scene.repository.path
-    files: dict[str, str | None] = {"src/engrambus/core/tokens.py": None}
-    turns = "src/engrambus/policy/turns.py"
-    files[turns] = (root / turns).read_text().replace("def check_tokens(turn: Turn,", "def check_tokens(now: Turn,")
-    streams = "src/engrambus/edges/http/streams.py"
-    files[streams] = (root / streams).read_text().replace("STALL_SECONDS = 10.0", "STALL_SECONDS = 30.0")
-    spend = "src/engrambus/policy/grants/spend.py"
-    files[spend] = "# A line more above all others.\n" + (root / spend).read_text()
-    commit_files(root, files)
+    turns, streams, spend = path_of(check_tokens), path_of(StreamLimits), path_of(check_spend)
+    commit_files(
+        root,
+        {
+            path_of(estimate_tokens): None,
+            turns: (root / turns).read_text().replace("def check_tokens(", "async def check_tokens("),
+            streams: (root / streams).read_text().replace("stall_seconds: float = 10.0", "stall_seconds: float = 30.0"),
+            spend: "# A new first line.\n" + (root / spend).read_text(),
+        },
+    )
 
 
-def _pin(scene: Scene) -> None:
+def _pin_constraint(scene: Scene) -> None:
     (row,) = scene.call("feed", q="only the journal is true").rows
     scene.call("pin_engram", id=row.engram.id)
 
 
-def _ask_for_more(scene: Scene) -> None:
+def _request_more(scene: Scene) -> None:
     sha = scene.repository.sha
     scene.call(
         "request_deref", "ida", pointer=f"repo:src/engrambus/operations/grants.py#L1-L200@{sha}",
@@ -251,18 +257,18 @@ def _ask_for_more(scene: Scene) -> None:
         intended_use="One engram about the race, or none.", max_tokens=1200,
     )  # fmt: skip
     scene.call(
-        "request_deref", "kai", pointer=f"repo:src/engrambus/edges/http/streams.py#L40-L100@{sha}",
+        "request_deref", "kai", pointer=f"repo:{path_of(StreamLimits)}#L40-L100@{sha}",
         reason="The stall timer: does a heartbeat reset it?", max_tokens=600,
     )  # fmt: skip
 
 
 def _docstrings() -> Iterator[tuple[str, str, int, int]]:
-    """What the sources say of themselves: a claim, and the lines that show it."""
-    for room in ROOMS:
-        for path in sorted((SOURCE / room).rglob("*.py")):
+    """Yield sentences from the sources' docstrings as claims, each with the path and lines that show it."""
+    for package in PACKAGES:
+        for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.ClassDef) and (said := ast.get_docstring(node)):
-                    claim = said.partition("\n")[0]
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and (docstring := ast.get_docstring(node)):
+                    claim = docstring.partition("\n")[0]
                     if 30 < len(claim) < 160 and claim.endswith("."):
                         last = min(node.end_lineno or node.lineno, node.lineno + 40)
                         yield claim, str(path.relative_to(SOURCE)), node.lineno, last

@@ -1,4 +1,4 @@
-"""What agents write is data: nothing of it runs, whatever it looks like; and nobody else drives the page."""  # EB-27
+"""Text by agents is data and never runs; other sites cannot use the page."""  # EB-27
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ from playwright.sync_api import Browser, expect
 
 import engrambus
 from engrambus.edges.page import static_files
-from engrambus.edges.page.highlight import numbered
-from engrambus.edges.page.words import as_json, count, lasting, moment, outward, place, shown
+from engrambus.edges.page.highlight import highlight_lines
+from engrambus.edges.page.template_filters import (
+    escape_direction_marks,
+    format_count,
+    format_duration,
+    format_time,
+    pointer_label,
+    safe_link,
+    to_json,
+)
 from tests.http.served import Served, serving
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
 
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
 BREAKOUT = "</script></textarea></title>\"'><svg onload=\"document.title='owned'\">{{ 7 * 7 }}"
-STATIC = Path(engrambus.__file__).parent / "edges/dashboard/static"
+STATIC = Path(engrambus.__file__).parent / "edges/page/static"
 
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A project full of malice."""
+    """Run a server for a project whose goal, files, claims and requests are hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     repository = make_repository(folder / "repository")
     name = "src/<script>alert(1)<.py"
@@ -42,8 +50,8 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             assert answer.status == 200, answer.body
         bus.put("\u202egnp.exe right to left\u2066", at=at, kind="todo")
         ref = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["pointers"][0]["ref"]
-        asked = {"pointer": ref, "reason": SCRIPT, "intended_use": BREAKOUT}
-        assert bus.call("POST", "/pointer/request", asked, token=token).status == 200
+        request = {"pointer": ref, "reason": SCRIPT, "intended_use": BREAKOUT}
+        assert bus.call("POST", "/pointer/request", request, token=token).status == 200
         bus.call("GET", "/brief?role=architect")
         yield bus
     gateway.close()
@@ -62,7 +70,7 @@ PATHS = (
 )
 
 
-def test_nothing_an_agent_wrote_runs(visit: Visit, bus: Served) -> None:
+def test_text_by_agents_does_not_run(visit: Visit, bus: Served) -> None:
     rows = bus.call("GET", "/feed").json["rows"]
     paths = [*PATHS, *(f"/?engram={row['engram']['id']}" for row in rows)]
     for path in paths:
@@ -76,7 +84,7 @@ def test_nothing_an_agent_wrote_runs(visit: Visit, bus: Served) -> None:
     assert len(visit.page.context.pages) == 1
 
 
-def test_the_lines_of_a_hostile_file_are_shown_as_they_are(visit: Visit) -> None:
+def test_the_lines_of_a_hostile_file_are_shown_as_text(visit: Visit) -> None:
     page = visit.open("/")
     page.locator(".row .chip").first.click()
     expect(page.locator(".line")).to_have_count(2)
@@ -85,15 +93,15 @@ def test_the_lines_of_a_hostile_file_are_shown_as_they_are(visit: Visit) -> None
     assert (page.get_attribute("text=Open in editor", "href") or "").startswith("vscode://file/")
 
 
-def test_nothing_reads_as_what_it_is_not(visit: Visit) -> None:
+def test_direction_marks_are_shown_as_escapes(visit: Visit) -> None:
     page = visit.open("/?kind=todo")
     expect(page.locator(".row .claim")).to_have_text("\\u202egnp.exe right to left\\u2066")
-    ((_, line),) = numbered("if admin: # \u202e \u2066<b>", "a.py")
-    assert str(shown(line)).endswith('<span class="c"># \\u202e \\u2066&lt;b&gt;</span>')
-    assert shown(line).__html__() == str(shown(line)), "and is not escaped again"
+    ((_, line),) = highlight_lines("if admin: # \u202e \u2066<b>", "a.py")
+    assert str(escape_direction_marks(line)).endswith('<span class="c"># \\u202e \\u2066&lt;b&gt;</span>')
+    assert escape_direction_marks(line).__html__() == str(escape_direction_marks(line)), "it is still markup"
 
 
-def test_the_policy_stops_what_slips_through(visit: Visit) -> None:
+def test_the_content_security_policy_blocks_inline_scripts(visit: Visit) -> None:
     page = visit.open("/")
     page.evaluate("""() => {
         const script = document.createElement("script");
@@ -103,12 +111,12 @@ def test_the_policy_stops_what_slips_through(visit: Visit) -> None:
     }""")
     page.wait_for_timeout(100)
     assert page.title() != "owned"
-    assert len([each for each in visit.complaints if "Content Security Policy" in each]) == 2
-    visit.complaints.clear()
+    assert len([error for error in visit.console_errors if "Content Security Policy" in error]) == 2
+    visit.console_errors.clear()
 
 
 @pytest.mark.parametrize("headers", [{}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}])
-def test_a_form_that_was_not_on_our_page_does_nothing(bus: Served, headers: dict[str, str]) -> None:
+def test_a_form_from_another_origin_does_nothing(bus: Served, headers: dict[str, str]) -> None:
     cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}", "Content-Type": "application/x-www-form-urlencoded"}
     row = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["id"]
     for name, body in (("do/pin", f"id={row}"), ("do/approve", "id=x"), ("open", f"code={bus.codes.new()}")):
@@ -117,7 +125,7 @@ def test_a_form_that_was_not_on_our_page_does_nothing(bus: Served, headers: dict
         assert answer.status == 403
 
 
-def test_the_cookie_opens_the_page_and_no_operation(bus: Served) -> None:
+def test_the_cookie_is_accepted_by_the_page_and_not_by_operations(bus: Served) -> None:
     cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}"}
     assert b"panel-feed" in bus.call("GET", "/", token=None, headers=cookie).body
     assert bus.call("GET", "/feed", token=None, headers=cookie).status == 401
@@ -128,7 +136,7 @@ def test_the_cookie_opens_the_page_and_no_operation(bus: Served) -> None:
     assert (part.status, part.headers["hx-redirect"]) == (401, "/")
 
 
-def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
+def test_a_form_redirects_to_the_page_only(bus: Served) -> None:
     headers = {
         "Cookie": f"engrambus-{bus.port}={bus.token}",
         "Origin": f"http://127.0.0.1:{bus.port}",
@@ -144,9 +152,9 @@ def test_a_form_goes_back_to_the_page_and_nowhere_else(bus: Served) -> None:
         assert (answer.status, b"FIELD_" in answer.body) == (422, True), name
 
 
-def test_links_off_the_page_are_of_two_kinds() -> None:
-    assert outward("https://github.com/o/r") == "https://github.com/o/r"
-    assert outward("vscode://file/x") == "vscode://file/x"
+def test_links_open_web_pages_and_editors_only() -> None:
+    assert safe_link("https://github.com/o/r") == "https://github.com/o/r"
+    assert safe_link("vscode://file/x") == "vscode://file/x"
     for link in (
         "javascript:alert(1)",
         "JavaScript:alert(1)",
@@ -155,38 +163,38 @@ def test_links_off_the_page_are_of_two_kinds() -> None:
         "vscode://other/x",
         None,
     ):
-        assert outward(link) is None
+        assert safe_link(link) is None
 
 
 @pytest.mark.parametrize("path", ["a.py", "a.html", "a.unknown", ".diff"])
 def test_lines_are_numbered_as_git_counts_them(path: str) -> None:
     text = 'a = """one\rtwo\u2028three\n<b>&amp;</b>"""\n\nlast'
-    lines = numbered(text, path, 7)
+    lines = highlight_lines(text, path, 7)
     assert [number for number, _ in lines] == [7, 8, 9, 10]
-    shown = [re.sub(r"</?span[^>]*>", "", str(line)) for _, line in lines]
-    assert shown[1].startswith("&lt;b&gt;&amp;amp;&lt;/b&gt;")
-    assert shown[0].replace("&#34;", '"') == text.split("\n")[0]
+    texts = [re.sub(r"</?span[^>]*>", "", str(line)) for _, line in lines]
+    assert texts[1].startswith("&lt;b&gt;&amp;amp;&lt;/b&gt;")
+    assert texts[0].replace("&#34;", '"') == text.split("\n")[0]
 
 
-def test_a_name_is_cut_out_of_any_pointer() -> None:
+def test_any_text_has_a_pointer_label() -> None:
     for ref in ("", ":", "@", "repo:", "x"):
-        assert place(ref) == (ref, "", "", "")
-    assert place("url:https://e.org/a@sha256:" + "0" * 64) == ("a", "url:https://e.org/", "", "sha256:0000000")
-    assert place("sam:note:x@v1") == ("note:x", "sam:", "", "v1")
-    assert as_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
+        assert pointer_label(ref) == (ref, "", "", "")
+    assert pointer_label("url:https://e.org/a@sha256:" + "0" * 64) == ("a", "url:https://e.org/", "", "sha256:0000000")
+    assert pointer_label("sam:note:x@v1") == ("note:x", "sam:", "", "v1")
+    assert to_json({"a": "</script>\"'"}) == '{"a":"</script>\\"\'"}'
 
 
-def test_numbers_durations_and_times_are_written_for_people() -> None:
-    assert [count(each) for each in (0, 999, 12_345, 24_000, -1_495, -12_345, 3_100_000, 0.25)] == [
+def test_numbers_durations_and_times_are_formatted_for_people() -> None:
+    assert [format_count(number) for number in (0, 999, 12_345, 24_000, -1_495, -12_345, 3_100_000, 0.25)] == [
         *("0", "999", "12.3k", "24k", "−1,495", "−12.3k", "3.1M", "0.25")
     ]
-    assert [lasting(each) for each in ("P14D", "PT90M", "P1DT1S", "PT0.5S")] == [
+    assert [format_duration(duration) for duration in ("P14D", "PT90M", "P1DT1S", "PT0.5S")] == [
         *("14 days", "1 hour 30 minutes", "1 day 1 second", "PT0.5S")
     ]
-    assert moment("2026-11-15T16:38:35.123456Z") == "2026-11-15 16:38:35 UTC"
+    assert format_time("2026-11-15T16:38:35.123456Z") == "2026-11-15 16:38:35 UTC"
 
 
-def test_vendored_files_are_those_in_the_table() -> None:
+def test_vendored_files_have_the_published_checksums() -> None:
     table = (STATIC / "vendor/README.md").read_text()
     files = {path.name for path in (STATIC / "vendor").iterdir() if path.suffix in (".js", ".css")}
     rows = re.findall(r"^\| (\S+\.(?:js|css)) .*`([0-9a-f]{64})` \|$", table, re.MULTILINE)
@@ -196,13 +204,13 @@ def test_vendored_files_are_those_in_the_table() -> None:
     assert {f"/static/vendor/{name}" for name in files} <= static_files().keys()
 
 
-def test_nothing_is_loaded_from_elsewhere(browser: Browser, bus: Served) -> None:
+def test_nothing_is_loaded_from_other_servers(browser: Browser, bus: Served) -> None:
     context = browser.new_context()
-    asked: list[str] = []
-    context.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    context.on("request", lambda request: urls.append(request.url))
     visit = Visit(context, bus)
     visit.open("/page/figures")
     visit.page.wait_for_timeout(200)
-    assert asked
-    assert all(url.startswith(f"http://127.0.0.1:{bus.port}/") for url in asked)
+    assert urls
+    assert all(url.startswith(f"http://127.0.0.1:{bus.port}/") for url in urls)
     context.close()

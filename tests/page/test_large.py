@@ -1,4 +1,4 @@
-"""Ten thousand engrams, and none."""  # EB-27
+"""The page with ten thousand engrams, and with none."""  # EB-27
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MANY = 10_000
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A project with nothing in it."""
+    """Run a server for an empty project."""
     with served_project(tmp_path_factory.mktemp("large")) as bus:
         yield bus
 
 
-def test_an_empty_page_says_what_to_do_next(visit: Visit) -> None:
+def test_an_empty_page_says_what_to_do_first(visit: Visit) -> None:
     page = visit.open("/")
     expect(page.locator("#panel-feed .empty pre").first).to_have_text("engrambus demo")
     expect(page.locator("#panel-feed .empty pre").nth(1)).to_contain_text("engrambus put")
@@ -29,10 +29,10 @@ def test_an_empty_page_says_what_to_do_next(visit: Visit) -> None:
     expect(visit.open("/page/requests").locator(".empty")).to_contain_text("engrambus grant ask")
     expect(visit.open("/page/budgets").locator(".empty")).to_contain_text("engrambus agent add")
     expect(visit.open("/page/brief").locator(".goal").last).to_contain_text("Nothing is known yet")
-    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing in this time."] * 4)
+    expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing happened in this period."] * 4)
 
 
-def test_ten_thousand_engrams_are_paged_searched_and_followed(visit: Visit, bus: Served) -> None:
+def test_ten_thousand_engrams_can_be_paged_and_filtered(visit: Visit, bus: Served) -> None:
     ref = f"repo:src/parser.py#L10-L12@{bus.repository.sha}"
     for start in range(0, MANY, 500):
         drafts = [
@@ -57,19 +57,19 @@ def test_ten_thousand_engrams_are_paged_searched_and_followed(visit: Visit, bus:
     assert f"Claim c{MANY - 200}c of many." in last
 
 
-def test_long_words_stay_inside_every_width(visit: Visit, bus: Served) -> None:
+def test_long_words_fit_into_every_width(visit: Visit, bus: Served) -> None:
     assert bus.call("POST", "/run", {"goal": "G" * 190}).status == 200
     lead = bus.call("POST", "/agent", {"name": "a" * 40, "role": "architect"}).json["token"]
     coder = bus.call("POST", "/agent", {"name": "b" * 60}, token=lead).json["token"]
     ref = f"repo:src/parser.py#L10-L12@{bus.repository.sha}"
-    far = {"type": "sam", "ref": f"sam:decision:{'z' * 150}@2026-01-01"}
+    long_pointer = {"type": "sam", "ref": f"sam:decision:{'z' * 150}@2026-01-01"}
     for kind in ("risk", "constraint", "fact"):
-        draft = {"claim": kind[0] * 480, "kind": kind, "pointers": [{"type": "repo", "ref": ref}, far]}
+        draft = {"claim": kind[0] * 480, "kind": kind, "pointers": [{"type": "repo", "ref": ref}, long_pointer]}
         assert bus.call("POST", "/engram", draft).status == 200
-    asked = {"pointer": ref, "reason": "W" * 200, "max_tokens": 500}
-    assert bus.call("POST", "/pointer/request", asked, token=coder).status == 200
-    learned = {"content": "Q" * 300, "evidence": [{"kind": "note", "value": "N" * 200}]}
-    assert bus.call("POST", "/contribution", learned, token=coder).status == 200
+    request = {"pointer": ref, "reason": "W" * 200, "max_tokens": 500}
+    assert bus.call("POST", "/pointer/request", request, token=coder).status == 200
+    contribution = {"content": "Q" * 300, "evidence": [{"kind": "note", "value": "N" * 200}]}
+    assert bus.call("POST", "/contribution", contribution, token=coder).status == 200
     panels = ("requests", "review", "brief", "budgets", "work", "figures")
     for width in (320, 768, 960, 1024, 1440):
         visit.page.set_viewport_size({"width": width, "height": 800})
@@ -78,17 +78,17 @@ def test_long_words_stay_inside_every_width(visit: Visit, bus: Served) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, path)
 
 
-def test_on_a_phone_too_a_button_says_what_is_new(visit: Visit, bus: Served) -> None:
+def test_on_a_phone_a_button_offers_new_engrams(visit: Visit, bus: Served) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 844})
     page = visit.open("/?scope=project")
     expect(page.locator("#live.on")).to_be_visible()
     page.mouse.wheel(0, 900)
     page.wait_for_function("window.scrollY > 160")
-    assert bus.put("What nobody knew before.").status == 200
+    assert bus.put("A new claim while the page is scrolled.").status == 200
     expect(page.locator("#news")).to_be_visible()
     box = page.locator("#news").bounding_box()
     assert box is not None
     middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
-    assert page.evaluate("([x, y]) => document.elementFromPoint(x, y)?.id", middle) == "news", "nothing lies over it"
+    assert page.evaluate("([x, y]) => document.elementFromPoint(x, y)?.id", middle) == "news", "nothing covers it"
     page.locator("#news").click()
-    expect(page.locator(".row").first).to_contain_text("What nobody knew before.")
+    expect(page.locator(".row").first).to_contain_text("A new claim while the page is scrolled.")

@@ -1,4 +1,4 @@
-"""What is new appears by itself, in every window of a browser, and a page that does not hear says so."""
+"""New items appear in every window of a browser, and a page without a connection says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.http.served import Served, served_project
 from tests.page.conftest import Visit
 
 WINDOWS = 8
-"""More than the six connections a browser keeps to one server."""
+"""More than the six connections a browser opens to one server."""
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +22,15 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def context(browser: Browser, bus: Served) -> Iterator[BrowserContext]:
-    """A browser in which the page was opened once."""
+    """Make a browser context with a session."""
     context = browser.new_context()
     Visit(context, bus).page.close()
     yield context
     context.close()
 
 
-def window(context: BrowserContext, bus: Served, path: str = "/page/work") -> Page:
-    """One more window, which says that it is live."""
+def open_window(context: BrowserContext, bus: Served, path: str = "/page/work") -> Page:
+    """Open another window and wait until it is live."""
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{bus.port}{path}")
     expect(page.locator("#live")).to_have_text("live")
@@ -38,19 +38,19 @@ def window(context: BrowserContext, bus: Served, path: str = "/page/work") -> Pa
 
 
 def put(bus: Served, lane: str) -> None:
-    """Put a tuple."""
+    """Put a tuple into a lane."""
     assert bus.call("POST", "/tuple", {"lane": lane}).status == 200
 
 
 def expect_lane(pages: list[Page], lane: str) -> None:
-    """Every board shows a lane, without having been asked to."""
+    """Check that every board shows a lane without being reloaded."""
     for page in pages:
         expect(page.locator(".lanes tbody tr", has_text=lane)).to_be_visible()
 
 
-def test_every_window_is_told_however_many_are_open(context: BrowserContext, bus: Served) -> None:
-    boards = [window(context, bus) for _ in range(WINDOWS)]
-    start = window(context, bus, "/")
+def test_every_window_gets_events_when_many_are_open(context: BrowserContext, bus: Served) -> None:
+    boards = [open_window(context, bus) for _ in range(WINDOWS)]
+    start = open_window(context, bus, "/")
     put(bus, "for-all")
     expect_lane(boards, "for-all")
     claim = "Every window shows this."
@@ -58,26 +58,26 @@ def test_every_window_is_told_however_many_are_open(context: BrowserContext, bus
     expect(start.locator(".claim", has_text=claim)).to_be_visible()
 
 
-def test_when_the_window_that_hears_goes_another_does(context: BrowserContext, bus: Served) -> None:
-    first, *others = [window(context, bus) for _ in range(3)]
+def test_when_the_window_with_the_stream_closes_another_takes_over(context: BrowserContext, bus: Served) -> None:
+    first, *others = [open_window(context, bus) for _ in range(3)]
     first.close()
     put(bus, "after-the-first")
     expect_lane(others, "after-the-first")
     others.pop(0).goto("about:blank")
     put(bus, "after-the-second")
     expect_lane(others, "after-the-second")
-    late = window(context, bus)
+    late = open_window(context, bus)
     _hide(others[0], True)
-    put(bus, "out-of-sight")
-    expect_lane([late], "out-of-sight")
+    put(bus, "while-hidden")
+    expect_lane([late], "while-hidden")
     _hide(others[0], False)
-    expect_lane(others, "out-of-sight")
-    put(bus, "for-who-comes-late")
-    expect_lane([*others, late], "for-who-comes-late")
+    expect_lane(others, "while-hidden")
+    put(bus, "for-the-new-window")
+    expect_lane([*others, late], "for-the-new-window")
 
 
 def _hide(page: Page, hidden: bool) -> None:
-    """Have a window believe that it is out of sight, or in view again."""
+    """Make a window believe that it is hidden, or visible again."""
     page.evaluate(
         """hidden => {
             Object.defineProperty(document, "hidden", { configurable: true, value: hidden });
@@ -87,16 +87,16 @@ def _hide(page: Page, hidden: bool) -> None:
     )
 
 
-def test_a_stream_that_is_refused_is_told_and_tried_again(context: BrowserContext, bus: Served) -> None:
+def test_a_refused_stream_is_shown_and_retried(context: BrowserContext, bus: Served) -> None:
     context.route("**/events", lambda route: route.fulfill(status=503, body="{}"))
     pages = [context.new_page() for _ in range(2)]
     for page in pages:
         page.goto(f"http://127.0.0.1:{bus.port}/page/work")
         expect(page.locator("#live")).to_have_text("not connected")
-    put(bus, "said-in-between")
+    put(bus, "while-disconnected")
     context.unroute("**/events")
     for page in pages:
         expect(page.locator("#live")).to_have_text("live")
-    expect_lane(pages, "said-in-between")
-    put(bus, "said-after-that")
-    expect_lane(pages, "said-after-that")
+    expect_lane(pages, "while-disconnected")
+    put(bus, "after-reconnecting")
+    expect_lane(pages, "after-reconnecting")

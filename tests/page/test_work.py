@@ -1,4 +1,4 @@
-"""The work board in a real browser: lanes, what runs, what has ended, receipts, live and without scripts."""
+"""The work panel in a real browser: lanes, running and ended tuples, receipts, live and without scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.space.shop import DECLARED, MODULE, OWN, step
 
 
 class Board:
-    """A project with work in it."""
+    """A project with tuples and workers."""
 
     def __init__(self, folder: Path) -> None:
         self.repository = make_repository(folder / "repo")
@@ -40,21 +40,21 @@ class Board:
         shop = open_workshop(self.gateway, settings)
         runner = ProcessRunner(shop.bodies, self.gateway.project_files.catalog_path("scratch"), shop.clock, [MODULE])
         self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
-        # The project's file declares none of the tests' yools: what is put here is put past it.
+        # The project's catalog does not declare the tests' yools, so tuples are put without it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
         self.run = self.gateway.identify(LOCAL_ADMIN).run.run_id
 
-    def put(self, *steps: dict[str, Any], **more: Any) -> str:
-        """Put a tuple."""
-        draft = {"lane": "build", "payload": list(steps), "agent_terms": {"max_retries": 0}, **more}
+    def put(self, *steps: dict[str, Any], **fields: Any) -> str:
+        """Put a tuple and return its id."""
+        draft = {"lane": "build", "payload": list(steps), "agent_terms": {"max_retries": 0}, **fields}
         return self.space.out(draft, authority=PERSON, run=self.run)[0].id
 
     def pool(self) -> LaneWorkerPool:
-        """A worker."""
+        """Return a worker for the lane build."""
         return LaneWorkerPool(self.shop, read_pattern({"lane": "build"}), concurrency=2)
 
-    def ask(self, operation: str, **fields: Any) -> Any:
-        """An operation's answer, for the admin."""
+    def call(self, operation: str, **fields: Any) -> Any:
+        """Call an operation as the admin."""
         declared = OPERATIONS[operation]
         return self.gateway.call(declared, to_request(fields, declared.request), LOCAL_ADMIN)
 
@@ -81,11 +81,11 @@ def bus(board: Board) -> Iterator[Served]:
 
 
 def tile(page: Page, name: str) -> Any:
-    """A figure at the top of the board."""
+    """Return the number in a tile at the top of the panel."""
     return page.locator(".work .tiles div", has=page.locator("dt", has_text=name)).locator("dd")
 
 
-def test_the_board_shows_lanes_what_ended_what_was_cached_and_what_was_given_up(visit: Visit) -> None:
+def test_the_panel_shows_lanes_ended_cached_and_given_up_tuples(visit: Visit) -> None:
     page = visit.open("/page/work")
     expect(page.locator("nav a[aria-current=page]")).to_have_text("Work")
     expect(tile(page, "done")).to_have_text("3")
@@ -104,7 +104,7 @@ def test_the_board_shows_lanes_what_ended_what_was_cached_and_what_was_given_up(
     expect(page.locator(".meter", has=page.locator("meter"))).to_have_text("$0.002/$0.01")
 
 
-def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -> None:
+def test_a_receipt_opens_with_its_output_and_artifacts(visit: Visit) -> None:
     page = visit.open("/page/work")
     first = page.locator(".tuples.ended tr", has_text="agent.leave.report")
     first.locator("a", has_text="agent.sum.numbers").click()
@@ -117,7 +117,7 @@ def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -
     expect(drawer.locator("h2.ref")).to_have_text("junit.xml")
     expect(drawer.locator(".about")).not_to_contain_text("at")
     expect(drawer.locator(".code")).to_contain_text("<b>all good</b>")
-    page.click("text=← the receipt")
+    page.click("text=← Back to the receipt")
     expect(drawer.locator("h2")).to_contain_text("agent.leave.report.v1")
     page.click("#drawer .close")
     first.locator("th a").click()
@@ -125,28 +125,28 @@ def test_a_receipt_opens_beside_it_with_its_output_and_artifacts(visit: Visit) -
     expect(drawer.locator(".artifacts li")).to_contain_text(["agent.sum.numbers.v1", "agent.leave.report.v1"])
 
 
-def test_what_runs_and_ends_appears_by_itself(visit: Visit, board: Board, tmp_path: Path) -> None:
+def test_running_and_ended_tuples_appear_without_reloading(visit: Visit, board: Board, tmp_path: Path) -> None:
     page = visit.open("/page/work")
     expect(page.locator(".live.on")).to_be_visible()
     started = tmp_path / "started"
-    one = board.put(step("agent.wait.long", started=str(started)))
+    tuple_id = board.put(step("agent.wait.long", started=str(started)))
     pool = board.pool()
     thread = threading.Thread(target=pool.run)
     thread.start()
     try:
-        row = page.locator(f"#running-{one[7:]}")
+        row = page.locator(f"#running-{tuple_id[7:]}")
         expect(row).to_contain_text("agent.wait.long")
         while not started.exists():
             time.sleep(0.05)
-        board.ask("cancel_tuple", id=one)
-        expect(page.locator(f"#ended-{one[7:]}")).to_contain_text("cancelled")
+        board.call("cancel_tuple", id=tuple_id)
+        expect(page.locator(f"#ended-{tuple_id[7:]}")).to_contain_text("cancelled")
         expect(row).to_have_count(0)
     finally:
         pool.stop(at_once=True)
         thread.join()
 
 
-def test_the_board_works_without_scripts(browser: Browser, bus: Served, visit: Visit) -> None:
+def test_the_panel_works_without_scripts(browser: Browser, bus: Served, visit: Visit) -> None:
     context = browser.new_context(java_script_enabled=False, storage_state=visit.page.context.storage_state())
     page = context.new_page()
     page.goto(f"{visit.base}/page/work")
@@ -156,100 +156,100 @@ def test_the_board_works_without_scripts(browser: Browser, bus: Served, visit: V
     context.close()
 
 
-def test_the_same_board_is_told_over_http_and_by_the_command_line(
+def test_http_and_the_command_line_show_the_same_board(
     board: Board, bus: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = board.ask("work_board", limit=2)
-    assert len(told.ended) == 2
-    assert told.totals.hits == 1
-    assert [each.lane for each in told.lanes] == ["later <script>"]
+    answer = board.call("work_board", limit=2)
+    assert len(answer.ended) == 2
+    assert answer.totals.hits == 1
+    assert [lane.lane for lane in answer.lanes] == ["later <script>"]
     desk = Desk(board.repository, board.home, monkeypatch)
     for limit in (1, 2):
-        asked = msgspec.to_builtins(board.ask("work_board", limit=limit))
+        expected = msgspec.to_builtins(board.call("work_board", limit=limit))
         served = bus.call("GET", f"/work?limit={limit}")
         assert served.status == 200
-        for other in (served.json, desk.ok("board", "--limit", str(limit), "--json").json):
-            assert {**other, "as_of": ""} == {**asked, "as_of": ""}
-        shown = desk.ok("board", "--limit", str(limit)).out
-        rows = asked["running"] + asked["ended"] + asked["dead"]
-        assert [line[:12] for line in shown.splitlines() if re.match(r"[0-9a-f]{12}  ", line)] == [
-            one["id"][7:19] for one in rows
+        for shown_board in (served.json, desk.ok("board", "--limit", str(limit), "--json").json):
+            assert {**shown_board, "as_of": ""} == {**expected, "as_of": ""}
+        text = desk.ok("board", "--limit", str(limit)).out
+        rows = expected["running"] + expected["ended"] + expected["dead"]
+        assert [line[:12] for line in text.splitlines() if re.match(r"[0-9a-f]{12}  ", line)] == [
+            row["id"][7:19] for row in rows
         ]
     assert bus.call("GET", "/work", token=bus.add("coder")).status == 403, "a board is for people"
 
 
-def test_dead_letters_that_were_put_again_keep_no_others_off_the_board(board: Board) -> None:
+def test_dead_letters_that_were_put_again_do_not_hide_others(board: Board) -> None:
     for number in range(3):
         board.put(step("agent.lint.nothing", n=number))
     board.pool().run(until_empty=True)
-    told = board.ask("work_board", limit=200)
-    assert told.totals.given_up == len(told.dead) == 4
-    assert told.dead[0].ended_at == max(one.ended_at for one in told.dead)
-    for one in told.dead[:-1]:
-        again = board.space.put_again(one.id, authority=PERSON)
-        board.ask("cancel_tuple", id=again.id)
-    left = board.ask("work_board", limit=1)
-    assert [one.id for one in left.dead] == [told.dead[-1].id]
-    assert left.totals.given_up == 1
-    assert board.ask("list_dead").dead[0].id == told.dead[-1].id
+    answer = board.call("work_board", limit=200)
+    assert answer.totals.given_up == len(answer.dead) == 4
+    assert answer.dead[0].ended_at == max(row.ended_at for row in answer.dead)
+    for row in answer.dead[:-1]:
+        retried = board.space.put_again(row.id, authority=PERSON)
+        board.call("cancel_tuple", id=retried.id)
+    remaining = board.call("work_board", limit=1)
+    assert [row.id for row in remaining.dead] == [answer.dead[-1].id]
+    assert remaining.totals.given_up == 1
+    assert board.call("list_dead").dead[0].id == answer.dead[-1].id
 
 
-def test_every_tuple_that_ended_is_told_however_many_steps_others_had(board: Board) -> None:  # YT-08
-    before = {one.id for one in board.ask("work_board", limit=200).ended}
+def test_every_ended_tuple_is_listed_for_any_number_of_steps(board: Board) -> None:  # YT-08
+    ended = {row.id for row in board.call("work_board", limit=200).ended}
     board.put(*(step("agent.sum.numbers", a=1000, b=number) for number in range(60)))
     board.pool().run(until_empty=True)
-    assert len(board.ask("work_board", limit=len(before) + 1).ended) == len(before) + 1
-    assert before < {one.id for one in board.ask("work_board", limit=len(before) + 1).ended}
+    assert len(board.call("work_board", limit=len(ended) + 1).ended) == len(ended) + 1
+    assert ended < {row.id for row in board.call("work_board", limit=len(ended) + 1).ended}
 
 
 def test_the_end_of_long_output_is_shown(visit: Visit, board: Board) -> None:  # YT-08
-    one = board.put(step("agent.print.much"), lane="build")
+    tuple_id = board.put(step("agent.print.much"), lane="build")
     board.pool().run(until_empty=True)
     page = visit.open("/page/work")
-    page.locator(f"#dead-{one[7:]}").locator("a", has_text="agent.print.much").click()
+    page.locator(f"#dead-{tuple_id[7:]}").locator("a", has_text="agent.print.much").click()
     expect(page.locator("#drawer .code.plain pre")).to_have_count(2)
     first, last = page.locator("#drawer .code.plain pre").all_text_contents()
     assert first.startswith("line 1\nline 2\n")
     assert last.endswith("line 39999\nline 40000\n")
     expect(page.locator("#drawer")).to_contain_text("--tail")
-    (ref,) = (each for each in offered(page) if "#L" in each)
-    assert board.ask("deref_pointer", pointer=ref).excerpt.startswith(f"line {first.count(chr(10)) + 1}\n")
-    board.space.put_again(one, authority=PERSON)
-    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=one).again)
+    (ref,) = (command for command in offered_refs(page) if "#L" in command)
+    assert board.call("deref_pointer", pointer=ref).excerpt.startswith(f"line {first.count(chr(10)) + 1}\n")
+    board.space.put_again(tuple_id, authority=PERSON)
+    board.call("cancel_tuple", id=board.call("tuple_observe", id=tuple_id).again)
 
 
-def offered(page: Page) -> list[str]:
-    """What a receipt says its output is read with."""
-    return [each.strip("'") for each in page.locator("#drawer p.soft code").all_text_contents()]
+def offered_refs(page: Page) -> list[str]:
+    """Return the commands and refs with which a receipt says its output can be read."""
+    return [code.strip("'") for code in page.locator("#drawer p.soft code").all_text_contents()]
 
 
-@pytest.mark.parametrize(("says", "lines"), [("", []), ("before\n", ["L2"])])
-def test_one_line_that_is_longer_than_shown_is_read_from_both_its_ends(
-    visit: Visit, board: Board, says: str, lines: list[str]
+@pytest.mark.parametrize(("first_text", "lines"), [("", []), ("before\n", ["L2"])])
+def test_a_very_long_line_is_shown_from_both_ends(
+    visit: Visit, board: Board, first_text: str, lines: list[str]
 ) -> None:  # YT-08
-    one = board.put(step("agent.tell.much", count=40_000, says=says))
+    tuple_id = board.put(step("agent.tell.much", count=40_000, says=first_text))
     board.pool().run(until_empty=True)
     page = visit.open("/page/work")
-    page.locator(f"#ended-{one[7:]}").locator("a", has_text="agent.tell.much").click()
+    page.locator(f"#ended-{tuple_id[7:]}").locator("a", has_text="agent.tell.much").click()
     expect(page.locator("#drawer .code.plain pre")).to_have_count(2)
     first, last = page.locator("#drawer .code.plain pre").all_text_contents()
-    assert first.startswith(says or "[0, 1, 2, ")
+    assert first.startswith(first_text or "[0, 1, 2, ")
     assert last.endswith(", 39998, 39999]\n")
-    refs = [each for each in offered(page) if "#L" in each]
-    assert [each.partition("#")[2] for each in refs] == lines, "lines are offered where there are others"
+    refs = [command for command in offered_refs(page) if "#L" in command]
+    assert [ref.partition("#")[2] for ref in refs] == lines, "lines are offered only if there are several"
     for ref in refs:
-        assert board.ask("deref_pointer", pointer=ref).excerpt.startswith("[0, 1, 2, ")
+        assert board.call("deref_pointer", pointer=ref).excerpt.startswith("[0, 1, 2, ")
 
 
-def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, board: Board) -> None:
+def test_the_panel_shows_all_runs_until_one_is_chosen(visit: Visit, board: Board) -> None:
     dead = board.put(step("agent.lint.nothing", n=99))
     board.pool().run(until_empty=True)
-    before = visit.open("/page/work")
-    done = tile(before, "done").text_content()
-    board.ask("open_run", goal="Another goal")
+    page = visit.open("/page/work")
+    done = tile(page, "done").text_content()
+    board.call("open_run", goal="Another goal")
     page = visit.open("/page/work")
     chosen = page.locator(".work header [aria-current]")
-    expect(chosen).to_have_text("every run")
+    expect(chosen).to_have_text("all runs")
     expect(tile(page, "done")).to_have_text(done or "")
     expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
     page.click(".work header >> text=this run")
@@ -257,14 +257,14 @@ def test_the_board_shows_every_runs_work_until_a_run_is_chosen(visit: Visit, boa
     expect(tile(page, "done")).to_have_text("0")
     expect(page.locator(".work .tuples")).to_have_count(0)
     expect(page.locator(".work .empty h3")).to_have_text("No work in this run yet")
-    expect(page.locator(".work h3", has_text="Lanes")).to_have_text("Lanes of every run")
+    expect(page.locator(".work h3", has_text="Lanes")).to_have_text("Lanes of all runs")
     expect(page.locator(".lanes tbody tr", has_text="later <script>")).to_be_visible()
-    page.click(".work header >> text=every run")
+    page.click(".work header >> text=all runs")
     expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
     page.goto(f"{visit.base}/page/work?run={board.run}")
     expect(page.locator(f"#dead-{dead[7:]}")).to_be_visible()
     board.space.put_again(dead, authority=PERSON)
-    board.ask("cancel_tuple", id=board.ask("tuple_observe", id=dead).again)
+    board.call("cancel_tuple", id=board.call("tuple_observe", id=dead).again)
 
 
 LONG = "agent." + ".".join("x" * 25 for _ in range(4))
@@ -272,17 +272,17 @@ BUDGETS = {"budget_usd": 2_000_000, "budget_tokens": 5_000_000_000}
 
 
 @pytest.mark.parametrize("width", [1280, 960, 390])
-def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width: int) -> None:  # YT-15
-    one = board.put(step(LONG), step("agent.sum.numbers", a=1, b=2), lane="l" * 128, agent_terms=BUDGETS)
+def test_long_names_fit_into_every_width(visit: Visit, board: Board, width: int) -> None:  # YT-15
+    tuple_id = board.put(step(LONG), step("agent.sum.numbers", a=1, b=2), lane="l" * 128, agent_terms=BUDGETS)
     done = board.put(step("agent.sum.numbers", a=1, b=2), agent_terms=BUDGETS)
     board.pool().run(until_empty=True)
     with board.space.store.read() as view:
         assert view.find(done) is not None
-    (held,) = board.space.claim({"id": one}, worker="a-worker-with-a-name")
+    (claim,) = board.space.claim({"id": tuple_id}, worker="a-worker-with-a-name")
     try:
         page = visit.open("/page/work")
         page.set_viewport_size({"width": width, "height": 900})
-        for name in (f"running-{one[7:]}", f"ended-{done[7:]}"):
+        for name in (f"running-{tuple_id[7:]}", f"ended-{done[7:]}"):
             for cell in page.locator(f"[id='{name}'] > *, [id='{name}'] .meter small").all():
                 box = cell.bounding_box()
                 assert box is not None
@@ -290,11 +290,11 @@ def test_long_names_push_nothing_out_of_sight(visit: Visit, board: Board, width:
                 assert box["x"] + box["width"] <= width
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     finally:
-        board.space.release([(held.id, held.fence)])
-        board.ask("cancel_tuple", id=one)
+        board.space.release([(claim.id, claim.fence)])
+        board.call("cancel_tuple", id=tuple_id)
 
 
-DRAWN = "each => each.value / each.max"
+METER_SHARE = "meter => meter.value / meter.max"
 
 
 @pytest.mark.parametrize(
@@ -306,35 +306,41 @@ DRAWN = "each => each.value / each.max"
         ({}, [], "$0.002"),
     ],
 )
-def test_every_budget_is_shown_with_what_is_spent_of_it_and_dollars_always(
+def test_every_budget_has_a_meter_and_dollars_are_always_shown(
     visit: Visit, board: Board, terms: dict[str, Any], meters: list[tuple[str, bool, float]], dollars: str | None
 ) -> None:  # YT-11
-    one = board.space.out({"lane": "paid", "payload": [], "agent_terms": terms}, authority=PERSON, run=board.run)[0].id
-    (claim,) = board.space.claim({"id": one}, worker="w")
+    tuple_id = board.space.out({"lane": "paid", "payload": [], "agent_terms": terms}, authority=PERSON, run=board.run)[
+        0
+    ].id
+    (claim,) = board.space.claim({"id": tuple_id}, worker="w")
     board.space.record_cost(claim.id, claim.fence, 0, Price(micros=2_000, tokens=11))
     try:
-        cell = visit.open("/page/work").locator(f"[id='running-{one[7:]}'] .cost")
-        shown = [
-            (each.inner_text(), "full" in (each.get_attribute("class") or ""), each.locator("meter").evaluate(DRAWN))
-            for each in cell.locator(".meter").all()
+        cell = visit.open("/page/work").locator(f"[id='running-{tuple_id[7:]}'] .cost")
+        shown_meters = [
+            (
+                meter.inner_text(),
+                "full" in (meter.get_attribute("class") or ""),
+                meter.locator("meter").evaluate(METER_SHARE),
+            )
+            for meter in cell.locator(".meter").all()
         ]
-        assert shown == meters
+        assert shown_meters == meters
         assert cell.inner_text().split("\n")[0] == (dollars or meters[0][0])
     finally:
-        board.ask("cancel_tuple", id=one)
+        board.call("cancel_tuple", id=tuple_id)
 
 
-def test_a_receipt_says_what_went_to_make_room(visit: Visit, board: Board) -> None:  # YT-13
-    one = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
+def test_a_receipt_says_which_files_were_deleted_for_disk_space(visit: Visit, board: Board) -> None:  # YT-13
+    tuple_id = board.put(step("agent.sum.numbers", a=40, b=2), step("agent.leave.report", text="<ok>for a while</ok>"))
     board.pool().run(until_empty=True)
     for body in (b"adding\n42\n", b"<ok>for a while</ok>"):
         gone = BodyPurged(sha=digest(body), size_bytes=len(body), reason="printed")
         board.space.store.commit(lambda view, gone=gone: ([gone], None))  # type: ignore[misc]
         assert board.shop.bodies.remove(gone.sha, untouched_since=time.time()) == gone.size_bytes
     page = visit.open("/page/work")
-    row, drawer = page.locator(f"#ended-{one[7:]}"), page.locator("#drawer")
+    row, drawer = page.locator(f"#ended-{tuple_id[7:]}"), page.locator("#drawer")
     row.locator("a", has_text="agent.leave.report").click()
-    expect(drawer.locator(".artifacts li")).to_contain_text("bytes, gone since 2")
+    expect(drawer.locator(".artifacts li")).to_contain_text(re.compile("bytes, deleted 2.* to free disk space"))
     expect(drawer.locator(".artifacts a")).to_have_count(0)
     page.click("#drawer .close")
     row.locator("a", has_text="agent.sum.numbers").click()

@@ -21,7 +21,7 @@ from engrambus.space.tuples import Completion, tuple_id
 from engrambus.testing.work import completion, failure
 from mcp import Client
 from tests.http.served import Served, serving
-from tests.mcp.ways import GENERATIONS, over_http, problem_of
+from tests.mcp.transports import GENERATIONS, over_http, problem_of
 from tests.projects import Repository
 
 LINT = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from engrambus.edges.telemetry import Exporting, watch
+from engrambus.edges.telemetry import ExportTargets, export_telemetry
 from engrambus.errors import EngramBusError
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
@@ -58,7 +58,7 @@ class Seen:
 def watching(gateway: Gateway) -> Iterator[Seen]:
     """Watch a gateway for a while."""
     seen = Seen()
-    with watch(gateway, Exporting(processor=SimpleSpanProcessor(seen.spans), reader=seen.reader)):
+    with export_telemetry(gateway, ExportTargets(processor=SimpleSpanProcessor(seen.spans), reader=seen.reader)):
         yield seen
 
 
@@ -218,7 +218,7 @@ def test_the_environment_says_where_to(said: dict[str, str], exports: Exports | 
 
 
 def test_what_the_environment_names_is_used(gateway: Gateway, capfd: pytest.CaptureFixture[str]) -> None:
-    with watch(gateway, Exports(traces="console", metrics="console", service="the-bus")):
+    with export_telemetry(gateway, Exports(traces="console", metrics="console", service="the-bus")):
         call(gateway, "list_agents")
     out, err = capfd.readouterr()
     assert out == ""
@@ -230,7 +230,7 @@ def test_what_the_environment_names_is_used(gateway: Gateway, capfd: pytest.Capt
 def test_an_exporter_that_is_not_there_is_said_and_nothing_breaks(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with watch(gateway, Exports(traces="nowhere")):
+    with export_telemetry(gateway, Exports(traces="nowhere")):
         assert call(gateway, "list_agents") is not None
     assert "nowhere" in caplog.text
 
@@ -242,10 +242,10 @@ class Absent:
         if name.split(".")[0] == "opentelemetry":
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
-from engrambus.edges.telemetry import watch
+from engrambus.edges.telemetry import export_telemetry
 from engrambus.edges.http import serve
 from engrambus.settings import Exports
-with watch(None, Exports(traces="console")):
+with export_telemetry(None, Exports(traces="console")):
     print("went on")
 """
 
@@ -258,7 +258,7 @@ def test_without_the_extra_everything_else_works_and_says_what_is_missing() -> N
 
 def test_nothing_of_it_is_loaded_unless_asked_for() -> None:
     code = (
-        "import sys, engrambus.edges.http, engrambus.edges.telemetry\n"
+        "import sys\nfrom engrambus.edges.http import serve\nfrom engrambus.edges.telemetry import export_telemetry\n"
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,7 +15,7 @@ from engrambus.errors import BadText, EngramBusError, FieldValue, IndexDamaged, 
 from engrambus.gateway.caller import Credential, identify
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Operation, Request, Response
-from engrambus.gateway.events import Feed
+from engrambus.gateway.events import EventLog
 from engrambus.gateway.lazy_tuple_space import LazyTupleSpace
 from engrambus.gateway.ports import CortexFiles, Store, View
 from engrambus.gateway.shared_stores import SharedStores
@@ -74,10 +74,10 @@ class Gateway:
         self._cortex = cortex
         self._ticks = ticks
         self._watchers: tuple[Callable[[Call], None], ...] = ()
-        self.feed = Feed(store, work_line=self.tuple_space.commits)
+        self.event_log = EventLog(store, work_line=self.tuple_space.commits)
 
     def close(self) -> None:
-        self.feed.close()
+        self.event_log.close()
         self.store.close()
         self.tuple_space.close()
         self.shared.close()
@@ -163,7 +163,7 @@ class Gateway:
             )
             if not operation.writes:
                 answer = operation.run(context, request)
-                self.feed.answered(operation.name, caller, view.as_of, request, answer)
+                self.event_log.add_call(operation.name, caller, view.as_of, request, answer)
                 return answer
         return operation.run(context, request)
 

@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
             "log": record.name,
             "message": record.getMessage(),
         }
-        told |= getattr(record, "told", {})
+        told |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
             told["error"] = record.exc_info[0].__name__  # not its text, which may quote what was sent
             told["trace"] = [f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(record.exc_info[2])]
@@ -52,7 +52,7 @@ def logging_events(gateway: Gateway) -> Iterator[None]:
     root.setLevel(logging.INFO)
     root.propagate = False
     woken, ended = threading.Event(), threading.Event()
-    follower = gateway.feed.follow(None, sees=lambda event: True, wake=woken.set)
+    follower = gateway.event_log.follow(None, matches=lambda event: True, wake=woken.set)
     writer = threading.Thread(target=_write, args=(follower, woken, ended), name="log", daemon=True)
     writer.start()
     leave = gateway.watch_calls(_log_call)
@@ -63,7 +63,7 @@ def logging_events(gateway: Gateway) -> Iterator[None]:
         ended.set()
         woken.set()
         writer.join(JOIN_SECONDS)
-        follower.leave()
+        follower.close()
         root.removeHandler(handler)
         root.setLevel(level)
         root.propagate = propagate
@@ -75,7 +75,7 @@ def _log_call(call: Call) -> None:
         told: dict[str, Any] = {"operation": call.operation.name, "microseconds": call.took_ns // 1000}
         if call.caller is not None:
             told["agent"] = call.caller.full_name
-        calls.info("answered", extra={"told": told})
+        calls.info("answered", extra={"fields": told})
 
 
 def _write(follower: Follower, woken: threading.Event, ended: threading.Event) -> None:
@@ -87,8 +87,8 @@ def _write(follower: Follower, woken: threading.Event, ended: threading.Event) -
         more = True
         while more:
             try:
-                told, more = follower.take()
+                told, more = follower.read()
             except EngramBusError:
                 break  # callers are told what is wrong; the log goes on when there is more
             for event in told:
-                events.info(event.type, extra={"told": event.shown()})
+                events.info(event.type, extra={"fields": event.to_wire()})

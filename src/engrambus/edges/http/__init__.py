@@ -1,7 +1,21 @@
-"""The bus over HTTP: routes, OpenAPI, published schemas and a page, all on this machine only."""
+"""The bus over HTTP, for this machine only: operations, OpenAPI, event streams, the page and MCP."""
 
-from engrambus.edges.http.app import create_app
-from engrambus.edges.http.server import serve
-from engrambus.edges.http.sessions import Codes
+from typing import TYPE_CHECKING
 
-__all__ = ["Codes", "create_app", "serve"]
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.edges.http.server import serve
+    from engrambus.edges.http.sessions import Codes
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "server": "serve",
+        "sessions": "Codes",
+    })
+
+__all__ = [
+    "Codes", "serve",
+]

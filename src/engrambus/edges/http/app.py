@@ -1,42 +1,29 @@
-"""The HTTP application, made from the declared operations."""
+"""The HTTP application: a route for each operation, the streams, the page, MCP and the metrics."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from engrambus.edges.http.answers import File, send_json
-from engrambus.edges.http.calls import Endpoint, route_of
-from engrambus.edges.http.events import EventStreams
-from engrambus.edges.http.events_entry import EVENTS
-from engrambus.edges.http.guard import Guard, Place, nothing_here
-from engrambus.edges.http.mcp import METHODS, McpEndpoint
-from engrambus.edges.http.metrics import METRICS, MetricsPage
+from engrambus.edges.http.endpoints import MetricsEndpoint, OperationEndpoint, route_of, send_health
+from engrambus.edges.http.events import EventsEndpoint
+from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
 from engrambus.edges.http.openapi import openapi
-from engrambus.edges.http.page import PAGE_HEADERS, PageDoor
+from engrambus.edges.http.responses import StaticResponse
 from engrambus.edges.http.sessions import Codes, session_operations
-from engrambus.edges.http.streams import Endless
-from engrambus.edges.http.tuple_events import TUPLE_EVENTS, TupleStreams
-from engrambus.edges.page import static_files
+from engrambus.edges.http.streams import LongLived
+from engrambus.edges.http.tuple_events import TupleEventsEndpoint
+from engrambus.edges.mcp import MCP_METHODS, McpEndpoint
+from engrambus.edges.page import page_routes
 from engrambus.edges.telemetry import Metrics
-from engrambus.gateway import Gateway, Operation
+from engrambus.gateway import Gateway
 from engrambus.knowledge.engrams import schema_bytes, schema_names
 from engrambus.operations import OPERATIONS
-from engrambus.version import __version__
 
-_HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
-
-_BESIDE = {
-    "/events": {"get": EVENTS},
-    "/metrics": {"get": METRICS},
-    "/tuple/{id}/events": {"get": TUPLE_EVENTS},
-}
-"""What HTTP offers beside the operations."""
+Endpoints = dict[str, dict[str, ASGIApp]]
+"""Endpoints by path and method."""
 
 
 def create_app(
@@ -44,58 +31,51 @@ def create_app(
     *,
     port: int,
     codes: Codes | None = None,
-    events: EventStreams | None = None,
-    tuples: TupleStreams | None = None,
+    events: EventsEndpoint | None = None,
+    tuple_events: TupleEventsEndpoint | None = None,
 ) -> Starlette:
-    """The application that offers a project on a port of this machine.
+    """Return the application that serves a project on a port of this machine.
 
-    `app.state.codes` makes codes for the page; `app.state.endless` holds whoever gives answers that would not end by
-    themselves.
+    `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
     codes = codes or Codes()
-    session = session_operations(codes)
-    public = frozenset({session[0].name})
-    operations = [*(operation for operation in OPERATIONS.values() if operation.route), *session]
-    methods: dict[str, dict[str, ASGIApp]] = {}
-    for operation in operations:
-        route = route_of(operation)
-        endpoint = Endpoint(gateway, operation, public=operation.name in public)
-        methods.setdefault(route.path, {})[route.method] = endpoint
-    for path, file in _files(operations, public).items():
-        methods[path] = {"GET": file}
-    page = PageDoor(gateway, codes)
-    methods["/"] = methods["/page/{panel}"] = {"GET": page.view}
-    methods["/page/do/{action}"] = {"POST": page.act}
-    methods["/page/open"] = {"POST": page.enter}
-    methods["/page/theme"] = {"POST": page.theme}
-    methods["/healthz"] = {"GET": _health}
-    methods["/events"] = {"GET": events or EventStreams(gateway)}
-    methods["/tuple/{id}/events"] = {"GET": tuples or TupleStreams(gateway)}
     mcp = McpEndpoint(gateway)
-    methods["/mcp"] = dict.fromkeys(METHODS, mcp)
-    methods["/metrics"] = {"GET": MetricsPage(Metrics(gateway))}
-    # A fixed address comes before one with a field in it: /engram/query is not the engram named "query".
-    paths = sorted(methods, key=lambda path: (path.count("{"), path))
+    endpoints: Endpoints = {
+        **_operation_endpoints(gateway, codes),
+        **page_routes(gateway, codes),
+        "/events": {"GET": events or EventsEndpoint(gateway)},
+        "/tuple/{id}/events": {"GET": tuple_events or TupleEventsEndpoint(gateway)},
+        "/mcp": dict.fromkeys(MCP_METHODS, mcp),
+        "/metrics": {"GET": MetricsEndpoint(Metrics(gateway))},
+        "/healthz": {"GET": send_health},
+    }
+    # Paths without a field come first: /engram/query is not the engram named "query".
+    paths = sorted(endpoints, key=lambda path: (path.count("{"), path))
     app = Starlette(
-        routes=[Route(path, Place(methods[path])) for path in paths],
+        routes=[Route(path, MethodRouter(endpoints[path])) for path in paths],
         middleware=[Middleware(Guard, port=port)],
         lifespan=mcp.running,
     )
     app.router.redirect_slashes = False
-    app.router.default = nothing_here
+    app.router.default = route_not_found
     app.state.codes = codes
-    app.state.endless = {each for here in methods.values() for each in here.values() if isinstance(each, Endless)}
+    every_endpoint = (endpoint for by_method in endpoints.values() for endpoint in by_method.values())
+    app.state.long_lived = {endpoint for endpoint in every_endpoint if isinstance(endpoint, LongLived)}
     return app
 
 
-def _files(operations: list[Operation[Any, Any]], public: frozenset[str]) -> dict[str, File]:
-    files = {"/openapi.json": File(openapi(operations, public, _BESIDE), "application/json")}
+def _operation_endpoints(gateway: Gateway, codes: Codes) -> Endpoints:
+    """Return the endpoints of all operations, of the OpenAPI document and of the published schemas."""
+    open_session, new_code = session_operations(codes)
+    operations = [*(operation for operation in OPERATIONS.values() if operation.route), open_session, new_code]
+    # A visitor has no token yet; the code of the link stands in for it.
+    public = frozenset({open_session.name})
+    endpoints: Endpoints = {}
+    for operation in operations:
+        route = route_of(operation)
+        endpoint = OperationEndpoint(gateway, operation, public=operation.name in public)
+        endpoints.setdefault(route.path, {})[route.method] = endpoint
+    endpoints["/openapi.json"] = {"GET": StaticResponse(openapi(operations, public), "application/json")}
     for name in schema_names():
-        files[f"/schemas/{name}"] = File(schema_bytes(name), "application/schema+json")
-    for path, (body, content_type) in static_files().items():
-        files[path] = File(body, content_type, PAGE_HEADERS)
-    return files
-
-
-async def _health(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_json(send, _HEALTH)
+        endpoints[f"/schemas/{name}"] = {"GET": StaticResponse(schema_bytes(name), "application/schema+json")}
+    return endpoints

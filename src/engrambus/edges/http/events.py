@@ -1,10 +1,6 @@
-"""`GET /events`: what happens, as server-sent events; or, for who asks for JSON, what happened last.
+"""`GET /events`: the events of the project as a stream, or the latest ones as a page of JSON.
 
-A stream is no operation: it has no answer that ends, so it stands beside them, like `/healthz`, on HTTP alone. The
-reader resumes with `Last-Event-ID`; whoever takes nothing for a while is cut off, and finds everything again that way.
-
-Each reader has a stream of its own and goes at its own pace. One task rings them all when there is news, in rounds: in
-a round those who have come as far and see the same are told the same, so it is read, chosen and printed once for them.
+A stream has no final answer, so it is not an operation and exists on HTTP alone. A reader resumes with `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -20,300 +16,298 @@ import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from engrambus.edges.http.answers import File
-from engrambus.edges.http.refusals import call_named
-from engrambus.edges.http.requests import bearer, header, listed, read_body, read_query
+from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.requests import bearer_token, header, list_header, read_body, read_query
+from engrambus.edges.http.responses import StaticResponse
 from engrambus.edges.http.sessions import session_token
-from engrambus.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
+from engrambus.edges.http.streams import OpenStreams, Stream, StreamEndpoint, StreamLimits
 from engrambus.errors import EngramBusError, FieldUnknown, FieldValue
 from engrambus.gateway import Credential, Gateway
 from engrambus.gateway.events import (
-    TYPES,
+    EVENT_TYPES,
     Event,
+    EventFilter,
     Follower,
-    Mark,
-    Reached,
-    Sight,
+    FollowerPosition,
+    ResumePoint,
     events_after,
+    filter_for,
     newest_events,
-    read_mark,
-    sight_of,
+    parse_resume_point,
 )
 
-MOST_STREAMS = 256
-CHECK_SECONDS = 2.0
-"""How often it is asked whether the tokens of those who read still hold."""
-RETRY_MILLISECONDS = 2000
-WRITE_AT_ONCE = 64
-PACE_SECONDS = 0.2
-"""How long a round takes, however few or many are rung in it: what happens meanwhile is told together, in the next."""
-RING_AT_ONCE = 4
-"""How many streams are rung in one moment: in between, calls are answered."""
-BATCHES = 64
-"""How many batches are kept, in a round, for the next who wants the same."""
+EVENT_LIMITS = StreamLimits(max_open=256)
+TOKEN_CHECK_SECONDS = 2.0
+"""Time between two checks that the tokens of all readers are still valid."""
+RETRY_MS = 2000
+WRITE_EVENTS = 64
+"""Number of events sent in one write."""
+ROUND_SECONDS = 0.2
+"""Duration of a round, for any number of readers; events that happen during a round are sent in the next one."""
+NOTIFY_STREAMS = 4
+"""Number of streams notified at one moment; calls are answered in between."""
+CACHED_BATCHES = 64
 
 PAGE_EVENTS = 100
-MOST_PAGE_EVENTS = 500
+MAX_PAGE_EVENTS = 500
 
 _PARAMETERS = frozenset({"after", "type", "as", "limit"})
 
 
-class EventStreams:
-    """Everyone who follows the project over HTTP."""
+class EventsEndpoint(StreamEndpoint):
+    """Serves every reader of the project's events."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        *,
-        most: int = MOST_STREAMS,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        stall_seconds: float = STALL_SECONDS,
-    ) -> None:
-        self._gateway = gateway
-        self._streams = Streams(most, stall_seconds)
-        self._rounds = _Rounds(gateway, self._streams, heartbeat_seconds)
+    def __init__(self, gateway: Gateway, limits: StreamLimits = EVENT_LIMITS) -> None:
+        super().__init__(gateway, limits)
+        self._rounds = _Rounds(gateway, self._streams, self._heartbeat_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one reader until it leaves, falls silent, or the server ends."""
-        call_named(scope, "events")
-        token = bearer(scope) if header(scope, b"authorization") else session_token(scope) or bearer(scope)
+        """Serve one reader until it disconnects or stalls, its token expires, or the server stops."""
+        name_call(scope, "events")
+        # decision 16: besides the page itself, only this address accepts the page's session cookie.
+        token = bearer_token(scope) if header(scope, b"authorization") else session_token(scope) or bearer_token(scope)
         claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
-        call_named(scope, "events", f"{claims.run}/{claims.agent}")
+        name_call(scope, "events", f"{claims.run}/{claims.agent}")
         values = read_query(scope, _PARAMETERS, frozenset({"type"}))
-        types, mark = _read_types(values.get("type", [])), _read_mark(scope, values.get("after"))
+        types, after = _parse_types(values.get("type", [])), _parse_after(scope, values.get("after"))
         await read_body(scope, receive, 0)
         credential = Credential(token=token, speak_as=values.get("as"))
         if _wants_page(scope):
-            limit = _read_limit(values.get("limit"))
-            page = await self._streams.in_thread(partial(self._page, credential, types, mark, limit))
+            limit = _parse_limit(values.get("limit"))
+            page = await self._streams.run_in_thread(partial(self._page, credential, types, after, limit))
             await page(scope, receive, send)
             return
         if "limit" in values:
-            raise FieldUnknown("A stream has no end, and so no limit.", field="limit", hint="Accept: application/json")
-        sight = sight_of(await self._streams.in_thread(partial(self._gateway.identify, credential)), types)
-        with self._streams.opened(scope, receive, send) as stream:
-            reader = _Reader(self._rounds, stream, credential, sight)
-            self._rounds.enter(reader)
+            raise FieldUnknown(
+                "A stream has no limit.", field="limit", hint="For a page, send 'Accept: application/json'."
+            )
+        caller = await self._streams.run_in_thread(partial(self._gateway.identify, credential))
+        with self._streams.open(scope, receive, send) as stream:
+            reader = _Reader(self._rounds, stream, credential, filter_for(caller, types))
+            self._rounds.add(reader)
             try:
-                await self._streams.in_thread(partial(reader.begin, self._gateway, mark))
-                await stream.run(reader.follow)
+                await self._streams.run_in_thread(partial(reader.start, self._gateway, after))
+                await stream.run(reader.write_events)
             finally:
-                self._rounds.leave(reader)
+                self._rounds.remove(reader)
 
-    def _page(self, credential: Credential, types: frozenset[str], mark: Mark | None, limit: int) -> File:
-        """What a stream would have told, up to now, and where to go on; the same bytes until there is more."""
-        feed, sees = self._gateway.feed, sight_of(self._gateway.identify(credential), types).sees
-        page = newest_events(feed, limit, sees) if mark is None else events_after(feed, mark, limit, sees)
-        body = {"id": str(page.mark), "more": page.more, "events": [event.shown() for event in page.events]}
-        return File(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
-
-    def close(self) -> None:
-        """End every stream, and open no more."""
-        self._streams.close()
+    def _page(
+        self, credential: Credential, types: frozenset[str], after: ResumePoint | None, limit: int
+    ) -> StaticResponse:
+        """Return a page of events and where it ends; its bytes, and so its ETag, change only with new events."""
+        log, matches = self._gateway.event_log, filter_for(self._gateway.identify(credential), types).matches
+        page = newest_events(log, limit, matches) if after is None else events_after(log, after, limit, matches)
+        body = {"id": str(page.end), "more": page.has_more, "events": [event.to_wire() for event in page.events]}
+        return StaticResponse(msgspec.json.encode(body), "application/json", [(b"vary", b"accept, authorization")])
 
 
 class _Batch(NamedTuple):
-    """What is told next to those who have come equally far and see the same."""
+    """The next events for all readers at the same position with the same filter."""
 
     texts: list[bytes]
-    reached: Reached
-    """How far it brings them."""
-    more: bool
-    """Whether to ask again at once."""
+    position: FollowerPosition
+    """Position after these events."""
+    may_have_more: bool
 
 
 class _Rounds:
-    """Rings every reader when there is news, and looks after those where nothing moves."""
+    """Notifies all readers of new events, sends heartbeats, and ends streams whose tokens are no longer valid."""
 
-    def __init__(self, gateway: Gateway, streams: Streams, heartbeat_seconds: float) -> None:
+    # decision 29: one task notifies all readers in rounds. What comes next depends only on a reader's position and
+    # filter, so within a round it is read, filtered and encoded once for all readers in whom these are equal.
+
+    def __init__(self, gateway: Gateway, streams: OpenStreams, heartbeat_seconds: float) -> None:
         self._readers: set[_Reader] = set()
         self._gateway = gateway
-        self._in_thread = streams.in_thread
-        self._look_seconds = heartbeat_seconds / 4
-        """How often one looks after the readers when there is no news."""
-        self.quiet_seconds = heartbeat_seconds - self._look_seconds
-        """After how long a stream that told nothing is kept alive, so that it is done in time."""
-        self._news = asyncio.Event()
-        self._awake = False
+        self._run_in_thread = streams.run_in_thread
+        self._idle_seconds = heartbeat_seconds / 4
+        """Duration of a round without events."""
+        self.quiet_seconds = heartbeat_seconds - self._idle_seconds
+        """A stream that was quiet for this long gets a heartbeat, which is then in time."""
+        self._has_news = asyncio.Event()
+        self._is_awake = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self._checked_at = 0.0
+        self._tokens_checked = 0.0
         self._reading = anyio.Lock()
-        self._batches: dict[tuple[Reached, Sight], _Batch] = {}
+        self._batches: dict[tuple[FollowerPosition, EventFilter], _Batch] = {}
 
-    def enter(self, reader: _Reader) -> None:
-        """Ring one more reader from now on."""
+    def add(self, reader: _Reader) -> None:
+        """Notify this reader from now on."""
         self._readers.add(reader)
         if self._task is None:
             self._loop = asyncio.get_running_loop()
             self._task = self._loop.create_task(self._run())
 
-    def leave(self, reader: _Reader) -> None:
-        """Ring a reader no more."""
-        reader.leave()
+    def remove(self, reader: _Reader) -> None:
+        """Stop notifying this reader."""
+        reader.close()
         self._readers.discard(reader)
         if not self._readers:
-            self._news.set()
+            self._has_news.set()
 
     def wake(self) -> None:
-        """Have the next round begin; from any thread."""
-        if not self._awake:  # once is enough, however much happens until then
-            self._awake = True
+        """Start the next round; may be called from any thread."""
+        if not self._is_awake:  # one wake-up per round is enough
+            self._is_awake = True
             with suppress(RuntimeError):  # the server's loop has ended
-                self._loop.call_soon_threadsafe(self._news.set)
+                self._loop.call_soon_threadsafe(self._has_news.set)
 
-    async def batch(self, follower: Follower, sight: Sight) -> _Batch:
-        """What comes next. Only who needs what nobody has read yet reads it, one at a time; others find it read."""
-        found = self._known(follower, sight)
-        if found is None:
+    async def next_batch(self, follower: Follower, event_filter: EventFilter) -> _Batch:
+        """Return the next batch; concurrent readers at the same position share one read."""
+        batch = self._cached_batch(follower, event_filter)
+        if batch is None:
             async with self._reading:
-                found = self._known(follower, sight)
-                if found is None:
-                    before = follower.reached
-                    found = self._keep(before, sight, follower, await self._in_thread(follower.take))
-        return found
+                batch = self._cached_batch(follower, event_filter)
+                if batch is None:
+                    position = follower.position
+                    batch = self._encode(position, event_filter, follower, await self._run_in_thread(follower.read))
+        return batch
 
-    def _known(self, follower: Follower, sight: Sight) -> _Batch | None:
-        before = follower.reached
-        found = self._batches.get((before, sight))
-        if found is not None:
-            follower.reached = found.reached
-            return found
-        ready = follower.take_ready()
-        return None if ready is None else self._keep(before, sight, follower, ready)
+    def _cached_batch(self, follower: Follower, event_filter: EventFilter) -> _Batch | None:
+        position = follower.position
+        batch = self._batches.get((position, event_filter))
+        if batch is not None:
+            follower.position = batch.position
+            return batch
+        read = follower.read_cached()
+        return None if read is None else self._encode(position, event_filter, follower, read)
 
-    def _keep(self, before: Reached, sight: Sight, follower: Follower, taken: tuple[list[Event], bool]) -> _Batch:
-        events, more = taken
-        pieces = [events[start : start + WRITE_AT_ONCE] for start in range(0, len(events), WRITE_AT_ONCE)]
-        if len(self._batches) >= BATCHES:
+    def _encode(
+        self, position: FollowerPosition, event_filter: EventFilter, follower: Follower, read: tuple[list[Event], bool]
+    ) -> _Batch:
+        events, may_have_more = read
+        parts = [events[start : start + WRITE_EVENTS] for start in range(0, len(events), WRITE_EVENTS)]
+        texts = [b"".join(map(_encode_event, part)) for part in parts]
+        if len(self._batches) >= CACHED_BATCHES:
             self._batches.clear()
-        texts = [b"".join(map(_print, piece)) for piece in pieces]
-        found = self._batches[before, sight] = _Batch(texts, follower.reached, more)
-        return found
+        batch = self._batches[position, event_filter] = _Batch(texts, follower.position, may_have_more)
+        return batch
 
     async def _run(self) -> None:
         try:
             while True:
-                with anyio.move_on_after(self._look_seconds):
-                    await self._news.wait()
+                with anyio.move_on_after(self._idle_seconds):
+                    await self._has_news.wait()
                 if not self._readers:
                     return
-                news = self._news.is_set()
-                self._news.clear()
-                self._awake = False  # before anything is taken: what happens from now on begins another round
+                has_news = self._has_news.is_set()
+                self._has_news.clear()
+                self._is_awake = False  # before anything is read: an event from now on starts another round
                 self._batches.clear()
-                await self._check()
-                await self._ring(news)
+                await self._check_tokens()
+                await self._notify(has_news)
         finally:
             self._task = None
-            for reader in self._readers:  # whatever happened here: nobody waits for a ring that never comes
+            for reader in self._readers:  # after an unexpected error no reader must wait forever
                 reader.stream.end()
 
-    async def _ring(self, news: bool) -> None:
+    async def _notify(self, has_news: bool) -> None:
+        # decision 29: spread over the round, because many writes in a row hold the interpreter's lock for too long.
         readers = list(self._readers)
-        for start in range(0, len(readers), RING_AT_ONCE):
-            for reader in readers[start : start + RING_AT_ONCE]:
-                if news or reader.stream.quiet_seconds >= self.quiet_seconds:
-                    reader.ring()
-            await anyio.sleep(PACE_SECONDS * min(1.0, RING_AT_ONCE / len(readers)))
+        for start in range(0, len(readers), NOTIFY_STREAMS):
+            for reader in readers[start : start + NOTIFY_STREAMS]:
+                if has_news or reader.stream.quiet_seconds >= self.quiet_seconds:
+                    reader.notify()
+            await anyio.sleep(ROUND_SECONDS * min(1.0, NOTIFY_STREAMS / len(readers)))
 
-    async def _check(self) -> None:
-        """End the streams whose tokens hold no more."""
-        if time.monotonic() - self._checked_at < CHECK_SECONDS:
+    async def _check_tokens(self) -> None:
+        """End the streams whose tokens are no longer valid."""
+        if time.monotonic() - self._tokens_checked < TOKEN_CHECK_SECONDS:
             return
-        self._checked_at = time.monotonic()
-        asked = {reader.credential: reader.sight for reader in self._readers}
-        held = await self._in_thread(partial(self._held, asked))
+        self._tokens_checked = time.monotonic()
+        filters = {reader.credential: reader.event_filter for reader in self._readers}
+        valid = await self._run_in_thread(partial(self._valid_credentials, filters))
         for reader in self._readers:
-            if reader.credential in asked and reader.credential not in held:
-                reader.stream.end()  # or the store is in trouble: asked again, the gateway says which
+            if reader.credential in filters and reader.credential not in valid:
+                reader.stream.end()  # when the reader connects again, the gateway tells it the reason
 
-    def _held(self, asked: dict[Credential, Sight]) -> set[Credential]:
-        """The credentials that still show somebody who sees the same."""
-        held = set()
-        for credential, sight in asked.items():
+    def _valid_credentials(self, filters: dict[Credential, EventFilter]) -> set[Credential]:
+        """Return the credentials that are valid and still give their bearer the same filter."""
+        valid = set()
+        for credential, event_filter in filters.items():
             with suppress(EngramBusError):
-                if sight_of(self._gateway.identify(credential), sight.types) == sight:
-                    held.add(credential)
-        return held
+                if filter_for(self._gateway.identify(credential), event_filter.types) == event_filter:
+                    valid.add(credential)
+        return valid
 
 
 class _Reader:
-    """One reader, at its own pace."""
+    """One reader of the stream, at its own pace."""
 
-    def __init__(self, rounds: _Rounds, stream: Stream, credential: Credential, sight: Sight) -> None:
+    def __init__(self, rounds: _Rounds, stream: Stream, credential: Credential, event_filter: EventFilter) -> None:
         self.stream = stream
         self.credential = credential
-        self.sight = sight
+        self.event_filter = event_filter
         self._rounds = rounds
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
         self._follower: Follower | None = None
 
-    def begin(self, gateway: Gateway, mark: Mark | None) -> None:
-        """Take the place to follow from."""
-        self._follower = gateway.feed.follow(mark, sees=self.sight.sees, wake=self._rounds.wake)
+    def start(self, gateway: Gateway, after: ResumePoint | None) -> None:
+        """Begin to follow the event log."""
+        self._follower = gateway.event_log.follow(after, matches=self.event_filter.matches, wake=self._rounds.wake)
 
-    def leave(self) -> None:
-        """Follow no more."""
+    def close(self) -> None:
+        """Stop following the event log."""
         if self._follower is not None:
-            self._follower.leave()
+            self._follower.close()
 
-    def ring(self) -> None:
-        """Have the reader see whether there is something to tell."""
-        self._rung.set()
+    def notify(self) -> None:
+        """Let the reader look for new events."""
+        self._notified.set()
 
-    async def follow(self, stream: Stream) -> None:
-        """Tell everything there is, and whatever comes."""
+    async def write_events(self, stream: Stream) -> None:
+        """Write all events after the starting point, then each new one as it happens."""
         follower = self._follower
         if follower is None:
-            raise RuntimeError("a reader begins before it follows")
-        await stream.write(b"retry: %d\nid: %s\n\n" % (RETRY_MILLISECONDS, str(follower.reached.mark).encode()))
-        more = True
+            raise RuntimeError("start() was not called")
+        await stream.write(b"retry: %d\nid: %s\n\n" % (RETRY_MS, str(follower.position.journal).encode()))
+        may_have_more = True
         while True:
-            if not more:
-                await self._rung.wait()
-            self._rung.clear()
+            if not may_have_more:
+                await self._notified.wait()
+            self._notified.clear()
             try:
-                texts, _, more = await self._rounds.batch(follower, self.sight)
+                texts, _, may_have_more = await self._rounds.next_batch(follower, self.event_filter)
             except EngramBusError:
-                break  # the store is in trouble: asked again, the gateway says so
+                break  # the store fails: when the reader connects again, the gateway tells it the reason
             for text in texts:
                 await stream.write(text)
-            if not more and stream.quiet_seconds >= self._rounds.quiet_seconds:
-                # Things happen that this reader may not see: it is told how far it has come.
-                await stream.write(b":\nid: %s\n\n" % str(follower.reached.mark).encode())
+            if not may_have_more and stream.quiet_seconds >= self._rounds.quiet_seconds:
+                # The id moves on although the reader sees no events, so that it resumes from there.
+                await stream.write(b":\nid: %s\n\n" % str(follower.position.journal).encode())
 
 
-def _print(event: Event) -> bytes:
-    mark = b"id: %s\n" % event.id.encode() if event.id else b""
-    return b"%sevent: %s\ndata: %s\n\n" % (mark, event.type.encode(), msgspec.json.encode(event.shown()))
+def _encode_event(event: Event) -> bytes:
+    event_id = b"id: %s\n" % event.id.encode() if event.id else b""
+    return b"%sevent: %s\ndata: %s\n\n" % (event_id, event.type.encode(), msgspec.json.encode(event.to_wire()))
 
 
-def _read_types(given: Iterable[str]) -> frozenset[str]:
-    types = frozenset(given)
-    for unknown in sorted(types - TYPES):
+def _parse_types(values: Iterable[str]) -> frozenset[str]:
+    types = frozenset(values)
+    for unknown in sorted(types - EVENT_TYPES):
         raise FieldValue("There is no such type of event.", field="type", used=unknown[:80])
     return types
 
 
 def _wants_page(scope: Scope) -> bool:
-    """Whether a reader asked for JSON; who does not care gets a stream."""
-    accepted = b",".join(listed(scope, b"accept")).lower()
+    """True if the reader accepts JSON and not a stream."""
+    accepted = b",".join(list_header(scope, b"accept")).lower()
     return b"application/json" in accepted and b"text/event-stream" not in accepted
 
 
-def _read_limit(given: str | None) -> int:
-    if given is None:
+def _parse_limit(text: str | None) -> int:
+    if text is None:
         return PAGE_EVENTS
-    # A number of few digits, and only then read as one: what is too long to be read is too large as well.
-    small = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_PAGE_EVENTS))
-    if not small or not 1 <= int(given) <= MOST_PAGE_EVENTS:
-        raise FieldValue(field="limit", limit=MOST_PAGE_EVENTS, used=given[:20])
-    return int(given)
+    # The length is checked first: Python refuses to convert very long digit strings.
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PAGE_EVENTS))
+    if not is_short or not 1 <= int(text) <= MAX_PAGE_EVENTS:
+        raise FieldValue(field="limit", limit=MAX_PAGE_EVENTS, used=text[:20])
+    return int(text)
 
 
-def _read_mark(scope: Scope, after: str | None) -> Mark | None:
-    last = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
-    if last:
-        return read_mark(last, "Last-Event-ID")
-    return read_mark(after, "after") if after else None
+def _parse_after(scope: Scope, after: str | None) -> ResumePoint | None:
+    last_id = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
+    if last_id:
+        return parse_resume_point(last_id, "Last-Event-ID")
+    return parse_resume_point(after, "after") if after else None

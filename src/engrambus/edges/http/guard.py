@@ -1,4 +1,4 @@
-"""The outermost layer: who may speak to this server at all, and what becomes of every refusal."""
+"""The outermost layer: which requests are served at all, and what is sent for each error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engrambus.edges.http.answers import send_problem
-from engrambus.edges.http.refusals import log_refusal
+from engrambus.edges.http.call_log import log_refusal
 from engrambus.edges.http.requests import ClientGone, header
+from engrambus.edges.http.responses import send_problem
 from engrambus.errors import (
     BadText,
     EngramBusError,
@@ -21,35 +21,37 @@ from engrambus.errors import (
 
 log = logging.getLogger(__name__)
 
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_HOST_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Guard:
-    """Lets through what is meant for this server, and turns every exception into a problem."""
+    """Middleware that refuses foreign hosts and origins, and turns every exception into a problem response."""
+
+    # Host and Origin are checked so that a web site cannot use the server through a browser on this machine.
 
     def __init__(self, app: ASGIApp, *, port: int) -> None:
         self._app = app
-        hosts = [f"{name}:{port}" for name in _NAMES] + ([*_NAMES] if port == 80 else [])
+        hosts = [f"{name}:{port}" for name in _HOST_NAMES] + ([*_HOST_NAMES] if port == 80 else [])
         self._hosts = frozenset(host.encode() for host in hosts)
         self._origins = frozenset(f"http://{host}".encode() for host in hosts)
-        self._shown = ", ".join(hosts)
+        self._host_list = ", ".join(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection's scope."""
+        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = False
+        response_started = False
 
-        async def noting(message: Message) -> None:
-            nonlocal started
-            started = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal response_started
+            response_started = True
             await send(message)
 
         refusal: EngramBusError
         try:
             self._check(scope)
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
             return
         except ClientGone:
             return
@@ -59,13 +61,13 @@ class Guard:
             log.exception("%s %s failed", scope["method"], scope["path"])
             refusal = Internal()
         log_refusal(scope, refusal)
-        if not started:
+        if not response_started:
             await send_problem(scope, receive, send, refusal)
 
     def _check(self, scope: Scope) -> None:
         host = (header(scope, b"host") or b"").lower()
         if host not in self._hosts:
-            raise HostForbidden(field="Host", limit=self._shown, used=host.decode("latin-1")[:80])
+            raise HostForbidden(field="Host", limit=self._host_list, used=host.decode("latin-1")[:80])
         origin = header(scope, b"origin")
         if origin is not None and origin not in self._origins:
             raise OriginForbidden(field="Origin", used=origin.decode("latin-1")[:80])
@@ -76,23 +78,23 @@ class Guard:
             raise RouteNotFound
 
 
-class Place:
-    """One address, and what each method does there."""
+class MethodRouter:
+    """The endpoints of one path, by method."""
 
-    def __init__(self, methods: dict[str, ASGIApp]) -> None:
-        self._methods = dict(methods)
-        if "GET" in methods:
-            self._methods["HEAD"] = methods["GET"]
-        self._allowed = ", ".join(sorted(self._methods))
+    def __init__(self, endpoints: dict[str, ASGIApp]) -> None:
+        self._endpoints = dict(endpoints)
+        if "GET" in endpoints:
+            self._endpoints["HEAD"] = endpoints["GET"]
+        self._allowed = ", ".join(sorted(self._endpoints))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Do what the method asks for."""
-        endpoint = self._methods.get(scope["method"])
+        """Call the endpoint of the request's method."""
+        endpoint = self._endpoints.get(scope["method"])
         if endpoint is None:
             raise MethodNotAllowed(limit=self._allowed, used=scope["method"][:20])
         await endpoint(scope, receive, send)
 
 
-async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-    """The place of every address that is none."""
+async def route_not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a path that has no endpoint."""
     raise RouteNotFound

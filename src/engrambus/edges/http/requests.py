@@ -1,4 +1,4 @@
-"""What comes in over HTTP: headers, query strings and bodies, bounded and read in only one way."""
+"""Requests over HTTP: headers, query strings and bodies, each with a size limit and only one way to be read."""
 
 from __future__ import annotations
 
@@ -24,35 +24,37 @@ from engrambus.errors import (
 
 BODY_READ = "engrambus.body_read"
 MAX_PARAMETERS = 100
-MAX_TRACE = 256
+MAX_TRACE_CHARS = 256
 BODY_SECONDS = 30.0
-"""How long a body may take to arrive."""
+"""Time limit for the arrival of a body."""
 
 
 class ClientGone(Exception):
-    """The client hung up before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header that may be given once."""
-    found: bytes | None = None
-    for given, value in scope["headers"]:
-        if given == name:
-            if found is not None:
-                raise DuplicateKey("A header is given twice.", field=name.decode())
-            found = value
-    return found
+    """Return the value of a header that may occur once."""
+    result: bytes | None = None
+    for header_name, value in scope["headers"]:
+        if header_name == name:
+            # Two values could be read differently by a proxy and by us.
+            if result is not None:
+                raise DuplicateKey("A header is sent twice.", field=name.decode())
+            result = value
+    return result
 
 
-def listed(scope: Scope, name: bytes) -> list[bytes]:
-    """The members of a header that holds a list; it may be given in several lines (RFC 9110, 5.3)."""
-    return [part.strip() for given, value in scope["headers"] if given == name for part in value.split(b",")]
+def list_header(scope: Scope, name: bytes) -> list[bytes]:
+    """Return the members of a header that holds a list; it may occur several times (RFC 9110, 5.3)."""
+    values = (value for header_name, value in scope["headers"] if header_name == name)
+    return [member.strip() for value in values for member in value.split(b",")]
 
 
-def bearer(scope: Scope) -> str:
-    """The bearer token of a request."""
-    given = (header(scope, b"authorization") or b"").decode("latin-1")
-    scheme, _, token = given.partition(" ")
+def bearer_token(scope: Scope) -> str:
+    """Return the bearer token of a request."""
+    value = (header(scope, b"authorization") or b"").decode("latin-1")
+    scheme, _, token = value.partition(" ")
     if scheme.lower() != "bearer":
         raise TokenMissing(hint="Send 'Authorization: Bearer <token>'; `engrambus agent token NAME` prints one.")
     if not token.strip():
@@ -60,26 +62,26 @@ def bearer(scope: Scope) -> str:
     return token.strip()
 
 
-def trace(scope: Scope) -> str | None:
-    """The span the caller is in, as W3C's `traceparent` says; only those who export spans read it."""
-    given = header(scope, b"traceparent")
-    return given.decode("latin-1") if given is not None and len(given) <= MAX_TRACE else None
+def trace_parent(scope: Scope) -> str | None:
+    """Return the caller's span from W3C's `traceparent`; only the export of spans uses it."""
+    value = header(scope, b"traceparent")
+    return value.decode("latin-1") if value is not None and len(value) <= MAX_TRACE_CHARS else None
 
 
 def idempotency_key(scope: Scope) -> str | None:
-    """The key under which a write is done only once."""
-    given = header(scope, b"idempotency-key")
-    if given is None:
+    """Return the key under which a write is done only once."""
+    value = header(scope, b"idempotency-key")
+    if value is None:
         return None
-    if not given.isascii():
-        raise FieldValue("The key is not ASCII.", field="Idempotency-Key")
-    return given.decode("ascii")
+    if not value.isascii():
+        raise FieldValue("The idempotency key must be ASCII.", field="Idempotency-Key")
+    return value.decode("ascii")
 
 
 def read_query(scope: Scope, fields: frozenset[str], lists: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The parameters of a query string; one that is empty is one left out.
+    """Return the parameters of a query string, without empty ones.
 
-    A list is given by repeating its parameter, by commas, or both.
+    A list is sent by repeating its parameter, by commas, or both.
     """
     try:
         pairs = parse_qsl(
@@ -95,82 +97,82 @@ def read_query(scope: Scope, fields: frozenset[str], lists: frozenset[str] = fro
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name not in fields:
-            raise FieldUnknown(f"The parameter '{name[:80]}' is not known here.", field=name[:120])
+            raise FieldUnknown(f"This address has no parameter '{name[:80]}'.", field=name[:120])
         if name in lists:
             values.setdefault(name, []).extend(item for item in value.split(",") if item)
         elif name in values:
-            raise DuplicateKey("A parameter is given twice.", field=name)
+            raise DuplicateKey("A parameter is sent twice.", field=name)
         elif value:
             values[name] = value
     return values
 
 
 def has_body(scope: Scope) -> bool:
-    """Whether a request says that a body follows."""
+    """True if the headers announce a body."""
     for name, value in scope["headers"]:
         if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
             return True
     return False
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The body of a request, refused as soon as it is known to be larger than the limit, or to take too long."""
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+    """Return the body; refuse it as soon as it is known to be too large or too slow."""
     if not has_body(scope):
         return b""
     declared = header(scope, b"content-length")
-    if declared is not None and int(declared) > limit:
-        raise BodyTooLarge(limit=limit, used=int(declared))
+    if declared is not None and int(declared) > limit_bytes:
+        raise BodyTooLarge(limit=limit_bytes, used=int(declared))
     with anyio.move_on_after(BODY_SECONDS):
-        return await _whole_body(scope, receive, limit)
+        return await _receive_body(scope, receive, limit_bytes)
     raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} seconds.", limit=BODY_SECONDS)
 
 
-async def _whole_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+async def _receive_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         body += message.get("body", b"")
-        if len(body) > limit:
-            raise BodyTooLarge(limit=limit, used=len(body))
+        if len(body) > limit_bytes:
+            raise BodyTooLarge(limit=limit_bytes, used=len(body))
         if not message.get("more_body"):
             scope[BODY_READ] = True
             return bytes(body)
 
 
 def check_content_type(scope: Scope) -> None:
-    """Refuse a body that does not say it is JSON in UTF-8."""
-    given = (header(scope, b"content-type") or b"").decode("latin-1")
-    kind, *parameters = (part.strip().lower() for part in given.split(";"))
-    if kind != "application/json" or any(
+    """Refuse a body that is not declared as JSON in UTF-8."""
+    content_type = (header(scope, b"content-type") or b"").decode("latin-1")
+    media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    if media_type != "application/json" or any(
         name.strip() == "charset" and value.strip(' "') != "utf-8"
         for name, _, value in (parameter.partition("=") for parameter in parameters)
     ):
-        raise ContentType(field="Content-Type", limit="application/json", used=given[:80])
+        raise ContentType(field="Content-Type", limit="application/json", used=content_type[:80])
 
 
 def is_yaml(scope: Scope) -> bool:
-    """Whether a body says it is YAML."""
-    given = (header(scope, b"content-type") or b"").decode("latin-1")
-    return given.partition(";")[0].strip().lower() in ("application/yaml", "application/x-yaml", "text/yaml")
+    """True if the body is declared as YAML."""
+    content_type = (header(scope, b"content-type") or b"").decode("latin-1")
+    return content_type.partition(";")[0].strip().lower() in ("application/yaml", "application/x-yaml", "text/yaml")
 
 
 def read_text(body: bytes) -> str:
-    """The text of a body."""
+    """Decode a body as UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError as problem:
         raise BadText(f"The body is not UTF-8 at byte {problem.start}.") from None
 
 
-def read_fields(body: bytes, limit: int, given_elsewhere: frozenset[str]) -> dict[str, Any]:
-    """The fields of a JSON body; no body at all is an empty object."""
+def read_fields(body: bytes, limit_bytes: int, path_fields: frozenset[str]) -> dict[str, Any]:
+    """Return the fields of a JSON body; no body counts as an empty object."""
     if not body:
         return {}
-    value = read_json(body, max_bytes=limit)
+    value = read_json(body, max_bytes=limit_bytes)
     if not isinstance(value, dict):
         raise FieldType("The body is not a JSON object.", limit="object")
-    for name in given_elsewhere & value.keys():
-        raise FieldUnknown(f"The field '{name}' is read from the address, not from the body.", field=name)
+    for name in path_fields & value.keys():
+        raise FieldUnknown(f"The field '{name}' is part of the address and must not be in the body.", field=name)
     return value

@@ -1,4 +1,4 @@
-"""Serving HTTP on a loopback socket until told to stop."""
+"""Serving HTTP on a loopback socket until a signal stops it."""
 
 from __future__ import annotations
 
@@ -14,68 +14,72 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engrambus.edges.http.app import create_app
-from engrambus.edges.http.events import EventStreams
+from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.sessions import Codes
-from engrambus.edges.http.streams import HANG_UP, Endless
-from engrambus.edges.http.tuple_events import TupleStreams
+from engrambus.edges.http.streams import ABORT_CONNECTION, LongLived
+from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import Gateway
 
 DRAIN_SECONDS = 5
 LINGER_SECONDS = 2
-"""How long, at the end, a reader may leave what was sent to it untaken."""
+"""Time at shutdown in which clients may still read what was sent to them."""
 
 
 class Server(uvicorn.Server):
-    """A server that tells when it takes requests, and ends without raising the signal that ended it."""
+    """A uvicorn server that reports when it is ready, and stops without raising the signal again."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None] | None, endless: Iterable[Endless]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None] | None, long_lived: Iterable[LongLived]
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self._endless = endless
+        self._long_lived = long_lived
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen, then call `on_ready`."""
         await super().startup(sockets)
         if self.started and self._on_ready is not None:
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let what would not end by itself end, and finish what is under way."""
-        for each in self._endless:
-            each.close()
-        cutting = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._cut_off)
+        """End streams and sessions, and finish the requests that are being answered."""
+        for endpoint in self._long_lived:
+            endpoint.close()
+        abort_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._abort_unread)
         try:
             await super().shutdown(sockets)
         finally:
-            cutting.cancel()
+            abort_timer.cancel()
 
-    def _cut_off(self) -> None:
-        """Cut the connections that only wait for their readers, who may never take what is left."""
+    def _abort_unread(self) -> None:
+        """Abort the connections whose clients do not read the end of their response."""
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection) and connection.is_waited_for:
+            if isinstance(connection, AbortableConnection) and connection.waits_for_client:
                 connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Finish what is under way; asked a second time, stop at once."""
+        """Finish open requests on the first signal; stop at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-class Connection(H11Protocol):
-    """A connection that can be cut: closed, it would wait for a reader who may never take what is left to send."""
+class AbortableConnection(H11Protocol):
+    """A connection that can be aborted."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.app = self._with_hang_up(self.app)
+    # Closing a connection normally waits until the client has read everything, which a stalled client never does.
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.app = self._with_abort(self.app)
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether nothing is left to be done but for the reader to take what was sent."""
+    def waits_for_client(self) -> bool:
+        """True if only the client, by reading, can finish the response."""
         return self.transport.is_closing() or self.flow.write_paused
 
-    def _with_hang_up(self, app: ASGIApp) -> ASGIApp:
+    def _with_abort(self, app: ASGIApp) -> ASGIApp:
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[HANG_UP] = self.transport.abort
+            scope[ABORT_CONNECTION] = self.transport.abort
             await app(scope, receive, send)
 
         return call
@@ -87,18 +91,18 @@ def make_server(
     on_ready: Callable[[], None] | None = None,
     *,
     codes: Codes | None = None,
-    events: EventStreams | None = None,
-    tuples: TupleStreams | None = None,
+    events: EventsEndpoint | None = None,
+    tuple_events: TupleEventsEndpoint | None = None,
 ) -> Server:
-    """A server for a socket that is bound to a loopback address."""
+    """Return a server for a socket that is bound to a loopback address."""
     address, port = sock.getsockname()[:2]
     if not ip_address(address).is_loopback:
         raise ValueError(f"{address} is not a loopback address")
-    app = create_app(gateway, port=port, codes=codes, events=events, tuples=tuples)
+    app = create_app(gateway, port=port, codes=codes, events=events, tuple_events=tuple_events)
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=Connection,
+        http=AbortableConnection,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -107,11 +111,11 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Server(config, on_ready, app.state.endless)
+    return Server(config, on_ready, app.state.long_lived)
 
 
 def serve(
     gateway: Gateway, sock: socket.socket, on_ready: Callable[[], None] | None = None, *, codes: Codes | None = None
 ) -> None:
-    """Serve a project until SIGINT or SIGTERM; `codes` lets the caller make links into the page."""
+    """Serve a project until SIGINT or SIGTERM; `codes` lets the caller make links to the page."""
     make_server(gateway, sock, on_ready, codes=codes).run(sockets=[sock])

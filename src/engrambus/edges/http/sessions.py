@@ -1,7 +1,7 @@
-"""Letting the person at the machine into the page: a code, good for one use, is exchanged for a token.
+"""Sessions of the page: a code that works once is exchanged for a token.
 
-The code travels in the fragment of a link, which browsers send to no server; whoever can read the terminal can open
-the page, and nobody after them with the same link.
+The code is in the fragment of a link, which browsers do not send to servers. A person who can read the terminal can
+open the page with it; a second visitor with the same link cannot.
 """
 
 from __future__ import annotations
@@ -27,46 +27,47 @@ MAX_CODES = 64
 
 
 class Codes:
-    """Codes that were given and not used yet; they live as long as the server."""
+    """Unused codes of this server process."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._ends: dict[str, float] = {}
+        self._expiries: dict[str, float] = {}
+        """Expiry by the code's digest: the codes themselves are not stored."""
 
     def new(self) -> str:
-        """A code that works once within the next ten minutes."""
+        """Return a code that works once within the next ten minutes."""
         now = self._now()
-        live = [(name, end) for name, end in list(self._ends.items()) if end > now]
+        valid = [(key, expiry) for key, expiry in list(self._expiries.items()) if expiry > now]
         code = secrets.token_urlsafe(24)
-        self._ends = dict(live[-MAX_CODES + 1 :]) | {_name(code): now + CODE_SECONDS}
+        self._expiries = dict(valid[-MAX_CODES + 1 :]) | {_key(code): now + CODE_SECONDS}
         return code
 
     def use(self, code: str) -> None:
-        """Use a code up, or refuse it."""
-        end = self._ends.pop(_name(code), None)
-        if end is None or end <= self._now():
-            raise CodeInvalid(field="code", hint="Get a fresh link: engrambus up.")
+        """Use up a code; raise CodeInvalid if it was used, has expired or is unknown."""
+        expiry = self._expiries.pop(_key(code), None)
+        if expiry is None or expiry <= self._now():
+            raise CodeInvalid(field="code", hint="Get a new link: engrambus up.")
 
 
-def _name(code: str) -> str:
+def _key(code: str) -> str:
     return digest(code.encode())
 
 
 def cookie_name(scope: Scope) -> str:
-    """What a browser keeps the session under; browsers do not tell ports apart, so the name does."""
+    """Return the name of the session's cookie; it holds the port, because browsers share cookies between ports."""
     return f"engrambus-{scope['server'][1]}"
 
 
 def session_token(scope: Scope) -> str | None:
-    """The token of a browser's session."""
+    """Return the token in the session's cookie."""
     return cookie(scope, cookie_name(scope))
 
 
 def cookie(scope: Scope, name: str) -> str | None:
-    """The value of a cookie."""
+    """Return the value of a cookie."""
     for part in (header(scope, b"cookie") or b"").decode("latin-1").split(";"):
-        given, equals, value = part.strip().partition("=")
-        if equals and given == name:
+        cookie_name, equals, value = part.strip().partition("=")
+        if equals and cookie_name == name:
             return value
     return None
 
@@ -88,11 +89,11 @@ class NewCode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CodeAnswer(Struct, frozen=True, kw_only=True):
     code: str
     expires_in: int
-    """How many seconds it can be used for."""
+    """Seconds until the code expires."""
 
 
 def session_operations(codes: Codes) -> tuple[Operation[Any, Any], Operation[Any, Any]]:
-    """The page's own two operations: exchanging a code, for anyone who has one, and making one, for admins."""
+    """Return the page's two operations: exchange a code for a session, and make a new code."""
 
     def open_session(context: Context, request: OpenSession) -> SessionAnswer:
         codes.use(request.code)

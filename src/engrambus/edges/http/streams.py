@@ -1,8 +1,4 @@
-"""What every stream of server-sent events has: a place among so many, and an end.
-
-A stream ends when its reader leaves or takes nothing for a while, when there is nothing more to tell, or with the
-server. Whoever offers one opens it here, so that none can be forgotten.
-"""
+"""Server-sent event streams: the limit on open streams, cutting off stalled readers, and shutdown."""
 
 from __future__ import annotations
 
@@ -10,26 +6,24 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import anyio
 from anyio import to_thread
 from starlette.types import Message, Receive, Scope, Send
 
 from engrambus.errors import TooManyStreams
+from engrambus.gateway import Gateway
 
 T = TypeVar("T")
 
-HEARTBEAT_SECONDS = 15.0
-STALL_SECONDS = 10.0
-"""How long a reader may take nothing before it is cut off."""
-THREADS = 4
-"""How many threads all streams of one kind together read with: calls have their own."""
+MAX_THREADS = 4
+"""Number of threads shared by all streams of one endpoint, so that they take none from calls."""
 
-HANG_UP = "engrambus.hang_up"
-"""In the scope: cuts the connection at once, whatever is left to send."""
+ABORT_CONNECTION = "engrambus.abort_connection"
+"""Key in the scope of a function that closes the connection at once, with data still unsent."""
 
-HEADERS = [
+_HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -37,97 +31,122 @@ HEADERS = [
 ]
 
 
+class StreamLimits(NamedTuple):
+    """The limits of one endpoint's streams."""
+
+    max_open: int
+    heartbeat_seconds: float = 15.0
+    """Time after which something is sent even if nothing has happened."""
+    stall_seconds: float = 10.0
+    """Time after which a reader that accepts no data is cut off."""
+
+
 @runtime_checkable
-class Endless(Protocol):
-    """Whoever gives answers that would not end by themselves."""
+class LongLived(Protocol):
+    """An endpoint whose responses do not end by themselves, so that shutdown has to end them."""
 
     def close(self) -> None:
-        """End them all, and begin no more."""
+        """End all responses, and start no new ones."""
 
 
 class Stream:
-    """One reader's stream."""
+    """One reader's stream of server-sent events."""
+
+    # It ends when its reader disconnects or accepts no data, when there is nothing left to send, or at shutdown.
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, stall_seconds: float) -> None:
-        self._only_head = scope["method"] == "HEAD"
-        self._hang_up: Callable[[], None] = scope[HANG_UP]
+        self._is_head = scope["method"] == "HEAD"
+        self._abort_connection: Callable[[], None] = scope[ABORT_CONNECTION]
         self._receive = receive
         self._send = send
         self._stall_seconds = stall_seconds
-        self._following = anyio.CancelScope()
-        self._writing = False
-        self._told_at = time.monotonic()
+        self._body_scope = anyio.CancelScope()
+        self._is_sending = False
+        self._last_sent = time.monotonic()
 
     @property
     def quiet_seconds(self) -> float:
-        """How long nothing has been told."""
-        return time.monotonic() - self._told_at
+        """Seconds since something was last sent."""
+        return time.monotonic() - self._last_sent
 
-    async def run(self, follow: Callable[[Stream], Awaitable[None]]) -> None:
-        """Have `follow` write until it is done, or the stream is to end; then end it whole."""
-        await self._say({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    async def run(self, write_body: Callable[[Stream], Awaitable[None]]) -> None:
+        """Send the headers, let `write_body` write until it returns or the stream ends, then finish the response."""
+        await self._send_message({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         async with anyio.create_task_group() as group:
-            group.start_soon(self._until_gone, group.cancel_scope)
-            with self._following:
-                if not self._only_head:
-                    await follow(self)
-            await self._say({"type": "http.response.body", "body": b""})
+            group.start_soon(self._cancel_on_disconnect, group.cancel_scope)
+            with self._body_scope:
+                if not self._is_head:
+                    await write_body(self)
+            await self._send_message({"type": "http.response.body", "body": b""})
             group.cancel_scope.cancel()
 
     async def write(self, text: bytes) -> None:
-        """Tell the reader something."""
-        await self._say({"type": "http.response.body", "body": text, "more_body": True})
+        """Send a part of the body."""
+        await self._send_message({"type": "http.response.body", "body": text, "more_body": True})
 
     def end(self) -> None:
-        """Have the stream end; a reader that is being waited for is cut off."""
-        self._following.cancel()
-        if self._writing:
-            self._hang_up()
+        """End the stream; a reader that is not accepting data is disconnected."""
+        self._body_scope.cancel()
+        if self._is_sending:
+            self._abort_connection()
 
-    async def _say(self, message: Message) -> None:
-        self._writing = True
-        self._told_at = time.monotonic()
-        patience = asyncio.get_running_loop().call_later(self._stall_seconds, self.end)
+    async def _send_message(self, message: Message) -> None:
+        self._is_sending = True
+        self._last_sent = time.monotonic()
+        stall_timer = asyncio.get_running_loop().call_later(self._stall_seconds, self.end)
         try:
             await self._send(message)
         finally:
-            patience.cancel()
-            self._writing = False
+            stall_timer.cancel()
+            self._is_sending = False
 
-    async def _until_gone(self, cancel: anyio.CancelScope) -> None:
+    async def _cancel_on_disconnect(self, scope: anyio.CancelScope) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        cancel.cancel()
+        scope.cancel()
 
 
-class Streams:
-    """The open streams of one kind."""
+class OpenStreams:
+    """The open streams of one endpoint."""
 
-    def __init__(self, most: int, stall_seconds: float = STALL_SECONDS) -> None:
-        self._most = most
+    def __init__(self, max_open: int, stall_seconds: float) -> None:
+        self._max_open = max_open
         self._stall_seconds = stall_seconds
-        self._open: set[Stream] = set()
-        self._closing = False
-        self._threads = anyio.CapacityLimiter(THREADS)
+        self._streams: set[Stream] = set()
+        self._is_closing = False
+        self._threads = anyio.CapacityLimiter(MAX_THREADS)
 
     @contextmanager
-    def opened(self, scope: Scope, receive: Receive, send: Send) -> Iterator[Stream]:
-        """One stream more, if there may be one."""
-        if self._closing or len(self._open) >= self._most:
-            raise TooManyStreams(limit=self._most, hint="Close a stream, or try again later.")
+    def open(self, scope: Scope, receive: Receive, send: Send) -> Iterator[Stream]:
+        """Open a stream, or raise TooManyStreams."""
+        if self._is_closing or len(self._streams) >= self._max_open:
+            raise TooManyStreams(limit=self._max_open, hint="Close a stream, or try again later.")
         stream = Stream(scope, receive, send, self._stall_seconds)
-        self._open.add(stream)
+        self._streams.add(stream)
         try:
             yield stream
         finally:
-            self._open.discard(stream)
+            self._streams.discard(stream)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do something that may have to wait for the store."""
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run a function that may block on the store in one of the endpoint's threads."""
         return await to_thread.run_sync(work, limiter=self._threads)
 
     def close(self) -> None:
         """End every stream, and open no more."""
-        self._closing = True
-        for stream in self._open:
+        self._is_closing = True
+        for stream in self._streams:
             stream.end()
+
+
+class StreamEndpoint:
+    """Base of the endpoints that respond with a stream."""
+
+    def __init__(self, gateway: Gateway, limits: StreamLimits) -> None:
+        self._gateway = gateway
+        self._streams = OpenStreams(limits.max_open, limits.stall_seconds)
+        self._heartbeat_seconds = limits.heartbeat_seconds
+
+    def close(self) -> None:
+        """End every stream, and open no more."""
+        self._streams.close()

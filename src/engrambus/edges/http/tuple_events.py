@@ -1,134 +1,94 @@
-"""`GET /tuple/{id}/events`: what becomes of a tuple, as server-sent events.
+"""`GET /tuple/{id}/events`: the states of one tuple as a stream that ends with the tuple.
 
-Each event is the whole of what `GET /tuple/{id}` answers, and its id is that answer's ETag: a reader that comes back
-with `Last-Event-ID` is told nothing it knows. The stream ends with the tuple. It is no operation: it has no answer
-that ends, so it stands beside them on HTTP alone.
+Each event is the complete answer of `GET /tuple/{id}`, and its id is that answer's ETag, so a reader that resumes with
+`Last-Event-ID` gets nothing it already has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from engrambus.edges.http.answers import etag_of
-from engrambus.edges.http.refusals import call_named
-from engrambus.edges.http.requests import bearer, header, read_body, read_query
-from engrambus.edges.http.streams import HEARTBEAT_SECONDS, STALL_SECONDS, Stream, Streams
+from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.requests import bearer_token, header, read_body, read_query
+from engrambus.edges.http.responses import etag_of
+from engrambus.edges.http.streams import Stream, StreamEndpoint, StreamLimits
 from engrambus.errors import EngramBusError
 from engrambus.gateway import Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 
-MOST_STREAMS = 64
-LOOK_SECONDS = 0.1
-"""How often the journal's size is asked while somebody reads; the tuple is looked at only when it has grown."""
-ENDED = frozenset({"done", "dead", "cancelled"})
+TUPLE_LIMITS = StreamLimits(max_open=64)
+POLL_SECONDS = 0.1
+"""Time between two looks at the length of the journal; the tuple is read only when the journal has grown."""
+FINAL_STATES = frozenset({"done", "dead", "cancelled"})
 
 _encode = msgspec.json.Encoder().encode
 
-TUPLE_EVENTS: dict[str, Any] = {
-    "operationId": "tuple_events",
-    "summary": "Follow one tuple to its end: each event is what GET /tuple/{id} answers, under its ETag.",
-    "parameters": [
-        {
-            "name": "id",
-            "in": "path",
-            "required": True,
-            "description": "The tuple's id",
-            "schema": {"type": "string", "maxLength": 80},
-        },
-        {
-            "name": "Last-Event-ID",
-            "in": "header",
-            "description": "The last event known",
-            "schema": {"type": "string"},
-        },
-        {
-            "name": "as",
-            "in": "query",
-            "description": "The descendant in whose name to act",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 64},
-        },
-    ],
-    "responses": {
-        "200": {
-            "description": "A stream that ends with the tuple.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        "default": {"$ref": "#/components/responses/Refused"},
-    },
-}
-"""The entry of the OpenAPI document."""
 
-
-class _Seen(NamedTuple):
-    """A tuple, as it was looked at."""
+class _Observation(NamedTuple):
+    """A tuple's state at one moment."""
 
     etag: str
     body: bytes
     state: str
-    line: int
-    """How far the journal went when it was looked at."""
+    commits: int
+    """Number of commits in the journal of work before the tuple was read."""
 
 
-class TupleStreams:
-    """Everyone who follows a tuple over HTTP."""
+class TupleEventsEndpoint(StreamEndpoint):
+    """Serves every reader that follows a tuple."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        *,
-        most: int = MOST_STREAMS,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        stall_seconds: float = STALL_SECONDS,
-    ) -> None:
-        self._gateway = gateway
-        self._streams = Streams(most, stall_seconds)
-        self._heartbeat_seconds = heartbeat_seconds
+    def __init__(self, gateway: Gateway, limits: StreamLimits = TUPLE_LIMITS) -> None:
+        super().__init__(gateway, limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one reader until the tuple has ended, the reader has left or takes nothing, or the server ends."""
-        call_named(scope, "tuple_events")
-        token = bearer(scope)
+        """Serve one reader until the tuple ends, the reader disconnects or stalls, or the server stops."""
+        name_call(scope, "tuple_events")
+        token = bearer_token(scope)
         values = read_query(scope, frozenset({"as"}))
         await read_body(scope, receive, 0)
-        look = partial(self._look, scope["path_params"]["id"], Credential(token=token, speak_as=values.get("as")))
-        known = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
-        seen = await self._streams.in_thread(look)
-        with self._streams.opened(scope, receive, send) as stream:
-            await stream.run(partial(self._follow, look, seen, known))
+        credential = Credential(token=token, speak_as=values.get("as"))
+        observe = partial(self._observe, scope["path_params"]["id"], credential)
+        last_id = (header(scope, b"last-event-id") or b"").decode("latin-1").strip()
+        observation = await self._streams.run_in_thread(observe)
+        with self._streams.open(scope, receive, send) as stream:
+            await stream.run(partial(self._write_states, observe, observation, last_id))
 
-    def close(self) -> None:
-        """End every stream, and open no more."""
-        self._streams.close()
-
-    async def _follow(self, look: Callable[[], _Seen], seen: _Seen, known: str, stream: Stream) -> None:
+    async def _write_states(
+        self, observe: Callable[[], _Observation], observation: _Observation, last_id: str, stream: Stream
+    ) -> None:
         while True:
-            if seen.etag != known:
-                await stream.write(b"id: %s\nevent: tuple\ndata: %s\n\n" % (seen.etag.encode(), seen.body))
-                known = seen.etag
+            if observation.etag != last_id:
+                event = b"id: %s\nevent: tuple\ndata: %s\n\n" % (observation.etag.encode(), observation.body)
+                await stream.write(event)
+                last_id = observation.etag
             elif stream.quiet_seconds >= self._heartbeat_seconds:
                 await stream.write(b":\n\n")
-            if seen.state in ENDED:
+            if observation.state in FINAL_STATES:
                 break
-            while True:
-                await anyio.sleep(LOOK_SECONDS)
-                if stream.quiet_seconds >= self._heartbeat_seconds:
-                    break  # looked at as well: does the token still hold?
-                if await self._streams.in_thread(self._gateway.tuple_space.commits) != seen.line:
-                    break
+            await self._wait_for_commit(observation.commits, stream)
             try:
-                seen = await self._streams.in_thread(look)
+                observation = await self._streams.run_in_thread(observe)
             except EngramBusError:
-                break  # the token holds no more, or the tuple was taken: asked again, the gateway says which
+                break  # the token has expired or the tuple is gone: the next request is told which
 
-    def _look(self, tuple_id: str, credential: Credential) -> _Seen:
-        line = self._gateway.tuple_space.commits()
+    async def _wait_for_commit(self, commits: int, stream: Stream) -> None:
+        """Wait until the journal of work has grown, or a heartbeat is due: then the token is checked again too."""
+        while True:
+            await anyio.sleep(POLL_SECONDS)
+            if stream.quiet_seconds >= self._heartbeat_seconds:
+                return
+            if await self._streams.run_in_thread(self._gateway.tuple_space.commits) != commits:
+                return
+
+    def _observe(self, tuple_id: str, credential: Credential) -> _Observation:
+        commits = self._gateway.tuple_space.commits()
         operation = OPERATIONS["tuple_observe"]
         answer = self._gateway.call(operation, to_request({"id": tuple_id}, operation.request), credential)
         body = _encode(answer)
-        return _Seen(etag_of(body), body, answer.state, line)
+        return _Observation(etag_of(body), body, answer.state, commits)

@@ -1,4 +1,4 @@
-"""The protocol's server: the tools, the resources, and how long clients may keep what they were told."""
+"""The MCP server: its tools and resources, and how long clients may cache them."""
 
 from __future__ import annotations
 
@@ -29,51 +29,52 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from engrambus.edges.mcp.calls import Bus, Calls, StartedAs
-from engrambus.edges.mcp.resources import resources
-from engrambus.edges.mcp.tools import tools
-from engrambus.edges.mcp.wire import Lines, take_stdin
+from engrambus.edges.mcp.calls import AgentCalls, CallTarget, ToolCalls
+from engrambus.edges.mcp.tools import resources, tools
+from engrambus.edges.mcp.wire import StdinLines, take_stdin
 from engrambus.errors import EngramBusError, Internal
 from engrambus.gateway import Credential
 from engrambus.version import __version__
 
 INSTRUCTIONS = (
-    "What the team knows. Read the brief and query before you work; put what you learn, pointing at the lines that "
-    "show it. `as` names the descendant you speak for."
+    "The team's shared knowledge. Read the brief and query before you work; put what you learn, pointing at the lines "
+    "that show it. `as` names the descendant you act for."
 )
 
-LISTS_KEPT_MS = 3_600_000
-"""What is offered changes with the version of this program only, and is the same for everybody."""
+LIST_TTL_MS = 3_600_000
+"""Lists change only with the version of this program, and are the same for every caller."""
 
-Context = ServerRequestContext[Any]
-Page = PaginatedRequestParams | None
+RequestContext = ServerRequestContext[Any]
+ListParams = PaginatedRequestParams | None
 
 
 def make_server(
-    open_bus: Callable[[], Bus],
-    who: Callable[[Context], Credential],
-    refused: Callable[[Context, str, EngramBusError], None] = lambda context, operation, refusal: None,
+    open_target: Callable[[], CallTarget],
+    credential_of: Callable[[RequestContext], Credential],
+    on_refusal: Callable[[RequestContext, str, EngramBusError], None] = lambda context, operation, refusal: None,
 ) -> Server[Any]:
-    """The server; `who` says whose call it is, `refused` is told of every refusal."""
-    calls = Calls(open_bus)
+    """Return the server; `credential_of` returns the caller's credential, `on_refusal` gets every refused call."""
+    calls = ToolCalls(open_target)
 
-    async def list_tools(context: Context, params: Page) -> ListToolsResult:
+    async def list_tools(context: RequestContext, params: ListParams) -> ListToolsResult:
         return ListToolsResult(tools=list(tools().values()))
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
         def call() -> dict[str, Any]:
-            def note(operation: str, refusal: EngramBusError) -> None:
-                refused(context, operation, refusal)
-
             trace = (params.meta or {}).get("traceparent")
-            credential = who(context)
+            credential = credential_of(context)
             if isinstance(trace, str):
                 credential = msgspec.structs.replace(credential, trace=trace)
-            return calls.tool(params.name, params.arguments or {}, credential, note)
+            return calls.call_tool(
+                params.name,
+                params.arguments or {},
+                credential,
+                lambda operation, refusal: on_refusal(context, operation, refusal),
+            )
 
         return CallToolResult.model_validate(await to_thread.run_sync(call))
 
-    async def list_resources(context: Context, params: Page) -> ListResourcesResult:
+    async def list_resources(context: RequestContext, params: ListParams) -> ListResourcesResult:
         return ListResourcesResult(
             resources=[
                 Resource(uri=resource.uri, name=name, title=resource.title, mime_type=resource.media_type)
@@ -82,7 +83,7 @@ def make_server(
             ]
         )
 
-    async def list_templates(context: Context, params: Page) -> ListResourceTemplatesResult:
+    async def list_templates(context: RequestContext, params: ListParams) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(
             resource_templates=[
                 ResourceTemplate(
@@ -93,27 +94,27 @@ def make_server(
             ]
         )
 
-    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read_resource(context: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
         try:
-            text, media_type, ttl_ms = await to_thread.run_sync(calls.resource, uri, who(context))
+            text, media_type, ttl_ms = await to_thread.run_sync(calls.read_resource, uri, credential_of(context))
         except EngramBusError as refusal:
-            refused(context, "resource", refusal)
+            on_refusal(context, "resource", refusal)
             code = INVALID_PARAMS if refusal.status < Internal.status else INTERNAL_ERROR
             raise MCPError(code, refusal.detail, refusal.problem()) from None
         contents = TextResourceContents(uri=uri, mime_type=media_type, text=text)
         return ReadResourceResult(contents=[contents], ttl_ms=ttl_ms, cache_scope="private")
 
-    listed = CacheHint(ttl_ms=LISTS_KEPT_MS, scope="public")
+    list_cache = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     return Server(
         "engrambus",
         version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={
-            "server/discover": listed,
-            "tools/list": listed,
-            "resources/list": listed,
-            "resources/templates/list": listed,
+            "server/discover": list_cache,
+            "tools/list": list_cache,
+            "resources/list": list_cache,
+            "resources/templates/list": list_cache,
         },
         get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
         on_list_tools=list_tools,
@@ -124,27 +125,27 @@ def make_server(
     )
 
 
-def serve_stdio(open_bus: Callable[[], Bus], credential: Credential) -> None:
-    """Serve until standard input ends; works before there is a project, and then says how to make one.
+def serve_stdio(open_target: Callable[[], CallTarget], credential: Credential) -> None:
+    """Serve one client until standard input ends. Without a project, every call is refused with how to create one.
 
-    A credential that names whom to speak as makes that agent the one who is served.
+    If the credential names an agent to act as, the client acts as that agent.
     """
     name = credential.speak_as
     opener = Credential(token=credential.token, local_admin=credential.local_admin, run=credential.run)
 
-    def open_as() -> Bus:
-        bus = open_bus()
-        return bus if name is None else StartedAs(bus, opener, name)
+    def open_as_agent() -> CallTarget:
+        target = open_target()
+        return target if name is None else AgentCalls(target, opener, name)
 
     try:
         with suppress(KeyboardInterrupt):
-            anyio.run(_serve, make_server(open_as, lambda context: opener))
+            anyio.run(_serve, make_server(open_as_agent, lambda context: opener))
     except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # the client is gone, and what it was not told it can ask again
+        pass  # the client has gone
 
 
 async def _serve(server: Server[Any]) -> None:
-    # The SDK only iterates over what it is given for standard input.
-    async with Lines(take_stdin()) as lines, stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
+    # The library only iterates over the object it gets as standard input.
+    async with StdinLines(take_stdin()) as lines, stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
         lines.answer_to(write)
         await server.run(read, write, server.create_initialization_options())

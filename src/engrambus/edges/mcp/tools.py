@@ -1,41 +1,44 @@
-"""The tools agents see: made from the declared operations, with schemas as small as they can be said.
+"""The tools and resources that MCP clients see, made from the declared operations.
 
-An agent pays for every word of this list, in every conversation. A field that has a good default is taken but not
-shown, a name that says enough is not explained, and a limit is named when something is refused for it.
+An agent pays for every word of the list of tools, in every conversation (decision 15). A field with a good default is
+accepted but not shown, a name that is clear is not explained, and a limit is named only when a call exceeds it.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import msgspec
 from mcp.types import Tool, ToolAnnotations
 
+from engrambus.errors import FieldValue
 from engrambus.gateway import Operation
+from engrambus.gateway.declare import Resource
 from engrambus.gateway.declare import Tool as DeclaredTool
 from engrambus.operations import OPERATIONS
 
 SPEAK_AS = "as"
 
-_SAYS_LITTLE = frozenset(
+_OMITTED_KEYS = frozenset(
     {"title", "default", "additionalProperties", "minLength", "maxLength", "maxItems", "minimum", "maximum"}
 )
-"""What the gateway checks and names when it refuses."""
+"""Parts of a schema that agents do not need: the gateway checks them and names them in its errors."""
 
 _REF = "#/$defs/"
 
 
 @cache
 def tool_operations() -> dict[str, Operation[Any, Any]]:
-    """The operations agents get, by the name of their tool, in the order of these names."""
-    offered = (operation for operation in OPERATIONS.values() if operation.tool)
-    return {operation.tool_name: operation for operation in sorted(offered, key=lambda each: each.tool_name)}
+    """Return the operations that agents get as tools, by the name of the tool, in alphabetical order."""
+    operations = (operation for operation in OPERATIONS.values() if operation.tool)
+    return {operation.tool_name: operation for operation in sorted(operations, key=lambda tool: tool.tool_name)}
 
 
 @cache
 def tools() -> dict[str, Tool]:
-    """The tools by name, always in the same order."""
+    """Return the tools by name, always in the same order."""
     return {name: _tool(operation) for name, operation in tool_operations().items()}
 
 
@@ -50,11 +53,9 @@ def _tool(operation: Operation[Any, Any]) -> Tool:
 
 
 def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
-    """What a tool does to the world, where it is not what the protocol assumes: writes, destroys, not idempotent, open.
-
-    What HTTP offers as a GET is a read here too. Of a read, only that can be said.
-    """
+    """Return the hints that differ from the protocol's defaults: writes, destroys, is not idempotent, open world."""
     method = operation.route.method if operation.route else None
+    # decision 15: a GET on HTTP is a read here too, although a brief stores the version it returned.
     if method == "GET" or not (operation.writes or (operation.tool and operation.tool.writes_files)):
         return ToolAnnotations(read_only_hint=True, open_world_hint=False)
     return ToolAnnotations(
@@ -66,38 +67,60 @@ def _annotations(operation: Operation[Any, Any]) -> ToolAnnotations:
 
 def _input_schema(operation: Operation[Any, Any]) -> dict[str, Any]:
     _, definitions = msgspec.json.schema_components([operation.request], ref_template=_REF + "{name}")
-    whole = definitions[operation.request.__name__]
+    request = definitions[operation.request.__name__]
     tool = operation.tool or DeclaredTool()
     properties = {}
-    for name, field in whole["properties"].items():
+    for name, field in request["properties"].items():
         if name not in tool.hidden:
-            small = _small(field, definitions)
-            dropped = {"description"} - ({"description"} if name in tool.explained else set())
-            dropped |= {"enum"} - ({"enum"} if name in tool.listed else set())
-            properties[name] = {key: value for key, value in small.items() if key not in dropped}
-    schema: dict[str, Any] = {"type": "object", "properties": properties | {SPEAK_AS: {"type": "string"}}}
-    if whole["required"]:
-        schema["required"] = whole["required"]
+            schema = _short_schema(field, definitions)
+            omitted = {"description"} - ({"description"} if name in tool.explained else set())
+            omitted |= {"enum"} - ({"enum"} if name in tool.listed else set())
+            properties[name] = {key: value for key, value in schema.items() if key not in omitted}
+    schema = {"type": "object", "properties": properties | {SPEAK_AS: {"type": "string"}}}
+    if request["required"]:
+        schema["required"] = request["required"]
     return schema
 
 
-def _small(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """A schema without references and without what says little: of several forms the simplest, of an object inside
-    only that it is one.
-    """
+def _short_schema(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without references and limits: the simplest of several types, nested objects without fields."""
     if "$ref" in schema:
-        said = {"description": schema.get("description", "")}
-        return _small({**definitions[schema["$ref"].removeprefix(_REF)], **said}, definitions)
+        description = {"description": schema.get("description", "")}
+        return _short_schema({**definitions[schema["$ref"].removeprefix(_REF)], **description}, definitions)
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if choices:
         texts = [choice for choice in choices if choice.get("type") == "string"]
-        rest = {name: value for name, value in schema.items() if name != "anyOf"}
-        return _small({**(texts or choices)[0], **rest}, definitions)
-    shown = {name: value for name, value in schema.items() if name not in _SAYS_LITTLE and value not in ("", [])}
-    if "properties" in shown:
-        return {name: shown[name] for name in ("type", "description") if name in shown}
-    if "enum" in shown:
-        shown["type"] = "string"  # some clients refuse a list of values that does not say it
-    if "items" in shown:
-        shown["items"] = _small(shown["items"], definitions)
-    return shown
+        common = {name: value for name, value in schema.items() if name != "anyOf"}
+        return _short_schema({**(texts or choices)[0], **common}, definitions)
+    short = {name: value for name, value in schema.items() if name not in _OMITTED_KEYS and value not in ("", [])}
+    if "properties" in short:
+        return {name: short[name] for name in ("type", "description") if name in short}
+    if "enum" in short:
+        short["type"] = "string"  # some clients refuse an enum without a type
+    if "items" in short:
+        short["items"] = _short_schema(short["items"], definitions)
+    return short
+
+
+@cache
+def resources() -> dict[str, Resource]:
+    """Return every resource by the name of its operation. All of them depend on the caller, so none may be shared."""
+    return {name: operation.resource for name, operation in OPERATIONS.items() if operation.resource is not None}
+
+
+def find_resource(uri: str) -> tuple[Operation[Any, Any], Resource, dict[str, Any]]:
+    """Return the operation and the resource at an address, and the request fields that the address holds."""
+    for name, resource in resources().items():
+        match = _uri_pattern(resource.uri).fullmatch(uri)
+        if match:
+            return OPERATIONS[name], resource, match.groupdict()
+    raise FieldValue(
+        "There is no such resource.",
+        field="uri",
+        used=uri[:120],
+        limit=", ".join(resource.uri for resource in resources().values()),
+    )
+
+
+def _uri_pattern(uri: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[A-Za-z0-9:._-]{1,128})", re.escape(uri)))

@@ -1,22 +1,21 @@
-"""The page: what a person opens to see whether the team works. Values in, HTML out; HTTP stands before it."""
+"""The page a person opens in a browser to watch and steer a team of agents."""
 
-from engrambus.edges.page.actions import ACTIONS, Action
-from engrambus.edges.page.address import Address
-from engrambus.edges.page.desk import Desk
-from engrambus.edges.page.page import KNOWN, Page, locked_page, refused_page
-from engrambus.edges.page.panels import PANELS, Panel
-from engrambus.edges.page.static import static_files
+from typing import TYPE_CHECKING
+
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.edges.page.routes import page_routes, static_files
+    from engrambus.edges.page.view import sign_in_page
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "routes": "page_routes static_files",
+        "view": "sign_in_page",
+    })
 
 __all__ = [
-    "ACTIONS",
-    "KNOWN",
-    "PANELS",
-    "Action",
-    "Address",
-    "Desk",
-    "Page",
-    "Panel",
-    "locked_page",
-    "refused_page",
-    "static_files",
+    "page_routes", "sign_in_page", "static_files",
 ]

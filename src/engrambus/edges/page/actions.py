@@ -1,4 +1,4 @@
-"""What a person can do on the page, each an operation or two; all else on it is for reading."""
+"""The forms of the page: each one calls an operation or two. Everything else on the page only reads."""
 
 from __future__ import annotations
 
@@ -6,63 +6,66 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from engrambus.edges.page.desk import Desk
-from engrambus.edges.page.words import place
+from engrambus.edges.page.session import PageSession
+from engrambus.edges.page.template_filters import pointer_label
 from engrambus.errors import FieldMissing
 
 Form = Mapping[str, str]
 
 
 class Action(msgspec.Struct, frozen=True):
-    """Something that can be done with a form."""
+    """A form that a visitor can send."""
 
-    do: Callable[[Desk, Form], str]
-    """Does it, and says what was done."""
+    run: Callable[[PageSession, Form], str]
+    """Calls the operations and returns the text that tells the visitor what was done."""
     fields: frozenset[str]
     required: frozenset[str] = frozenset()
 
-    def __call__(self, desk: Desk, form: Form) -> str:
-        """Do it, if the form says all that is needed."""
+    def __call__(self, session: PageSession, form: Form) -> str:
+        """Run the action; raise FieldMissing if the form lacks a required field."""
         for missing in sorted(self.required - form.keys()):
             raise FieldMissing(f"The field '{missing}' is required.", field=missing)
-        return self.do(desk, form)
+        return self.run(session, form)
 
 
-def _approve(desk: Desk, form: Form) -> str:
-    (asked,) = [row for row in desk.ask("list_requests").requests if row.request_id == form["id"]] or [None]
-    answer = desk.ask("approve_request", id=form["id"], cap_tokens=form.get("cap_tokens"), uses=form.get("uses"))
-    what = f"read {place(asked.ref).name}{place(asked.ref).lines}" if asked else "read it"
-    return f"{answer.child_id} may {what}."
+def _approve(session: PageSession, form: Form) -> str:
+    requests = {row.request_id: row for row in session.call("list_requests").requests}
+    request = requests.get(form["id"])
+    answer = session.call("approve_request", id=form["id"], cap_tokens=form.get("cap_tokens"), uses=form.get("uses"))
+    if request is None:
+        return f"Approved. {answer.child_id} can now read it."
+    label = pointer_label(request.ref)
+    return f"Approved. {answer.child_id} can now read {label.name}{label.lines}."
 
 
-def _deny(desk: Desk, form: Form) -> str:
-    desk.ask("deny_request", id=form["id"])
-    return "The request is turned down."
+def _deny(session: PageSession, form: Form) -> str:
+    session.call("deny_request", id=form["id"])
+    return "The request is declined."
 
 
-def _pin(desk: Desk, form: Form) -> str:
-    """Pin an engram there is, or put a constraint and pin it."""
+def _pin(session: PageSession, form: Form) -> str:
+    """Pin an existing engram, or put a constraint and pin that."""
     engram_id = form.get("id")
     if engram_id is None:
-        said = desk.ask("put_engram", kind="constraint", claim=form.get("claim", ""), at=[form.get("where", "")])
-        engram_id = said.id
-    desk.ask("pin_engram", id=engram_id)
-    return "Pinned: it stands first in every brief."
+        put = session.call("put_engram", kind="constraint", claim=form.get("claim", ""), at=[form.get("where", "")])
+        engram_id = put.id
+    session.call("pin_engram", id=engram_id)
+    return "Pinned. It now comes first in every brief."
 
 
-def _unpin(desk: Desk, form: Form) -> str:
-    desk.ask("unpin_engram", id=form["id"])
+def _unpin(session: PageSession, form: Form) -> str:
+    session.call("unpin_engram", id=form["id"])
     return "No longer pinned."
 
 
-def _accept(desk: Desk, form: Form) -> str:
-    accepted = desk.ask("accept_contribution", id=form["id"], pinned=form.get("pinned"))
-    return f"Remembered as {accepted.memory_id}."
+def _accept(session: PageSession, form: Form) -> str:
+    accepted = session.call("accept_contribution", id=form["id"], pinned=form.get("pinned"))
+    return f"Accepted. The team remembers it as {accepted.memory_id}."
 
 
-def _reject(desk: Desk, form: Form) -> str:
-    desk.ask("reject_contribution", id=form["id"], reason=form["reason"])
-    return "Turned down; its author can read why."
+def _reject(session: PageSession, form: Form) -> str:
+    session.call("reject_contribution", id=form["id"], reason=form["reason"])
+    return "Rejected. Its author can read your reason."
 
 
 _ID = frozenset({"id"})

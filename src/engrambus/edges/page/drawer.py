@@ -1,62 +1,58 @@
-"""The drawer: one engram, one receipt, or the lines a pointer leads to, beside what one was looking at."""
+"""The drawer: one engram, one receipt, or the lines a pointer leads to, shown at the side of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from engrambus.edges.page.desk import Desk
-from engrambus.edges.page.highlight import numbered
-from engrambus.edges.page.words import outward
-from engrambus.edges.page.work import load_receipt
+from engrambus.edges.page.highlight import highlight_lines
+from engrambus.edges.page.session import PageSession
+from engrambus.edges.page.template_filters import safe_link
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse_ref
+from engrambus.evidence.receipts import EMPTY
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
+STEP_ROWS = 50
+OUTPUT_TOKENS = 4_000
+"""Size of a step's output that is shown in full."""
+HEAD_TOKENS = 1_000
+"""Size of the beginning that is shown of a longer output; the other tokens go to its end."""
+
+DrawerData = dict[str, Any]
 
 
-def load(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
-    """What the address wants shown beside the page; a refusal is shown in its place."""
+def load_drawer(session: PageSession, params: Mapping[str, str]) -> DrawerData:
+    """Return what the address opens in the drawer, or the error that prevents it."""
     if "pointer" in params:
-        name = _tried(desk, params, _name_in_receipt) if "receipt" in params else {}
-        return {"kind": "pointer", "ref": params["pointer"]} | _tried(
-            desk, params["pointer"], lambda desk, ref: _pointer(desk, ref, name.get("name", ""))
-        )
+        return {"kind": "pointer", "ref": params["pointer"]} | _or_error(lambda: _load_pointer(session, params))
     if "receipt" in params:
-        return {"kind": "receipt"} | _tried(desk, params["receipt"], load_receipt)
+        return {"kind": "receipt"} | _or_error(lambda: _load_receipt(session, params["receipt"]))
     if "engram" in params:
-        return {"kind": "engram"} | _tried(desk, params["engram"], _engram)
+        return {"kind": "engram"} | _or_error(lambda: _load_engram(session, params["engram"]))
     return {"kind": ""}
 
 
-def _tried(desk: Desk, what: Any, show: Any) -> dict[str, Any]:
+def _or_error(load: Callable[[], DrawerData]) -> DrawerData:
     try:
-        shown: dict[str, Any] = show(desk, what)
-    except EngramBusError as refusal:
-        return {"refusal": refusal}
-    return shown
+        return load()
+    except EngramBusError as error:
+        return {"refusal": error}
 
 
-def _engram(desk: Desk, engram_id: str) -> dict[str, Any]:
-    answer = desk.ask("feed", id=engram_id)
+def _load_engram(session: PageSession, engram_id: str) -> DrawerData:
+    answer = session.call("feed", id=engram_id)
     return {"row": answer.rows[0], "as_of": answer.as_of}
 
 
-def _name_in_receipt(desk: Desk, params: Mapping[str, str]) -> dict[str, Any]:
-    """What the receipt one comes from calls the body: a body has no name of its own."""
-    address = parse_ref(params["pointer"])
-    if not isinstance(address, BodyAddress):
-        return {}
-    receipt = desk.ask("receipt_get", id=params["receipt"]).receipt
-    named = [(each["path"], each["sha"]) for each in receipt["artifacts"]]
-    return {"name": next((name for name, sha in named if sha == address.digest), "")}
-
-
-def _pointer(desk: Desk, ref: str, name: str) -> dict[str, Any]:
-    """The lines behind a pointer. Reading them is a dereference like any other, and leaves its proof."""
-    read = desk.ask("deref_pointer", pointer=ref, max_tokens=MAX_TOKENS)
-    link = desk.ask("link_pointer", ref=read.pointer.ref)
+def _load_pointer(session: PageSession, params: Mapping[str, str]) -> DrawerData:
+    ref, name = params["pointer"], ""
+    if "receipt" in params:
+        name = _or_error(lambda: {"name": _name_in_receipt(session, ref, params["receipt"])}).get("name", "")
+    # decision 16: reading a pointer on the page is a dereference like any other and leaves its proof.
+    read = session.call("deref_pointer", pointer=ref, max_tokens=MAX_TOKENS)
+    link = session.call("link_pointer", ref=read.pointer.ref)
     address = parse_ref(read.pointer.ref)
     path, first = "", 1
     if isinstance(address, RepoAddress):
@@ -69,7 +65,60 @@ def _pointer(desk: Desk, ref: str, name: str) -> dict[str, Any]:
         "read": read,
         "name": name,
         "link": link,
-        "editor": outward(link.editor),
-        "forge": outward(link.github),
-        "lines": numbered(read.excerpt, path, first),
+        "editor": safe_link(link.editor),
+        "forge": safe_link(link.github),
+        "lines": highlight_lines(read.excerpt, path, first),
     }
+
+
+def _name_in_receipt(session: PageSession, ref: str, receipt_id: str) -> str:
+    """Return the path under which a receipt lists a stored body, which has no name itself."""
+    address = parse_ref(ref)
+    if not isinstance(address, BodyAddress):
+        return ""
+    receipt = session.call("receipt_get", id=receipt_id).receipt
+    paths = (artifact["path"] for artifact in receipt["artifacts"] if artifact["sha"] == address.digest)
+    return next(paths, "")
+
+
+class StepOutput(NamedTuple):
+    """The text a step printed to stdout or stderr."""
+
+    name: str
+    sha: str
+    text: str
+    tail: str | None
+    """Its end, if `text` holds only the beginning."""
+    refusal: EngramBusError | None
+
+    @property
+    def next_lines(self) -> str:
+        """The fragment of a pointer to the lines after the beginning, or nothing if there may be none."""
+        if not self.tail or not self.text.endswith("\n"):
+            return ""  # text that was cut inside its first line may have no second one
+        first, count = (part.removesuffix("\n").count("\n") + 1 for part in (self.text, self.tail))
+        return f"#L{first + 1}" + (f"-L{first + count}" if count > 1 else "")
+
+
+def _load_receipt(session: PageSession, receipt_id: str) -> DrawerData:
+    answer = session.call("receipt_get", id=receipt_id)
+    receipt = answer.receipt
+    stored = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
+    outputs = [_load_output(session, name, sha) for name, sha in stored if sha != EMPTY]
+    steps = [session.call("receipt_get", id=step_id).receipt for step_id in receipt.get("receipts", ())[:STEP_ROWS]]
+    return {"receipt": receipt, "gone": answer.gone, "outputs": outputs, "steps": steps}
+
+
+def _load_output(session: PageSession, name: str, sha: str) -> StepOutput:
+    def read(max_tokens: int, *, tail: bool = False) -> Any:
+        return session.call("deref_pointer", pointer=f"artifact:{sha}", max_tokens=max_tokens, tail=tail)
+
+    try:
+        output = read(OUTPUT_TOKENS)
+        if not output.truncated:
+            return StepOutput(name, sha, output.excerpt, None, None)
+        # The output is longer than both parts together, so no line is shown twice.
+        head, tail = read(HEAD_TOKENS), read(OUTPUT_TOKENS - HEAD_TOKENS, tail=True)
+    except EngramBusError as error:
+        return StepOutput(name, sha, "", None, error)
+    return StepOutput(name, sha, head.excerpt, tail.excerpt, None)

@@ -1,4 +1,4 @@
-"""Lines of a file as HTML, numbered and coloured; whatever they hold, it is shown as text."""
+"""Lines of a file as HTML, numbered and coloured. File content is always escaped and shown as text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pygments.lexers.diff import DiffLexer
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
-MAX_COLOURED = 100_000
-"""Characters beyond which lines are shown plain."""
+MAX_COLOURED_CHARS = 100_000
+"""Longer texts are shown without colours."""
 
-CLASSES = (
+CSS_CLASSES = (
     (Token.Comment, "c"),
     (Token.Literal.String, "s"),
     (Token.Literal.Number, "m"),
@@ -33,24 +33,24 @@ CLASSES = (
 """The kinds of token that the stylesheet has a colour for."""
 
 
-def numbered(text: str, path: str, first: int = 1) -> list[tuple[int, Markup]]:
-    """Each line of a text with its number, coloured as its file's name suggests."""
+def highlight_lines(text: str, path: str, first: int = 1) -> list[tuple[int, Markup]]:
+    """Return each line of a text with its number, coloured by the language that the file name suggests."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    lexer = _lexer(path) if len(text) <= MAX_COLOURED else None
+    lexer = _find_lexer(path) if len(text) <= MAX_COLOURED_CHARS else None
     if lexer is None:
-        return [(first + at, escape(line)) for at, line in enumerate(lines)]
-    return [(first + at, line) for at, line in enumerate(_coloured(text, lexer)[: len(lines)])]
+        return list(enumerate((escape(line) for line in lines), first))
+    return list(enumerate(_colour(text, lexer)[: len(lines)], first))
 
 
-def _coloured(text: str, lexer: Lexer) -> list[Markup]:
-    """The lines of a text, each a row of spans; a token that runs over a line's end is begun anew on the next."""
+def _colour(text: str, lexer: Lexer) -> list[Markup]:
+    """Return the lines of a text as spans; a token that spans several lines is closed and reopened at each end."""
     lines: list[list[Markup]] = [[]]
-    # Unprocessed: as lines are counted here, only a newline ends one.
+    # The unprocessed tokens, because pygments would turn other line separators into newlines and change the numbers.
     for _, kind, value in lexer.get_tokens_unprocessed(text):
-        for at, part in enumerate(value.split("\n")):
-            if at:
+        for index, part in enumerate(value.split("\n")):
+            if index:
                 lines.append([])
             if part:
                 lines[-1].append(_span(kind, part))
@@ -58,11 +58,11 @@ def _coloured(text: str, lexer: Lexer) -> list[Markup]:
 
 
 def _span(kind: _TokenType, text: str) -> Markup:
-    name = next((name for above, name in CLASSES if kind in above), "")
-    return Markup('<span class="{}">{}</span>').format(name, text) if name else escape(text)
+    css_class = next((css_class for token, css_class in CSS_CLASSES if kind in token), "")
+    return Markup('<span class="{}">{}</span>').format(css_class, text) if css_class else escape(text)
 
 
-def _lexer(path: str) -> Lexer | None:
+def _find_lexer(path: str) -> Lexer | None:
     if path.endswith(".diff"):
         return DiffLexer(stripnl=False, ensurenl=False)
     try:

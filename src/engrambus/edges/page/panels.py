@@ -1,93 +1,271 @@
-"""The panels of the page. A later plane adds its own: a loader, a template, a row in this table."""
+"""The panels of the page: what each one shows, where it is shown, and which events reload it.
+
+A new panel is a function that loads its data, a template of the panel's name, and a row in `PANELS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from engrambus.edges.page import brief, budgets, feed, figures, requests, review, work
-from engrambus.edges.page.desk import Desk
+from engrambus.core import parse_time
+from engrambus.edges.page.session import PageSession
+from engrambus.knowledge.engrams import KINDS
+from engrambus.operations.stats import AgentFigures
+from engrambus.policy import ROLES
 
-Load = Callable[[Desk, Mapping[str, str]], dict[str, Any]]
+FEED_PARAMS = ("q", "role", "agent", "scope", "kind", "stale", "before")
+FEED_ROWS = 50
+REVIEW_ROWS = 50
+BOARD_ROWS = 50
+
+BUCKETS = {"PT1M": ("the last hour", 60), "PT1H": ("the last two days", 48), "P1D": ("the last month", 30)}
+"""Length of a point on the plots, the time all points cover, and their number."""
+
+_BRIEF_ENGRAM = re.compile(r"- \[(?P<kind>[a-z]+)\] (?P<claim>.*) \((?P<ref>[^ ()]+)(?: \+(?P<extra>\d+))?\)")
+
+Params = Mapping[str, str]
+PanelData = dict[str, Any]
+
+
+# Feed
+
+
+def load_feed(session: PageSession, params: Params) -> PanelData:
+    """Return one page of engrams, newest first, filtered by the parameters of the address."""
+    filters = {name: params.get(name) for name in FEED_PARAMS if name != "before"}
+    if filters["stale"]:
+        filters["stale"] = "true"
+    answer = session.call("feed", **filters, cursor=params.get("before"), k=FEED_ROWS)
+    is_filtered = any(filters.values())
+    return {
+        "answer": answer,
+        "filters": filters,
+        "is_filtered": is_filtered,
+        "is_empty": not answer.rows and not is_filtered and "before" not in params,
+        "kinds": KINDS,
+        "roles": ROLES,
+        "scopes": ("run", "project", "org", "global"),
+    }
+
+
+# Requests and contributions that wait for a person
+
+
+def load_requests(session: PageSession, params: Params) -> PanelData:
+    """Return the open requests to read more than a turn allows."""
+    answer = session.call("list_requests")
+    return {"rows": answer.requests, "now": answer.as_of}
+
+
+def load_review(session: PageSession, params: Params) -> PanelData:
+    """Return the contributions that wait for a decision, newest first."""
+    answer = session.call("list_contributions", k=REVIEW_ROWS)
+    return {"rows": answer.contributions, "now": answer.as_of, "has_more": answer.cursor is not None}
+
+
+# Brief
+
+
+class BriefLine(NamedTuple):
+    """One line of a brief, parsed from its text."""
+
+    sign: str
+    """`+` or `-` in a comparison of two versions."""
+    title: str
+    """Heading of a section, if the line is one."""
+    kind: str
+    claim: str
+    ref: str
+    extra_pointers: int
+    """Number of pointers besides `ref`."""
+
+
+def load_brief(session: PageSession, params: Params) -> PanelData:
+    """Return a role's brief in one version, and the changes since another version if the address names one."""
+    since = params.get("since")
+    answer = session.call("list_briefs", role=params.get("for"), version=params.get("version"), since=since)
+    versions = [row.version for row in answer.versions]
+    # A brief that has changed since it was last read has no number yet: it counts as the next version.
+    version = answer.version or (versions[0] + 1 if versions else 1)
+    return {
+        "answer": answer,
+        "lines": list(parse_brief(answer.lines)),
+        "changed": None if answer.changed is None else list(parse_brief_changes(answer.changed)),
+        "since": since,
+        "earlier": [number for number in versions if number < version],
+        "roles": ROLES,
+    }
+
+
+def parse_brief(lines: Iterable[str], sign: str = "") -> Iterator[BriefLine]:
+    """Yield the parsed lines of a brief."""
+    for line in lines:
+        match = _BRIEF_ENGRAM.fullmatch(line)
+        if match:
+            yield BriefLine(sign, "", match["kind"], match["claim"], match["ref"], int(match["extra"] or 0))
+        elif line.endswith(":"):
+            yield BriefLine(sign, line[:-1], "", "", "", 0)
+        else:
+            yield BriefLine(sign, "", "", line, "", 0)
+
+
+def parse_brief_changes(changed: Iterable[str]) -> Iterator[BriefLine]:
+    """Yield the parsed lines of a comparison, without headings."""
+    for text in changed:
+        yield from (line for line in parse_brief([text[2:]], text[:1]) if not line.title)
+
+
+# Budgets
+
+
+def load_budgets(session: PageSession, params: Params) -> PanelData:
+    """Return the team's figures, and each agent's figures below those of its parent."""
+    answer = session.call("stats", last=0)
+    return {"answer": answer, "agents": order_by_parent(answer.agents), "team_budget": session.call("team_budget")}
+
+
+def order_by_parent(agents: Sequence[AgentFigures]) -> list[tuple[int, AgentFigures]]:
+    """Return the agents, each with its depth, in an order where children follow their parent."""
+    names = {agent.agent_id for agent in agents}
+    children: dict[str | None, list[AgentFigures]] = {}
+    for agent in agents:
+        children.setdefault(agent.parent if agent.parent in names else None, []).append(agent)
+    rows: list[tuple[int, AgentFigures]] = []
+
+    def add_children(parent: str | None, depth: int) -> None:
+        for agent in children.get(parent, ()):
+            rows.append((depth, agent))
+            add_children(agent.agent_id, depth + 1)
+
+    add_children(None, 0)
+    return rows
+
+
+# Work
+
+
+def load_work(session: PageSession, params: Params) -> PanelData:
+    """Return the lanes, and the tuples that run, have ended or were given up."""
+    return {"board": session.call_over_runs("work_board", limit=BOARD_ROWS)}
+
+
+# Figures
+
+
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """One plot of several counts over time."""
+
+    name: str
+    title: str
+    series: dict[str, str]
+    """The label of each line, and the count it shows."""
+
+
+PLOTS = (
+    Plot(name="tokens", title="Tokens sent and read",
+         series={"in messages": "inline_tokens", "read from pointers": "deref_tokens"}),
+    Plot(name="reads", title="Reads and requests to read more",
+         series={"reads": "derefs", "requests": "requests", "grants": "grants"}),
+    Plot(name="messages", title="Messages",
+         series={"accepted": "messages", "rejected": "rejections", "sent again": "resends"}),
+    Plot(name="engrams", title="Engrams added",
+         series={"engrams": "engrams", "contradictions": "contradictions"}),
+)  # fmt: skip
+
+
+def load_figures(session: PageSession, params: Params) -> PanelData:
+    """Return each plot with its points."""
+    bucket = params.get("bucket", "PT1M")
+    answer = session.call("stats", bucket=bucket, last=BUCKETS.get(bucket, ("", 0))[1])
+    points = answer.history.points
+    plots = []
+    for plot in PLOTS:
+        values = {label: [getattr(point.team, field) for point in points] for label, field in plot.series.items()}
+        rows = [(point.start, row) for point, row in zip(points, zip(*values.values(), strict=True), strict=True)]
+        plots.append(
+            {
+                "plot": plot,
+                "data": {"seconds": [parse_time(point.start) // 1_000_000 for point in points], "series": values},
+                "rows": [(start, row) for start, row in reversed(rows) if any(row)],
+            }
+        )
+    return {"answer": answer, "plots": plots, "bucket": bucket, "buckets": BUCKETS}
+
+
+# The table
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One part of the page."""
 
     name: str
-    """Its address, `/page/<name>`, and its template."""
+    """Its address, `/page/<name>`, and its template, `<name>.html`."""
     title: str
-    """What the page's menu calls it; without one, it is not there."""
-    load: Load
-    """What its template shows, from operations and the parameters of the address."""
+    """Its name in the menu; a panel without one is not in the menu."""
+    load: Callable[[PageSession, Params], PanelData]
+    """Returns the variables of its template."""
     params: tuple[str, ...] = ()
-    """The parameters of the address that are its own."""
+    """The parameters of the address that belong to this panel."""
     start: Literal["head", "main", "rail", ""] = ""
-    """Where it stands on the start page, if it does."""
+    """Its area on the start page, if it is shown there."""
     live: tuple[str, ...] = ()
-    """The events that make it load anew; a type, or what a type begins with."""
+    """The events that reload it: event types, or prefixes of types that end with a dot."""
 
 
-SPENDING = ("less.deref.", "less.message.", "less.budget.", "less.grant.", "less.turn.", "less.agent.")
+ENGRAM_EVENTS = (
+    "less.engram.put",
+    "less.engram.promote",
+    "less.engram.forget",
+    "less.engram.pin",
+    "less.engram.unpin",
+)
+SPENDING_EVENTS = ("less.deref.", "less.message.", "less.budget.", "less.grant.", "less.turn.", "less.agent.")
 
 PANELS: dict[str, Panel] = {
     panel.name: panel
     for panel in (
-        Panel(name="team", title="", load=budgets.load, start="head", live=SPENDING),
+        Panel(name="team", title="", load=load_budgets, start="head", live=SPENDING_EVENTS),
         Panel(
             name="feed",
             title="Feed",
-            load=feed.load,
-            params=feed.PARAMS,
+            load=load_feed,
+            params=FEED_PARAMS,
             start="main",
-            live=(
-                "less.engram.put",
-                "less.engram.promote",
-                "less.engram.forget",
-                "less.engram.pin",
-                "less.engram.unpin",
-            ),
+            live=ENGRAM_EVENTS,
         ),
         Panel(
             name="requests",
             title="Requests",
-            load=requests.load,
+            load=load_requests,
             start="rail",
             live=("less.deref.request", "less.deref.answer", "less.message.accept"),
         ),
         Panel(
-            name="review", title="Review", load=review.load, start="rail", live=("cortex.contribute", "cortex.review")
+            name="review",
+            title="Review",
+            load=load_review,
+            start="rail",
+            live=("cortex.contribute", "cortex.review"),
         ),
         Panel(
             name="brief",
             title="Brief",
-            load=brief.load,
-            params=brief.PARAMS,
+            load=load_brief,
+            params=("for", "version", "since"),
             start="rail",
-            live=(
-                "less.brief.make",
-                "less.engram.put",
-                "less.engram.promote",
-                "less.engram.forget",
-                "less.engram.pin",
-                "less.engram.unpin",
-            ),
+            live=("less.brief.make", *ENGRAM_EVENTS),
         ),
-        Panel(
-            name="budgets",
-            title="Budgets",
-            load=budgets.load,
-            start="rail",
-            live=SPENDING,
-        ),
-        Panel(name="work", title="Work", load=work.load, live=("work.changed",)),
+        Panel(name="budgets", title="Budgets", load=load_budgets, start="rail", live=SPENDING_EVENTS),
+        Panel(name="work", title="Work", load=load_work, live=("work.changed",)),
         Panel(
             name="figures",
             title="Figures",
-            load=figures.load,
-            params=figures.PARAMS,
+            load=load_figures,
+            params=("bucket",),
             live=("less.engram.put", "less.deref.", "less.message.", "less.budget."),
         ),
     )

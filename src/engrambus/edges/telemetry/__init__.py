@@ -1,6 +1,21 @@
-"""How the bus does, for machines that watch: Prometheus and OpenTelemetry. Names and counts, never content."""
+"""Telemetry for Prometheus and OpenTelemetry: names and counts, never content."""
 
-from engrambus.edges.telemetry.otel import Exporting, watch
-from engrambus.edges.telemetry.prometheus import Metrics
+from typing import TYPE_CHECKING
 
-__all__ = ["Exporting", "Metrics", "watch"]
+from engrambus.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from engrambus.edges.telemetry.otel import ExportTargets, export_telemetry
+    from engrambus.edges.telemetry.prometheus import Metrics
+
+# Below this line: generated from the imports above by tools/generate.py.
+# fmt: off
+if not TYPE_CHECKING:
+    __getattr__ = lazy_exports(__name__, {
+        "otel": "ExportTargets export_telemetry",
+        "prometheus": "Metrics",
+    })
+
+__all__ = [
+    "ExportTargets", "Metrics", "export_telemetry",
+]

@@ -1,7 +1,7 @@
-"""Spans and metrics for OpenTelemetry, under the names its conventions for generative AI give.
+"""Spans and metrics for OpenTelemetry, with the names of its conventions for generative AI.
 
-The SDK is an extra, `engrambus[otel]`, and is loaded only when the environment says where to send what is gathered.
-A span tells who did what to how many records, and how it ended; never a claim, a query, a reason or an excerpt.
+The SDK is an optional dependency, `engrambus[otel]`, loaded only if the environment names an exporter. A span holds the
+caller, the operation, the number of records and the outcome; never a claim, a query, a reason or an excerpt.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MEASURED = ("gen_ai.operation.name", "gen_ai.tool.name", "error.type")
-"""What durations are told apart by."""
+DURATION_ATTRIBUTES = ("gen_ai.operation.name", "gen_ai.tool.name", "error.type")
+"""Attributes of the durations: few enough to give each combination a series of its own."""
 
-PUBLISHED = {
-    "inline_tokens_per_turn": ("{token}", "Inline tokens per turn, by role."),
-    "derefs_per_turn": ("{dereference}", "Dereferences per turn, by role."),
-    "contradiction_rate": ("1", "Contradictions per engram put, by role."),
+GAUGES = {
+    "inline_tokens_per_turn": ("{token}", "Tokens in messages per turn, by role."),
+    "derefs_per_turn": ("{dereference}", "Pointers read per turn, by role."),
+    "contradiction_rate": ("1", "Contradictions per engram added, by role."),
     "resend_rate": ("1", "Resends per report or broadcast accepted, by role."),
 }
-KEPT_SECONDS = 1.0
-"""How long figures that were read are good for: one export asks for them several times."""
+CACHE_SECONDS = 1.0
+"""Time for which figures are cached: one export reads them several times."""
 _PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 
-class Exporting(NamedTuple):
-    """Where spans and metrics go: what the SDK calls a processor and a reader."""
+class ExportTargets(NamedTuple):
+    """The destinations of spans and metrics, as the SDK's objects."""
 
     processor: SpanProcessor | None = None
     reader: MetricReader | None = None
@@ -52,106 +52,113 @@ class Exporting(NamedTuple):
 
 
 @contextmanager
-def watch(gateway: Gateway, exports: Exports | Exporting) -> Iterator[None]:
-    """Tell OpenTelemetry of every call of a gateway, and of the team's figures, for a while."""
+def export_telemetry(gateway: Gateway, exports: Exports | ExportTargets) -> Iterator[None]:
+    """Export every call of a gateway, and the team's figures, while the context is open."""
     try:
         import opentelemetry.sdk  # noqa: F401
     except ImportError:
         log.warning(
-            "OTEL_* variables ask for telemetry, but the package opentelemetry-sdk is not installed beside engrambus."
+            "OTEL_* variables ask for telemetry, but the package opentelemetry-sdk is not installed. "
+            "It comes with the extra engrambus[otel]."
         )
         yield
         return
-    where = exports if isinstance(exports, Exporting) else _where(exports)
-    telling = Telling(gateway, where)
-    leave = gateway.watch_calls(telling.told)
+    exporter = CallExporter(gateway, exports if isinstance(exports, ExportTargets) else _make_targets(exports))
+    unwatch = gateway.watch_calls(exporter.export)
     try:
         yield
     finally:
-        leave()
-        telling.close()
+        unwatch()
+        exporter.close()
 
 
-class Telling:
-    """Turns calls into spans and durations, through providers of its own: nothing is set for the whole process."""
+class CallExporter:
+    """Turns finished calls into spans and durations."""
 
-    def __init__(self, gateway: Gateway, where: Exporting) -> None:
+    # decision 20: a span is made after its call, with its start and end, so that operations need no code for it.
+
+    def __init__(self, gateway: Gateway, targets: ExportTargets) -> None:
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        resource = Resource.create({"service.name": where.service, "service.version": __version__})
+        resource = Resource.create({"service.name": targets.service, "service.version": __version__})
         self._gateway = gateway
         self._figures: tuple[float, StatsAnswer | None] = (0.0, None)
-        self._own = threading.local()
+        self._thread = threading.local()
+        """`is_reading_figures` in the thread that reads them: that call is not exported."""
+        # Providers of its own: nothing is registered for the whole process, which may have a telemetry set-up.
         self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
-        if where.processor is not None:
-            self._tracing.add_span_processor(where.processor)
-        readers = [where.reader] if where.reader is not None else []
+        if targets.processor is not None:
+            self._tracing.add_span_processor(targets.processor)
+        readers = [targets.reader] if targets.reader is not None else []
         self._metering = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         self._tracer = self._tracing.get_tracer("engrambus", __version__)
         self._propagator = TraceContextTextMapPropagator()
         meter = self._metering.get_meter("engrambus", __version__)
         self._duration = meter.create_histogram(
-            "gen_ai.client.operation.duration", unit="s", description="How long an operation took."
+            "gen_ai.client.operation.duration", unit="s", description="Duration of an operation."
         )
-        for name, (unit, text) in PUBLISHED.items():
-            meter.create_observable_gauge(f"engrambus.{name}", [self._read(name)], unit=unit, description=text)
-        meter.create_observable_counter("engrambus.engrams", [self._kinds], unit="{engram}", description="Engrams put.")
+        for name, (unit, text) in GAUGES.items():
+            meter.create_observable_gauge(f"engrambus.{name}", [self._gauge(name)], unit=unit, description=text)
+        meter.create_observable_counter(
+            "engrambus.engrams", [self._observe_kinds], unit="{engram}", description="Engrams added."
+        )
 
-    def told(self, call: Call) -> None:
-        """A call is over; those made here, for the figures, are not told."""
-        if getattr(self._own, "asking", False):
+    def export(self, call: Call) -> None:
+        """Export a finished call."""
+        if getattr(self._thread, "is_reading_figures", False):
             return
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
-        about = attributes_of(call, self._gateway.store.project)
-        ended = time.time_ns()
+        attributes = span_attributes(call, self._gateway.store.project)
+        end_ns = time.time_ns()
         parent = self._propagator.extract({"traceparent": call.trace}) if call.trace else None
         span = self._tracer.start_span(
-            f"{about['gen_ai.operation.name']} {call.operation.title}",
+            f"{attributes['gen_ai.operation.name']} {call.operation.title}",
             context=parent,
             kind=SpanKind.SERVER,
-            attributes=about,
-            start_time=ended - call.took_ns,
+            attributes=attributes,
+            start_time=end_ns - call.took_ns,
         )
         if call.code is not None:
             span.set_status(Status(StatusCode.ERROR))
-        span.end(ended)
-        self._duration.record(call.took_ns / 1e9, {name: about[name] for name in MEASURED if name in about})
+        span.end(end_ns)
+        labels = {name: attributes[name] for name in DURATION_ATTRIBUTES if name in attributes}
+        self._duration.record(call.took_ns / 1e9, labels)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send what is still buffered, and stop."""
         self._tracing.shutdown()
         self._metering.shutdown()
 
     def _roles(self) -> list[RoleFigures]:
-        """The project's figures by role."""
+        """Return the project's figures by role."""
         read_at, answer = self._figures
-        if answer is None or time.monotonic() - read_at > KEPT_SECONDS:
+        if answer is None or time.monotonic() - read_at > CACHE_SECONDS:
             stats = OPERATIONS["stats"]
-            self._own.asking = True
+            self._thread.is_reading_figures = True
             try:
                 request = to_request({"over": "project", "last": 0}, stats.request)
                 answer = self._gateway.call(stats, request, LOCAL_ADMIN)
             except EngramBusError:
-                return []  # a project without a run has no figures yet; callers are told what else is wrong
+                return []  # a project without a run has no figures yet; other errors reach the callers of operations
             finally:
-                self._own.asking = False
+                self._thread.is_reading_figures = False
             self._figures = (time.monotonic(), answer)
         return answer.roles
 
-    def _read(self, name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
+    def _gauge(self, name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
         from opentelemetry.metrics import Observation
 
-        def read(options: CallbackOptions) -> Iterator[Observation]:
+        def observe(options: CallbackOptions) -> Iterator[Observation]:
             for row in self._roles():
                 yield Observation(getattr(row.figures, name), {"engrambus.role": row.role})
 
-        return read
+        return observe
 
-    def _kinds(self, options: CallbackOptions) -> Iterator[Observation]:
+    def _observe_kinds(self, options: CallbackOptions) -> Iterator[Observation]:
         from opentelemetry.metrics import Observation
 
         for row in self._roles():
@@ -159,40 +166,40 @@ class Telling:
                 yield Observation(count, {"engrambus.role": row.role, "engrambus.engram.kind": kind})
 
 
-def attributes_of(call: Call, project: str) -> dict[str, str | int]:
-    """What a span says of a call."""
+def span_attributes(call: Call, project: str) -> dict[str, str | int]:
+    """Return the attributes of a call's span."""
     span = call.operation.span
-    about: dict[str, str | int] = {"gen_ai.operation.name": span}
+    attributes: dict[str, str | int] = {"gen_ai.operation.name": span}
     if span.endswith("_memory"):
-        about["gen_ai.memory.store.id"] = project
-        about |= _records(call.answer)
-    about["gen_ai.tool.name"] = call.operation.tool_name
+        attributes["gen_ai.memory.store.id"] = project
+        attributes |= _record_attributes(call.answer)
+    attributes["gen_ai.tool.name"] = call.operation.tool_name
     if call.caller is not None:
-        about["gen_ai.agent.id"] = call.caller.full_name
-        about["gen_ai.agent.name"] = call.caller.name
-        about["gen_ai.conversation.id"] = call.caller.run.run_id
-        about["engrambus.role"] = call.caller.role
+        attributes["gen_ai.agent.id"] = call.caller.full_name
+        attributes["gen_ai.agent.name"] = call.caller.name
+        attributes["gen_ai.conversation.id"] = call.caller.run.run_id
+        attributes["engrambus.role"] = call.caller.role
     if call.code is not None:
-        about["error.type"] = call.code
-    return about
+        attributes["error.type"] = call.code
+    return attributes
 
 
-def _records(answer: Any) -> dict[str, str | int]:
-    """Which engram an answer is about, or how many."""
-    if isinstance(record := getattr(answer, "id", None), str):
-        return {"gen_ai.memory.record.id": record, "gen_ai.memory.record.count": 1}
-    many = getattr(answer, "ids", None) or getattr(answer, "engrams", None)
-    return {"gen_ai.memory.record.count": len(many)} if isinstance(many, list) else {}
+def _record_attributes(answer: Any) -> dict[str, str | int]:
+    """Return the id of the engram in an answer, or the number of engrams."""
+    if isinstance(engram_id := getattr(answer, "id", None), str):
+        return {"gen_ai.memory.record.id": engram_id, "gen_ai.memory.record.count": 1}
+    engrams = getattr(answer, "ids", None) or getattr(answer, "engrams", None)
+    return {"gen_ai.memory.record.count": len(engrams)} if isinstance(engrams, list) else {}
 
 
-def _where(exports: Exports) -> Exporting:
-    """The processor and the reader for what the environment names."""
+def _make_targets(exports: Exports) -> ExportTargets:
+    """Return the processor and the reader for the exporters that the environment names."""
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     spans = _exporter("opentelemetry_traces_exporter", exports.traces, exports.protocol)
     metrics = _exporter("opentelemetry_metrics_exporter", exports.metrics, exports.protocol)
-    return Exporting(
+    return ExportTargets(
         processor=BatchSpanProcessor(spans) if spans is not None else None,
         reader=PeriodicExportingMetricReader(metrics) if metrics is not None else None,
         service=exports.service,
@@ -200,18 +207,18 @@ def _where(exports: Exports) -> Exporting:
 
 
 def _exporter(group: str, name: str | None, protocol: str | None) -> Any:
-    """The exporter of that name, as installed packages offer it; none, and a word in the log, when none does."""
+    """Return the exporter that an installed package offers under this name; log a warning if there is none."""
     if name is None:
         return None
     names = [name]
     if name == "otlp":
         names = [_PROTOCOLS[protocol]] if protocol in _PROTOCOLS else list(_PROTOCOLS.values())
-    for each in names:
-        for found in entry_points(group=group, name=each):
+    for entry_name in names:
+        for entry_point in entry_points(group=group, name=entry_name):
             try:
-                make = found.load()
+                make = entry_point.load()
             except ImportError:
                 continue
-            return make(out=sys.stderr) if name == "console" else make()  # stdout belongs to answers
+            return make(out=sys.stderr) if name == "console" else make()  # stdout is for the commands' answers
     log.warning("No OpenTelemetry exporter named '%s' is installed", name)
     return None

@@ -1,8 +1,8 @@
-"""What `GET /metrics` says: the team's figures by role, read when asked, and how long this process's calls took."""
+"""Metrics for Prometheus: the team's figures by role, read at each scrape, and the durations of calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,67 +13,67 @@ from engrambus.gateway import Call, Credential, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.operations.stats import Figures, StatsAnswer
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 COUNTERS = {
-    "turns": "Turns in which an agent read or said something.",
-    "inline_tokens": "Tokens of accepted reports and broadcasts, as they were sent.",
+    "turns": "Turns in which an agent read or sent something.",
+    "inline_tokens": "Tokens of accepted reports and broadcasts.",
     "messages": "Reports accepted.",
     "broadcasts": "Broadcasts accepted.",
-    "rejections": "Reports and broadcasts sent back for their size.",
-    "resends": "Reports and broadcasts accepted in place of one that was sent back.",
-    "derefs": "Dereferences.",
-    "deref_tokens": "Tokens that dereferences gave.",
-    "requests": "Times more was asked for than a turn allows.",
+    "rejections": "Reports and broadcasts rejected because they were over budget.",
+    "resends": "Reports and broadcasts accepted in place of a rejected one.",
+    "derefs": "Pointers read.",
+    "deref_tokens": "Tokens read from pointers.",
+    "requests": "Requests to read more than a turn allows.",
     "grants": "Grants issued.",
-    "contradictions": "Risks put that point at two sources.",
-    "pointed_tokens": "Tokens behind the pointers that were handed on, once for each reader.",
+    "contradictions": "Engrams of kind risk that point at two sources.",
+    "pointed_tokens": "Tokens behind the pointers in reports and engrams, counted once for each reader.",
 }
 RATES = {
     "inline_tokens_per_turn": "Inline tokens per turn.",
-    "derefs_per_turn": "Dereferences per turn.",
-    "contradiction_rate": "Contradictions per engram put.",
+    "derefs_per_turn": "Pointers read per turn.",
+    "contradiction_rate": "Contradictions per engram added.",
     "resend_rate": "Resends per report or broadcast accepted.",
-    "tokens_not_copied": "Tokens behind pointers handed on, less those pulled.",
+    "tokens_not_copied": "Tokens behind pointers, minus the tokens read from them.",
 }
 
 
 class Metrics:
-    """The metrics of one gateway, in registries of their own."""
+    """The metrics of one gateway."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._took = Histogram(
+        self._durations = Histogram(
             "engrambus_operation_duration_seconds",
-            "How long calls took in this process, by operation and by the code they ended with.",
+            "Duration of calls in this process, by operation and error code.",
             ["operation", "code"],
             registry=None,
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS,
         )
-        gateway.watch_calls(self._note)
+        gateway.watch_calls(self._record)
 
     def scrape(self, credential: Credential, accept: str = "") -> tuple[bytes, str]:
-        """Everything, and its content type; for those who may see the figures of the whole project."""
+        """Return all metrics and their content type, if the caller may see the figures of the whole project."""
         stats = OPERATIONS["stats"]
         request = to_request({"over": "project", "last": 0}, stats.request)
         answer: StatsAnswer = self._gateway.call(stats, request, credential)
+        # A registry per scrape: the figures are those that this caller asked for.
         registry = CollectorRegistry()
-        registry.register(self._took)
-        registry.register(_Collected(lambda: _families(answer)))
+        registry.register(self._durations)
+        registry.register(_FigureCollector(answer))
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
 
-    def _note(self, call: Call) -> None:
-        self._took.labels(call.operation.name, call.code or "ok").observe(call.took_ns / 1e9)
+    def _record(self, call: Call) -> None:
+        self._durations.labels(call.operation.name, call.code or "ok").observe(call.took_ns / 1e9)
 
 
-class _Collected(Collector):
-    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
-        self._families = families
+class _FigureCollector(Collector):
+    def __init__(self, answer: StatsAnswer) -> None:
+        self._answer = answer
 
     def collect(self) -> Iterator[Metric]:
-        """The families."""
-        return self._families()
+        return _families(self._answer)
 
 
 def _families(answer: StatsAnswer) -> Iterator[Metric]:
@@ -88,12 +88,12 @@ def _families(answer: StatsAnswer) -> Iterator[Metric]:
         for role, figures in roles:
             gauge.add_metric([role], getattr(figures, name))
         yield gauge
-    put = CounterMetricFamily("engrambus_engrams", "Engrams put, by kind.", labels=["role", "kind"])
+    added = CounterMetricFamily("engrambus_engrams", "Engrams added, by kind.", labels=["role", "kind"])
     for role, figures in roles:
         for kind, count in figures.kinds.items():
-            put.add_metric([role, kind], count)
-    yield put
-    held = GaugeMetricFamily("engrambus_engrams_held", "Live engrams, by kind.", labels=["kind"])
+            added.add_metric([role, kind], count)
+    yield added
+    current = GaugeMetricFamily("engrambus_engrams_held", "Current engrams, by kind.", labels=["kind"])
     for kind, count in answer.held.kinds.items():
-        held.add_metric([kind], count)
-    yield held
+        current.add_metric([kind], count)
+    yield current

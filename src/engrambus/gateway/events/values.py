@@ -1,4 +1,4 @@
-"""An event, who may see it, and the mark a reader leaves off at."""
+"""An event, the filter that decides who may read it, and the point from which a reader resumes."""
 
 from __future__ import annotations
 
@@ -11,70 +11,75 @@ from engrambus.errors import FieldValue
 from engrambus.policy import ADMIN, PROJECT_SPACE, Caller, space_of
 
 EVERYONE = PROJECT_SPACE
-"""The audience of what the whole project may see."""
-NOBODY = ""
-"""The audience of what only an admin may see."""
+"""Audience of events that all callers of the project may see."""
+ADMINS_ONLY = ""
+"""Audience of events that only an admin may see."""
 
-_MARK = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?")
+_EVENT_ID = re.compile(r"(?P<line>[0-9]{1,15})(?:\.(?P<fact>[0-9]{1,9}))?")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened."""
+    """One event of a project: ids and counts, never content."""
 
     id: str | None
-    """`<line>.<fact>` of the journal; none for what is not journalled."""
+    """`<line>.<fact>` of the journal; None for an event that is not journalled."""
     type: str
     time: str
     project: str
     run: str | None
-    """The run it happened in."""
+    """Id of the run in which it happened."""
     agent: str | None
-    """Who did it, by its name in the run."""
+    """Name, within the run, of the agent that caused it."""
     data: dict[str, str | int]
-    """Ids, names out of fixed lists, and counts."""
+    """Ids, words from fixed lists, and counts."""
     audience: str
-    """Who may see it: everyone in the project, one run by its id or its space, or nobody but an admin."""
+    """Callers that may see it: all of the project, those of one run by its id or its space, or admins only."""
 
-    def shown(self) -> dict[str, Any]:
-        """The event as a reader gets it, without what is not said."""
+    def to_wire(self) -> dict[str, Any]:
+        """Return the event as readers get it: without its audience and without empty fields."""
         fields = ("id", "type", "time", "project", "run", "agent", "data")
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """What of all that happens a reader is told; all readers with the same sight are told the same."""
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The events one reader gets. Readers with equal filters get the same events."""
 
     audiences: frozenset[str] | None
-    """The audiences the reader belongs to; none for an admin, who sees all."""
+    """Audiences the reader belongs to; None for an admin, who sees all events."""
     types: frozenset[str]
-    """The types of events the reader asked for; all if there are none."""
+    """Types of events the reader asked for; empty for all types."""
 
-    def sees(self, event: Event) -> bool:
-        """Whether the reader is told of an event."""
+    def matches(self, event: Event) -> bool:
+        """True if the reader gets this event."""
         return (not self.types or event.type in self.types) and (
             self.audiences is None or event.audience in self.audiences
         )
 
 
-def sight_of(caller: Caller, types: frozenset[str] = frozenset()) -> Sight:
-    """What a caller may see: an admin sees all, others what is the project's or their own run's."""
-    own = {EVERYONE, caller.run.run_id, space_of("run", caller.run)}
-    return Sight(audiences=None if caller.role == ADMIN else frozenset(own), types=types)
+def filter_for(caller: Caller, types: frozenset[str] = frozenset()) -> EventFilter:
+    """Return the filter of a caller: an admin sees all events, others those of the project and of their run."""
+    audiences = frozenset({EVERYONE, caller.run.run_id, space_of("run", caller.run)})
+    return EventFilter(audiences=None if caller.role == ADMIN else audiences, types=types)
 
 
-class Mark(NamedTuple):
-    """Where a reader left off: behind one fact of a line, or behind the whole line."""
+class ResumePoint(NamedTuple):
+    """The last part of the journal a reader has seen: one fact of a line, or the whole line."""
 
-    seq: int
+    line: int
     fact: int | None = None
 
     def __str__(self) -> str:
-        return str(self.seq) if self.fact is None else f"{self.seq}.{self.fact}"
+        return str(self.line) if self.fact is None else f"{self.line}.{self.fact}"
+
+    @property
+    def last_complete_line(self) -> int:
+        """Number of the last line of which the reader has seen every fact."""
+        return self.line if self.fact is None else max(0, self.line - 1)
 
 
-def read_mark(text: str, field: str) -> Mark:
-    """A mark from the id of an event."""
-    found = _MARK.fullmatch(text)
-    if found is None:
-        raise FieldValue("This is not the id of an event.", field=field, hint="Give the id of the last event you got.")
-    return Mark(int(found[1]), None if found[2] is None else int(found[2]))
+def parse_resume_point(text: str, field: str) -> ResumePoint:
+    """Parse the id of an event; `field` names where it was sent, for the error."""
+    match = _EVENT_ID.fullmatch(text)
+    if match is None:
+        raise FieldValue("This is not the id of an event.", field=field, hint="Send the id of the last event you got.")
+    return ResumePoint(int(match["line"]), None if match["fact"] is None else int(match["fact"]))

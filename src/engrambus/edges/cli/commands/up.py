@@ -71,9 +71,9 @@ def exporting(session: Session, gateway: Gateway) -> AbstractContextManager[None
     """Send spans and metrics where the environment says, for as long as this lasts; nothing is loaded otherwise."""
     if session.settings.exports is None:
         return nullcontext()
-    from engrambus.edges.telemetry import watch
+    from engrambus.edges.telemetry import export_telemetry
 
-    return watch(gateway, session.settings.exports)
+    return export_telemetry(gateway, session.settings.exports)
 
 
 def _opened(session: Session) -> Gateway:

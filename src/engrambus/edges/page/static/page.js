@@ -1,35 +1,35 @@
 "use strict";
 
-/* The page works without this file. With it: a link's code opens the page, what is new arrives by itself, the drawer
-   opens in place, and keys work. Nothing here builds HTML: the server does, and htmx puts it in place. */
+/* The page works without this file (decision 16). With it, a link's code signs the visitor in, new items appear without
+   reloading, the drawer opens in place, and keys work. No HTML is built here: the server renders it, htmx inserts it. */
 
 const root = document.documentElement;
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 root.classList.add("js");
 
-/* The door: a link carries its code behind "#", where no server sees it. */
-function enter() {
+/* Sign-in. A link carries its code after "#", because browsers do not send that part to any server. */
+function signIn() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (!code || !at("open")) return;
+  if (!code || !byId("open")) return;
   history.replaceState(null, "", location.pathname + location.search);
-  at("open").elements.code.value = code;
-  at("open").submit();
+  byId("open").elements.code.value = code;
+  byId("open").submit();
 }
 
-/* Somebody with a session who opens a fresh link needs no code. */
-function dropCode() {
+/* A visitor who has a session does not need the code of a new link. */
+function removeCode() {
   if (location.hash.startsWith("#code=")) history.replaceState(null, "", location.pathname + location.search);
 }
 
-/* The drawer; who closes it stands again where it was opened from. */
+/* The drawer. When it closes, the element that opened it gets the focus back. */
 let opener = null;
 
-function show(address) {
-  if (at("drawer").hidden) opener = document.activeElement;
-  const done = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
+function openDrawer(address) {
+  if (byId("drawer").hidden) opener = document.activeElement;
+  const loaded = htmx.ajax("GET", address, { target: "#drawer", swap: "outerMorph" });
   history.pushState({ htmx: true }, "", address);
-  return Promise.resolve(done).then(() => {
-    const drawer = at("drawer");
+  return Promise.resolve(loaded).then(() => {
+    const drawer = byId("drawer");
     drawer.scrollTop = 0;
     if (!drawer.hidden) drawer.focus({ preventScroll: true });
     else if (opener?.isConnected) opener.focus({ preventScroll: true });
@@ -41,251 +41,258 @@ document.addEventListener("click", (event) => {
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   const row = link.closest(".row");
-  if (row) choose(row, false);
-  show(link.getAttribute("href"));
+  if (row) select(row, false);
+  openDrawer(link.getAttribute("href"));
 });
 
 /* Keys */
-const rows = () => [...document.querySelectorAll("#rows > .row")];
-let chosenId = "";
-const chosen = () => at(chosenId);
+const feedRows = () => [...document.querySelectorAll("#rows > .row")];
+let selectedId = "";
+const selectedRow = () => byId(selectedId);
 
-function choose(row, scroll = true) {
-  chosen()?.classList.remove("chosen");
-  chosenId = row.id;
+function select(row, scroll = true) {
+  selectedRow()?.classList.remove("chosen");
+  selectedId = row.id;
   row.classList.add("chosen");
   if (scroll) row.scrollIntoView({ block: "nearest" });
 }
 
-function step(by) {
-  const all = rows();
-  const now = all.indexOf(chosen());
-  const next = all[Math.max(0, Math.min(all.length - 1, now + by))];
-  if (next) choose(next);
-  if (by > 0 && now === all.length - 1) document.querySelector("#feed-more a")?.click();
+function moveSelection(by) {
+  const rows = feedRows();
+  const index = rows.indexOf(selectedRow());
+  const next = rows[Math.max(0, Math.min(rows.length - 1, index + by))];
+  if (next) select(next);
+  if (by > 0 && index === rows.length - 1) document.querySelector("#feed-more a")?.click();
 }
 
-function follow(selector) {
-  const link = chosen()?.querySelector(selector);
-  if (link) show(link.getAttribute("href"));
+function openLink(selector) {
+  const link = selectedRow()?.querySelector(selector);
+  if (link) openDrawer(link.getAttribute("href"));
 }
 
 const KEYS = {
-  j: () => step(1),
-  k: () => step(-1),
-  Enter: () => follow(".claim"),
-  p: () => follow(".chip"),
-  "/": () => at("words")?.focus(),
-  "?": () => at("keys")?.showModal(),
+  j: () => moveSelection(1),
+  k: () => moveSelection(-1),
+  Enter: () => openLink(".claim"),
+  p: () => openLink(".chip"),
+  "/": () => byId("words")?.focus(),
+  "?": () => byId("keys")?.showModal(),
   Escape: () => document.querySelector("#drawer .close")?.click(),
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || at("keys")?.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("keys")?.open) return;
   const field = event.target.closest("input, textarea, select");
   if (field) {
     if (event.key === "Escape") field.blur();
     return;
   }
   if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
-  const act = KEYS[event.key];
-  if (!act) return;
+  const action = KEYS[event.key];
+  if (!action) return;
   event.preventDefault();
-  act();
+  action();
 });
 
-/* What is new */
-const WAIT = 400;
-const due = new Set();
-let waiting = 0;
-let known = new Set();
-let asked = null;
-let unseen = 0;
+/* Reloading panels when events arrive */
+const RELOAD_DELAY_MS = 400;
+const panelsToReload = new Set();
+let reloadTimer = 0;
+let previousIds = new Set();
+let previousSearch = null;
+let unseenCount = 0;
 
-/* Of the feed only the rows are loaded anew: somebody may be typing above them. */
-function reload(panel) {
-  load(panel.id === "panel-feed" && at("rows") ? "rows" : panel.id);
+/* Of the feed only the rows are reloaded: the visitor may be typing in the filter above them. */
+function reloadPanel(panel) {
+  load(panel.id === "panel-feed" && byId("rows") ? "rows" : panel.id);
 }
 
 function load(id) {
-  htmx.ajax("GET", here(), { target: "#" + id, swap: "outerMorph" });
+  htmx.ajax("GET", currentAddress(), { target: "#" + id, swap: "outerMorph" });
 }
 
-const here = () => location.pathname + location.search;
+const currentAddress = () => location.pathname + location.search;
 
-/* Rows that were asked for before the filter changed come too late. */
+/* Rows that were requested before the filter changed are dropped. */
 document.addEventListener("htmx:before:swap", (event) => {
   const { target, request } = event.detail.ctx;
-  if (target?.id === "rows" && request.action !== here()) event.preventDefault();
+  if (target?.id === "rows" && request.action !== currentAddress()) event.preventDefault();
 });
 
-function isBusy(panel) {
+/* A panel in which the visitor types, or whose menu is open, is not replaced. */
+function isInUse(panel) {
   const field = document.activeElement;
   return (panel.contains(field) && field.matches("input:not([type=search]), textarea")) || panel.querySelector(".runs[open]");
 }
 
-function isReading() {
-  return window.scrollY > 160 || rows().length > 60 || new URLSearchParams(location.search).has("before");
+function isScrolled() {
+  return window.scrollY > 160 || feedRows().length > 60 || new URLSearchParams(location.search).has("before");
 }
 
-function refresh() {
-  waiting = 0;
-  for (const id of due) {
-    const panel = at(id);
-    due.delete(id);
-    if (!panel || isBusy(panel)) continue;
-    if (id === "panel-feed" && isReading()) news();
-    else reload(panel);
+function reloadPanels() {
+  reloadTimer = 0;
+  for (const id of panelsToReload) {
+    const panel = byId(id);
+    panelsToReload.delete(id);
+    if (!panel || isInUse(panel)) continue;
+    if (id === "panel-feed" && isScrolled()) offerNewEngrams();
+    else reloadPanel(panel);
   }
 }
 
-function news() {
-  const button = at("news");
+function scheduleReload() {
+  if (!reloadTimer) reloadTimer = setTimeout(reloadPanels, RELOAD_DELAY_MS);
+}
+
+function offerNewEngrams() {
+  const button = byId("news");
   if (!button) return;
-  button.textContent = unseen === 1 ? "1 new engram" : unseen + " new engrams";
-  button.hidden = !unseen;
+  button.textContent = unseenCount === 1 ? "1 new engram" : unseenCount + " new engrams";
+  button.hidden = !unseenCount;
 }
 
 document.addEventListener("click", (event) => {
   if (event.target.id !== "news") return;
-  unseen = 0;
+  unseenCount = 0;
   window.scrollTo(0, 0);
   const address = new URL(location.href);
   if (address.searchParams.has("before")) {
     address.searchParams.delete("before");
     location.assign(address);
-  } else reload(at("panel-feed"));
+  } else reloadPanel(byId("panel-feed"));
 });
 
-function told(type) {
-  if (type === "less.engram.put") unseen += 1;
+function onEvent(type) {
+  if (type === "less.engram.put") unseenCount += 1;
+  const matches = (pattern) => (pattern.endsWith(".") ? type.startsWith(pattern) : type === pattern);
   for (const panel of document.querySelectorAll("[data-live]")) {
-    if (panel.dataset.live.split(" ").some((each) => (each.endsWith(".") ? type.startsWith(each) : type === each))) {
-      due.add(panel.id);
-    }
+    if (panel.dataset.live.split(" ").some(matches)) panelsToReload.add(panel.id);
   }
-  if (due.size && !waiting) waiting = setTimeout(refresh, WAIT);
+  if (panelsToReload.size) scheduleReload();
 }
 
-/* Who follows the current run goes along when another begins, and stays with it when it ends. */
-function ran(type, run) {
+/* A page without `run=` shows the current run: it moves to a new run, and stays with a run that ends. */
+function onRunEvent(type, run) {
   const address = new URL(location.href);
-  const follows = !address.searchParams.has("run");
-  if (follows && type === "less.run.end" && run === at("bar").dataset.run) {
+  const followsCurrent = !address.searchParams.has("run");
+  if (followsCurrent && type === "less.run.end" && run === byId("bar").dataset.run) {
     address.searchParams.set("run", run);
     history.replaceState(history.state, "", address);
   }
-  for (const panel of document.querySelectorAll("[data-live]")) if (follows || panel.id === "bar") load(panel.id);
+  for (const panel of document.querySelectorAll("[data-live]")) if (followsCurrent || panel.id === "bar") load(panel.id);
 }
 
-/* One stream for all windows: a browser keeps six connections to a server, and a stream is one for as long as it lasts.
-   The window that holds the lock has it, and passes on what it hears. When it closes or is out of sight, the lock goes
-   to the next, whose stream opens anew. */
-const TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
-const RETRY = 5000;
-const windows = new BroadcastChannel("engrambus-events");
-let live = null;
-let inView = null;
+/* One event stream for all windows (decision 16): a browser opens at most six connections to a server, and a stream
+   occupies one of them. The window that holds the lock has the stream and forwards its events to the others. When that
+   window closes or is hidden, the next one gets the lock and opens a stream. */
+const EVENT_TYPES = document.querySelector("meta[name=events]")?.content.split(" ") ?? [];
+const RETRY_MS = 5000;
+const otherWindows = new BroadcastChannel("engrambus-events");
+let isLive = null;
+let lockRequest = null;
 let stream = null;
-let again = 0;
-let letGo = null;
+let retryTimer = 0;
+let releaseLock = null;
 
-windows.onmessage = (message) => inView && hear(message.data);
+otherWindows.onmessage = (message) => lockRequest && receive(message.data);
 
-function listen() {
-  if (inView || document.hidden) return;
-  inView = new AbortController();
-  windows.postMessage({ ask: true });
-  const held = () => {
+function startListening() {
+  if (lockRequest || document.hidden) return;
+  lockRequest = new AbortController();
+  otherWindows.postMessage({ ask: true });
+  const onLock = () => {
     connect();
-    return new Promise((done) => (letGo = done));
+    return new Promise((release) => (releaseLock = release));
   };
-  navigator.locks.request("engrambus-events", { signal: inView.signal }, held).catch((problem) => {
-    if (problem.name !== "AbortError") throw problem; // it was out of sight before its turn came
+  navigator.locks.request("engrambus-events", { signal: lockRequest.signal }, onLock).catch((problem) => {
+    if (problem.name !== "AbortError") throw problem; // the window was hidden before it got the lock
   });
 }
 
 function connect() {
   stream = new EventSource("/events");
-  stream.onopen = () => tell({ live: true, opened: true });
+  stream.onopen = () => broadcast({ live: true, opened: true });
   stream.onerror = () => {
-    tell({ live: false });
-    if (stream.readyState === EventSource.CLOSED) again = setTimeout(connect, RETRY);
+    broadcast({ live: false });
+    if (stream.readyState === EventSource.CLOSED) retryTimer = setTimeout(connect, RETRY_MS);
   };
-  for (const type of TYPES) {
-    stream.addEventListener(type, (event) => tell({ type, run: JSON.parse(event.data).run }));
+  for (const type of EVENT_TYPES) {
+    stream.addEventListener(type, (event) => broadcast({ type, run: JSON.parse(event.data).run }));
   }
 }
 
-function tell(news) {
-  windows.postMessage(news);
-  hear(news);
+function broadcast(message) {
+  otherWindows.postMessage(message);
+  receive(message);
 }
 
-function hear(news) {
-  if (news.ask) {
-    if (stream && live !== null) windows.postMessage({ live });
-  } else if (news.type) {
-    if (news.type.startsWith("less.run.")) ran(news.type, news.run);
-    else told(news.type);
+function receive(message) {
+  if (message.ask) {
+    if (stream && isLive !== null) otherWindows.postMessage({ live: isLive });
+  } else if (message.type) {
+    if (message.type.startsWith("less.run.")) onRunEvent(message.type, message.run);
+    else onEvent(message.type);
   } else {
-    state(news.live ? "on" : "off", news.live ? "live" : "not connected");
-    // Between the page and the stream, or while the stream was broken, something may have been said.
-    if (news.live && (news.opened || !live)) catchUp();
-    live = news.live;
+    showConnection(message.live);
+    // Events may have been missed before the stream was open, or while it was broken.
+    if (message.live && (message.opened || !isLive)) reloadAllPanels();
+    isLive = message.live;
   }
 }
 
-function catchUp() {
-  document.querySelectorAll("[data-live]").forEach((panel) => due.add(panel.id));
-  if (!waiting) waiting = setTimeout(refresh, WAIT);
+function reloadAllPanels() {
+  document.querySelectorAll("[data-live]").forEach((panel) => panelsToReload.add(panel.id));
+  scheduleReload();
 }
 
-function hush() {
-  inView?.abort();
+function stopListening() {
+  lockRequest?.abort();
   stream?.close();
-  clearTimeout(again);
-  letGo?.();
-  live = inView = stream = letGo = null;
+  clearTimeout(retryTimer);
+  releaseLock?.();
+  isLive = lockRequest = stream = releaseLock = null;
 }
 
-function state(name, words) {
-  const live = at("live");
-  if (!live) return;
-  live.className = "live " + name;
-  live.textContent = words;
-  live.title = name === "on" ? "What is new appears by itself" : "The bus does not answer. Start it with: engrambus up";
+function showConnection(live) {
+  const label = byId("live");
+  if (!label) return;
+  label.className = "live " + (live ? "on" : "off");
+  label.textContent = live ? "live" : "not connected";
+  label.title = live ? "New items appear without reloading" : "The server does not answer. Start it with: engrambus up";
 }
 
-/* After every swap: mark what came, draw what is to be drawn. */
-function settle() {
-  const all = rows();
-  const first = all.findIndex((row) => known.has(row.id));
-  if (asked === location.search) all.slice(0, Math.max(0, first)).forEach((row) => row.classList.add("fresh"));
-  known = new Set(all.map((row) => row.id));
-  asked = location.search;
-  if (!isReading()) unseen = 0;
-  chosen()?.classList.add("chosen");
-  document.title = at("bar").dataset.title;
-  ages();
-  draw();
+/* After every swap: mark the new rows, update ages and plots. */
+function afterSwap() {
+  const rows = feedRows();
+  const firstKnown = rows.findIndex((row) => previousIds.has(row.id));
+  // Rows are only new if the same filter was shown before.
+  if (previousSearch === location.search) rows.slice(0, Math.max(0, firstKnown)).forEach((row) => row.classList.add("fresh"));
+  previousIds = new Set(rows.map((row) => row.id));
+  previousSearch = location.search;
+  if (!isScrolled()) unseenCount = 0;
+  selectedRow()?.classList.add("chosen");
+  document.title = byId("bar").dataset.title;
+  updateAges();
+  drawPlots();
 }
 
 const UNITS = [["y", 31536000], ["d", 86400], ["h", 3600], ["m", 60]];
 
-function ages() {
+function updateAges() {
   for (const time of document.querySelectorAll(".row time, .request time")) {
     const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
-    const [unit, length] = UNITS.find(([, each]) => seconds >= each) || ["s", 1];
+    const [unit, length] = UNITS.find(([, unitSeconds]) => seconds >= unitSeconds) || ["s", 1];
     const text = seconds < 1 ? "now" : Math.floor(seconds / length) + unit;
     if (time.textContent !== text) time.textContent = text;
   }
 }
 
 /* Plots */
+const WIDE_SECONDS = 3 * 86400;
 const plots = new Map();
 
-function tone(name) {
+/* The colour that the stylesheet gives to a class, for the canvas. */
+function colourOf(name) {
   const probe = document.createElement("i");
   probe.className = "tone " + name;
   document.body.append(probe);
@@ -294,51 +301,61 @@ function tone(name) {
   return colour;
 }
 
-/* Hours within a day or two, days beyond. */
-function stamp(seconds, times) {
-  const moment = new Date(seconds * 1000);
-  const wide = times[times.length - 1] - times[0] > 3 * 86400;
-  const two = (number) => String(number).padStart(2, "0");
-  return wide
-    ? moment.toLocaleDateString("en", { day: "numeric", month: "short" })
-    : two(moment.getHours()) + ":" + two(moment.getMinutes());
+/* A time on the axis: hours and minutes for a short period, days for a long one. */
+function timeLabel(seconds, times) {
+  const time = new Date(seconds * 1000);
+  const isWide = times[times.length - 1] - times[0] > WIDE_SECONDS;
+  const twoDigits = (number) => String(number).padStart(2, "0");
+  return isWide
+    ? time.toLocaleDateString("en", { day: "numeric", month: "short" })
+    : twoDigits(time.getHours()) + ":" + twoDigits(time.getMinutes());
 }
 
-function draw(again = false) {
+function drawPlots(redraw = false) {
   if (!window.uPlot) return;
   for (const figure of document.querySelectorAll("[data-plot]")) {
-    const place = figure.querySelector(".canvas");
-    const given = figure.dataset.series;
-    const kept = plots.get(place);
-    if (kept && kept.given === given && !again) continue;
-    kept?.plot.destroy();
-    const { at: times, series } = JSON.parse(given);
-    // A bucket lasts until the next begins: the last one, which is now, as long as the others.
-    times.push(2 * times[times.length - 1] - times[times.length - 2]);
-    for (const numbers of Object.values(series)) numbers.push(numbers[numbers.length - 1]);
-    const axis = { stroke: tone("axis"), grid: { stroke: tone("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-    const plot = new uPlot(
-      {
-        width: place.clientWidth,
-        height: 180,
-        series: [{ label: " ", value: (_, moment) => (moment == null ? "" : stamp(moment, times)) }, ...Object.keys(series).map((label, index) => {
-          const stroke = tone("abc"[index]);
-          // What was sent again was sent back before: where lines lie on each other, the last one lets the others through.
-          return { label, stroke, dash: index === 2 ? [5, 4] : [], value: (_, number) => (number == null ? "" : number.toLocaleString("en")), width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
-        })],
-        axes: [{ ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => stamp(tick, times)) }, { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) }],
-        scales: { y: { range: (_, low, high) => [0, Math.max(4, high * 1.1)] } },
-        legend: { markers: { width: 0, fill: (self, index) => self.series[index].stroke() } },
-        cursor: { y: false, points: { size: 6 } },
-      },
-      [times, ...Object.values(series)],
-      place,
-    );
-    plots.set(place, { plot, given });
+    const canvas = figure.querySelector(".canvas");
+    const data = figure.dataset.series;
+    const drawn = plots.get(canvas);
+    if (drawn && drawn.data === data && !redraw) continue;
+    drawn?.plot.destroy();
+    plots.set(canvas, { plot: drawPlot(canvas, JSON.parse(data)), data });
   }
 }
 
-/* Light and dark, without going anywhere */
+function drawPlot(canvas, { seconds: times, series }) {
+  // A step lasts until the next one begins; the last one, which is now, gets the same length.
+  times.push(2 * times[times.length - 1] - times[times.length - 2]);
+  for (const numbers of Object.values(series)) numbers.push(numbers[numbers.length - 1]);
+  const axis = { stroke: colourOf("axis"), grid: { stroke: colourOf("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  return new uPlot(
+    {
+      width: canvas.clientWidth,
+      height: 180,
+      series: [{ label: " ", value: (_, time) => (time == null ? "" : timeLabel(time, times)) }, ...Object.keys(series).map((label, index) => ({
+        label,
+        stroke: colourOf("abc"[index]),
+        // The third line is dashed: it often lies on the second (rejected, sent again), which must stay visible.
+        dash: index === 2 ? [5, 4] : [],
+        value: (_, number) => (number == null ? "" : number.toLocaleString("en")),
+        width: 1.6,
+        points: { show: false },
+        paths: uPlot.paths.stepped({ align: 1 }),
+      }))],
+      axes: [
+        { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => timeLabel(tick, times)) },
+        { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick % 1 ? "" : tick.toLocaleString("en"))) },
+      ],
+      scales: { y: { range: (_, low, high) => [0, Math.max(4, high * 1.1)] } },
+      legend: { markers: { width: 0, fill: (self, index) => self.series[index].stroke() } },
+      cursor: { y: false, points: { size: 6 } },
+    },
+    [times, ...Object.values(series)],
+    canvas,
+  );
+}
+
+/* Light and dark colours, without reloading the page */
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   if (!event.target.matches(".theme") || !button) return;
@@ -347,34 +364,34 @@ document.addEventListener("submit", (event) => {
   if (theme) root.dataset.theme = theme;
   else delete root.dataset.theme;
   document.cookie = `engrambus-theme=${theme}; Path=/; SameSite=Lax; Max-Age=31536000`;
-  for (const each of event.target.elements) {
-    if (each.value === theme) each.setAttribute("aria-pressed", "true");
-    else each.removeAttribute("aria-pressed");
+  for (const element of event.target.elements) {
+    if (element.value === theme) element.setAttribute("aria-pressed", "true");
+    else element.removeAttribute("aria-pressed");
   }
-  draw(true);
+  drawPlots(true);
 });
 
-/* A menu closes when one looks elsewhere. */
+/* A click outside closes the menu of runs. */
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll(".runs[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
 function start() {
-  enter();
-  if (!at("main")?.matches(".start, .alone")) return;
-  dropCode();
+  signIn();
+  if (!byId("main")?.matches(".start, .alone")) return;
+  removeCode();
   document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  at("help").hidden = false;
-  at("help").addEventListener("click", KEYS["?"]);
-  document.addEventListener("htmx:after:swap", settle);
-  document.addEventListener("visibilitychange", () => (document.hidden ? hush() : listen()));
-  window.addEventListener("resize", () => draw(true));
-  window.addEventListener("pagehide", hush);
-  setInterval(ages, 15000);
-  if (at("drawer") && !at("drawer").hidden) at("drawer").focus({ preventScroll: true });
-  settle();
-  listen();
+  byId("help").hidden = false;
+  byId("help").addEventListener("click", KEYS["?"]);
+  document.addEventListener("htmx:after:swap", afterSwap);
+  document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : startListening()));
+  window.addEventListener("resize", () => drawPlots(true));
+  window.addEventListener("pagehide", stopListening);
+  setInterval(updateAges, 15000);
+  if (byId("drawer") && !byId("drawer").hidden) byId("drawer").focus({ preventScroll: true });
+  afterSwap();
+  startListening();
 }
 
-window.addEventListener("hashchange", enter);
+window.addEventListener("hashchange", signIn);
 start();

@@ -1,4 +1,4 @@
-"""`engrambus up --log json`: every event, every call and every refusal, one JSON object a line."""
+"""`engrambus up --log json` writes one line of JSON for every event, call and refusal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.cli.runner import COMMAND
 from tests.projects import make_repository
 
 
-def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
-    """Serve a fresh project, put an engram and be refused twice; the log, read, and as it was."""
+def _run_and_read_log(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Serve a new project, put an engram, get three calls refused; return the log as objects and as bytes."""
     repository = make_repository(folder / "repository")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ENGRAMBUS_")}
     environment["HOME"] = str(folder / "home")
@@ -30,10 +30,10 @@ def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    ) as serving:
-        assert serving.stdout is not None
+    ) as process:
+        assert process.stdout is not None
         try:
-            link = json.loads(serving.stdout.readline())["link"]
+            link = json.loads(process.stdout.readline())["link"]
             address, _, code = link.partition("/#code=")
             host = address.removeprefix("http://")
             token = _call(host, "POST", "/session", {"code": code})["token"]
@@ -43,10 +43,10 @@ def _served(folder: Path, *words: str) -> tuple[list[dict[str, Any]], bytes]:
             _call(host, "GET", "/engram/unknown", None, token)
             _call(host, "GET", "/stats", None, "not\u00a0one")
         finally:
-            serving.send_signal(signal.SIGINT)
-            _, said = serving.communicate(timeout=60)
-    assert serving.returncode == 0
-    return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")], said
+            process.send_signal(signal.SIGINT)
+            _, log = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return [json.loads(line) for line in log.splitlines() if line.startswith(b"{")], log
 
 
 CLAIM = "The lexer gives up on a byte it does not know."
@@ -62,14 +62,14 @@ def _call(host: str, method: str, target: str, body: Any, token: str | None = No
         connection.close()
 
 
-def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None:  # EB-26
-    lines, said = _served(tmp_path, "--log", "json")
+def test_events_calls_and_refusals_are_logged_with_the_option(tmp_path: Path) -> None:  # EB-26
+    lines, log = _run_and_read_log(tmp_path, "--log", "json")
     events = [line for line in lines if line["log"] == "engrambus.events"]
     assert [line["type"] for line in events] == ["less.engram.put"]
     assert events[0]["data"]["kind"] == "fact"
     refused = [line for line in lines if line["log"] == "engrambus.refusals"]
-    told = [(line["code"], line["operation"], line.get("agent", "").rpartition("/")[2]) for line in refused]
-    assert told == [
+    logged = [(line["code"], line["operation"], line.get("agent", "").rpartition("/")[2]) for line in refused]
+    assert logged == [
         ("FIELD_UNKNOWN", "put_engram", "admin"),
         ("ENGRAM_NOT_FOUND", "get_engram", "admin"),
         ("TOKEN_INVALID", "stats", ""),
@@ -82,16 +82,16 @@ def test_events_and_refusals_are_logged_when_asked_for(tmp_path: Path) -> None: 
     assert all(line["microseconds"] > 0 for line in answered)
     assert len(lines) == 6
     for text in (CLAIM[:12], "forged line", 'unknown"', "src/parser"):
-        assert text.encode() not in said
+        assert text.encode() not in log
 
 
-def test_nothing_is_logged_unless_asked_for(tmp_path: Path) -> None:
-    lines, said = _served(tmp_path)
+def test_nothing_is_logged_without_the_option(tmp_path: Path) -> None:
+    lines, log = _run_and_read_log(tmp_path)
     assert lines == []
-    assert b"less." not in said
+    assert b"less." not in log
 
 
-def test_a_record_is_one_line_whatever_it_holds() -> None:
+def test_a_record_is_one_printable_line_for_any_content() -> None:
     try:
         raise ValueError("what was sent")
     except ValueError:
@@ -107,6 +107,6 @@ def test_a_record_is_one_line_whatever_it_holds() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "JSON"])
-def test_no_other_form_is_known(form: str) -> None:
+def test_other_formats_are_refused(form: str) -> None:
     done = subprocess.run([COMMAND, "up", "--log", form], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

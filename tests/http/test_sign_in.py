@@ -1,4 +1,4 @@
-"""The page: a shell anybody may load, opened by a code that works once."""
+"""The sign-in page, its static files and the codes that work once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engrambus.errors import CodeInvalid
 from tests.http.served import Served
 
 
-def test_the_shell_runs_only_its_own_files(bus: Served) -> None:
+def test_the_sign_in_page_loads_only_the_servers_own_files(bus: Served) -> None:
     page = bus.call("GET", "/", token=None)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     policy = page.headers["content-security-policy"]
@@ -26,7 +26,7 @@ def test_the_shell_runs_only_its_own_files(bus: Served) -> None:
         assert bus.call("GET", target, token=None).status == 200, target
 
 
-def test_what_agents_wrote_is_shown_as_text(bus: Served) -> None:
+def test_the_script_builds_no_html(bus: Served) -> None:
     script = bus.call("GET", "/static/page.js", token=None).body.decode()
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
 
@@ -37,19 +37,19 @@ def test_a_code_opens_one_session(bus: Served) -> None:
     assert bus.call("GET", "/engram/query", token=session["token"]).status == 200
     assert bus.call("GET", "/stats", token=session["token"]).json["run_id"] == session["run_id"] == bus.run
     with bus.nothing_stored():
-        again = bus.call("POST", "/session", {"code": code}, token=None)
-    assert (again.status, again.code, again.json["hint"]) == (401, "CODE_INVALID", "Get a fresh link: engrambus up.")
+        second = bus.call("POST", "/session", {"code": code}, token=None)
+    assert (second.status, second.code, second.json["hint"]) == (401, "CODE_INVALID", "Get a new link: engrambus up.")
 
 
 @pytest.mark.parametrize("body", [{"code": "guess"}, {"code": ""}])
-def test_a_code_that_was_never_given(bus: Served, body: dict[str, str]) -> None:
+def test_an_unknown_code_is_refused(bus: Served, body: dict[str, str]) -> None:
     assert bus.call("POST", "/session", body, token=None).code == "CODE_INVALID"
 
 
 @pytest.mark.parametrize(
     ("body", "code"), [({}, "FIELD_MISSING"), ({"code": 7}, "FIELD_TYPE"), ({"code": "x" * 65}, "FIELD_VALUE")]
 )
-def test_a_session_is_asked_for_with_a_code_alone(bus: Served, body: dict[str, object], code: str) -> None:
+def test_a_session_is_opened_with_a_code_and_nothing_else(bus: Served, body: dict[str, object], code: str) -> None:
     assert bus.call("POST", "/session", body, token=None).code == code
     assert bus.call("POST", "/session?as=admin", {"code": bus.codes.new()}, token=None).code == "FIELD_UNKNOWN"
 
@@ -61,23 +61,23 @@ def test_an_admin_gets_another_code(bus: Served) -> None:
     assert bus.call("POST", "/session/code", token=None).code == "TOKEN_MISSING"
 
 
-def test_a_code_expires_and_old_ones_make_room() -> None:
+def test_a_code_expires_and_the_oldest_are_dropped_beyond_the_limit() -> None:
     now = 0.0
     codes = Codes(lambda: now)
-    late, first = codes.new(), codes.new()
+    unused, first = codes.new(), codes.new()
     now = CODE_SECONDS - 1
     codes.use(first)
     now = CODE_SECONDS
     with pytest.raises(CodeInvalid):
-        codes.use(late)
-    oldest, *others = [codes.new() for _ in range(MAX_CODES + 1)]
+        codes.use(unused)
+    oldest, *newer = [codes.new() for _ in range(MAX_CODES + 1)]
     with pytest.raises(CodeInvalid):
         codes.use(oldest)
-    for code in others:
+    for code in newer:
         codes.use(code)
 
 
-def test_health_tells_nothing_about_the_project(bus: Served) -> None:
+def test_the_health_check_says_nothing_about_the_project(bus: Served) -> None:
     answer = bus.call("GET", "/healthz", token=None)
     assert set(answer.json) == {"status", "version"}
     assert answer.json["status"] == "ok"

@@ -1,4 +1,4 @@
-"""Speaking with the SDK's own client: over pipes with a process, and over HTTP with a served project."""
+"""The SDK's own client over both transports: standard input and output of a process, and HTTP."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.http.served import Served, serving
 from tests.projects import Repository, make_gateway
 
 GENERATIONS = ["legacy", "2026-07-28", "auto"]
-"""How a client begins: with a handshake as older revisions do, without one, or by finding out."""
+"""How a client connects: with the handshake of older revisions, without one, or by detection."""
 
-WAYS = ["stdio", "http"]
+TRANSPORTS = ["stdio", "http"]
 
 PROGRAM = """
 import sys
@@ -35,49 +35,51 @@ from engrambus.settings import Settings
 
 settings = Settings.from_environment({"HOME": sys.argv[2]})
 token = sys.argv[3] if len(sys.argv) > 3 else None
-print("a stray word before the protocol begins", file=sys.stderr)
+print("a line before the protocol begins", file=sys.stderr)
 serve_stdio(lambda: open_project(Path(sys.argv[1]), settings), Credential(token=token, local_admin=token is None))
 """
 
-OURS = {"PYTHONPATH": str(Path(engrambus.__file__).parents[1])}
-"""The client passes little of the environment on; the server has to be the one that is tested."""
+SERVER_ENVIRONMENT = {"PYTHONPATH": str(Path(engrambus.__file__).parents[1])}
+"""The client passes on little of the environment, but the server must import the tested package."""
 
 Talk = Callable[[Client], Awaitable[None]]
 
 
-def command(repository: Repository, *token: str) -> list[str]:
-    """The arguments of a server for the project in a repository; without a token it serves the admin."""
+def server_arguments(repository: Repository, *token: str) -> list[str]:
+    """Return the arguments of a server for a repository's project; without a token it serves the admin."""
     return ["-c", PROGRAM, str(repository.path), str(repository.path.parent / "home"), *token]
 
 
-def over_pipes(repository: Repository, mode: str, talk: Talk, *token: str) -> None:
-    """Talk with a server in a process of its own."""
-    server = StdioServerParameters(command=sys.executable, args=command(repository, *token), env=OURS)
+def over_stdio(repository: Repository, mode: str, talk: Talk, *token: str) -> None:
+    """Run a server process and let `talk` use a client of it."""
+    server = StdioServerParameters(
+        command=sys.executable, args=server_arguments(repository, *token), env=SERVER_ENVIRONMENT
+    )
     _run(Client(server, mode=mode), talk)
 
 
 def over_http(bus: Served, mode: str, talk: Talk, token: str | None = None) -> None:
-    """Talk with a gateway that is being served, as its admin unless a token is given."""
-    _run(calling(bus, mode, token), talk)
+    """Let `talk` use a client of a running server, as its admin by default."""
+    _run(http_client(bus, mode, token), talk)
 
 
 @asynccontextmanager
-async def calling(bus: Served, mode: str, token: str | None = None) -> AsyncIterator[Client]:
-    """A client of a served gateway."""
+async def http_client(bus: Served, mode: str, token: str | None = None) -> AsyncIterator[Client]:
+    """Connect a client to a running server."""
     headers = {"Authorization": f"Bearer {token or bus.token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as sending,
-        Client(streamable_http_client(f"http://127.0.0.1:{bus.port}/mcp", http_client=sending), mode=mode) as client,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"http://127.0.0.1:{bus.port}/mcp", http_client=http), mode=mode) as client,
     ):
         yield client
 
 
-def speak(way: str, repository: Repository, settings: Settings, mode: str, talk: Talk) -> None:
-    """Talk with a fresh project in either way, as its admin."""
+def talk_over(transport: str, repository: Repository, settings: Settings, mode: str, talk: Talk) -> None:
+    """Let `talk` use a client of a new project over a transport, as its admin."""
     gateway = make_gateway(repository.path, settings)
     try:
-        if way == "stdio":
-            over_pipes(repository, mode, talk)
+        if transport == "stdio":
+            over_stdio(repository, mode, talk)
             return
         with serving(gateway, repository) as bus:
             over_http(bus, mode, talk)
@@ -86,7 +88,7 @@ def speak(way: str, repository: Repository, settings: Settings, mode: str, talk:
 
 
 def problem_of(result: CallToolResult) -> dict[str, Any]:
-    """The problem a refused call shows, as structure and as text."""
+    """Return the problem of a refused call, which must be the same in structure and text."""
     assert result.is_error
     problem: dict[str, Any] = result.structured_content
     assert [json.loads(block.text) for block in result.content if block.type == "text"] == [problem]
@@ -94,7 +96,7 @@ def problem_of(result: CallToolResult) -> dict[str, Any]:
 
 
 def text_of(result: CallToolResult) -> str:
-    """The only text of a result."""
+    """Return the only text of a result."""
     (block,) = result.content
     assert block.type == "text"
     return block.text

@@ -1,4 +1,4 @@
-"""What becomes of a fact: ids and counts for those who may see it, and nothing else."""
+"""Facts become events with ids and counts, for the callers who may see them, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from engrambus.core.journal import encode_facts
 from engrambus.errors import FieldValue
 from engrambus.evidence.pointers import Pointer
-from engrambus.gateway.events import TYPES, Event, events_of, read_mark, sight_of
-from engrambus.gateway.events.table import TABLE
-from engrambus.gateway.events.values import EVERYONE, NOBODY
+from engrambus.gateway.events import EVENT_TYPES, Event, filter_for, parse_resume_point
+from engrambus.gateway.events.event_types import FACT_EVENTS, fact_events
+from engrambus.gateway.events.values import ADMINS_ONLY, EVERYONE
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, SnapshotTaken
 from engrambus.knowledge.engrams import (
@@ -40,7 +40,7 @@ BY = f"{RUN}/ada"
 
 
 def engram(claim: str = "It holds.", scope: Any = "run", **fields: Any) -> Engram:
-    """An engram of ada's."""
+    """Return an engram by ada."""
     return Engram(
         id=ID,
         kind="risk",
@@ -54,13 +54,13 @@ def engram(claim: str = "It holds.", scope: Any = "run", **fields: Any) -> Engra
     )
 
 
-def told(*facts: Any) -> list[Event]:
-    """The events of one line, its facts read back from JSON."""
-    return events_of(7, 0, msgspec.json.decode(encode_facts(list(facts))), project=PROJECT)
+def events_of(*facts: Any) -> list[Event]:
+    """Return the events of one line whose facts are decoded from JSON."""
+    return fact_events(7, 0, msgspec.json.decode(encode_facts(list(facts))), project=PROJECT)
 
 
 def caller(run: str = RUN, role: str = "programmer", number: int = 7) -> Caller:
-    """Somebody who reads."""
+    """Return a caller named bob."""
     return Caller(project=PROJECT, run=Run(run_id=run, goal="g", number=number, opened_at=0), name="bob", role=role)
 
 
@@ -211,51 +211,53 @@ FACTS: list[tuple[Any, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fact", "kind", "data", "audience"), FACTS)
-def test_each_fact_is_told_by_its_row(fact: Any, kind: str, data: dict[str, Any], audience: str) -> None:  # EB-26
-    (event,) = told(fact)
+def test_a_fact_becomes_the_event_of_its_row(
+    fact: Any, kind: str, data: dict[str, Any], audience: str
+) -> None:  # EB-26
+    (event,) = events_of(fact)
     assert (event.id, event.type, event.data, event.audience) == ("7.0", kind, data, audience)
     assert (event.project, event.run, event.agent) == (PROJECT, RUN, "ada")
-    assert "audience" not in event.shown()
+    assert "audience" not in event.to_wire()
 
 
-def test_every_row_is_shown_above() -> None:
-    beside = {"less.engram.query", "less.brief.make", "memory.read", "work.changed"}
-    assert {kind for _, kind, _, _ in FACTS} | beside == TYPES
+def test_every_type_of_event_is_tested_above() -> None:
+    other_types = {"less.engram.query", "less.brief.make", "memory.read", "work.changed"}
+    assert {kind for _, kind, _, _ in FACTS} | other_types == EVENT_TYPES
 
 
-def test_a_receipt_of_memory_names_no_store_and_nobody() -> None:  # MC-08
+def test_a_memory_read_event_names_no_store_and_no_agent() -> None:  # MC-08
     data = MemoryReadData(query_hash="a" * 64, store_paths=["x.jsonl"], selected_count=3, package_hash="b" * 64)
-    (event,) = told(MemoryRead(data=data))
+    (event,) = events_of(MemoryRead(data=data))
     assert (event.type, event.data) == ("memory.read", {"selected": 3, "package": "b" * 64})
     assert (event.run, event.agent) == (None, None)
 
 
 def test_a_brief_has_no_author() -> None:
-    (event,) = told(BriefMade(run=RUN, role="tool", version=2, lines=("Goal: all", "Now:")))
+    (event,) = events_of(BriefMade(run=RUN, role="tool", version=2, lines=("Goal: all", "Now:")))
     assert (event.data, event.agent, event.audience) == ({"role": "tool", "version": 2, "lines": 2}, None, RUN)
 
 
-def test_facts_that_have_no_row_keep_their_place_in_the_line() -> None:
+def test_facts_without_an_event_count_in_the_ids_of_others() -> None:
     facts = [{"fact": "request.answered", "run": RUN}, {"fact": "not.yet.known"}, RunEnded(run=RUN, by=BY), {}]
-    assert [event.id for event in told(*facts)] == ["7.2"]
+    assert [event.id for event in events_of(*facts)] == ["7.2"]
 
 
-def test_who_may_see_an_event() -> None:
-    of_run, of_space = told(FACTS[0][0])[0], told(FACTS[2][0])[0]
-    of_all = told(FACTS[1][0])[0]
+def test_events_are_visible_to_their_audience() -> None:
+    of_run, of_space = events_of(FACTS[0][0])[0], events_of(FACTS[2][0])[0]
+    of_all = events_of(FACTS[1][0])[0]
     for event in (of_run, of_space, of_all):
-        assert sight_of(caller()).sees(event)
-        assert sight_of(caller(OTHER, "admin", 9)).sees(event)
-    assert not sight_of(caller(OTHER, number=9)).sees(of_run)
-    assert not sight_of(caller(OTHER, number=9)).sees(of_space)
-    assert sight_of(caller(OTHER, number=9)).sees(of_all)
+        assert filter_for(caller()).matches(event)
+        assert filter_for(caller(OTHER, "admin", 9)).matches(event)
+    assert not filter_for(caller(OTHER, number=9)).matches(of_run)
+    assert not filter_for(caller(OTHER, number=9)).matches(of_space)
+    assert filter_for(caller(OTHER, number=9)).matches(of_all)
 
 
-def test_what_an_admin_did_without_naming_a_run_is_for_admins() -> None:
-    (event,) = told(GrantSpent(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
-    assert event.audience == NOBODY
-    assert not sight_of(caller()).sees(event)
-    assert sight_of(caller(role="admin")).sees(event)
+def test_an_admins_action_without_a_run_is_visible_to_admins_only() -> None:
+    (event,) = events_of(GrantSpent(grant_id="g1", block_id="b1", tokens=1, by=f"{RUN}/admin"))
+    assert event.audience == ADMINS_ONLY
+    assert not filter_for(caller()).matches(event)
+    assert filter_for(caller(role="admin")).matches(event)
 
 
 CONTENT = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz ,;ÄöÜ\n\r\u2028\x1b'\"<>"), min_size=12, max_size=60)
@@ -276,11 +278,13 @@ def test_no_content_gets_into_an_event(text: str) -> None:  # EB-26
         TurnClosed(run=RUN, agent="ada", turn=1, why=text),
         BriefMade(run=RUN, role="tool", version=1, lines=(text, text)),
         PolicyApplied(policy={text: text}, by=BY),
-        *({"fact": tag, "run": RUN, "agent": "ada"} | dict.fromkeys(WORDY, text) for tag in TABLE),
+        *({"fact": tag, "run": RUN, "agent": "ada"} | dict.fromkeys(WORDY, text) for tag in FACT_EVENTS),
     ]
-    shown = json.dumps([event.shown() for event in told(*facts)], ensure_ascii=False)
-    assert shown.count('"type"') == len(facts)
-    assert not [text[at : at + 12] for at in range(len(text) - 11) if text[at : at + 12] in shown]
+    text_of_events = json.dumps([event.to_wire() for event in events_of(*facts)], ensure_ascii=False)
+    assert text_of_events.count('"type"') == len(facts)
+    assert not [
+        text[start : start + 12] for start in range(len(text) - 11) if text[start : start + 12] in text_of_events
+    ]
 
 
 WORDY = ("claim", "text", "reason", "intended_use", "ref", "pointer", "prefix", "excerpt", "goal", "why", "token")
@@ -288,18 +292,18 @@ WORDY = ("claim", "text", "reason", "intended_use", "ref", "pointer", "prefix", 
 
 @given(st.dictionaries(st.sampled_from([*WORDY, "run", "by", "agent", "space", "id", "engram"]), st.text(min_size=1)))
 def test_a_text_where_an_id_should_be_is_left_out(fields: dict[str, str]) -> None:
-    for tag in TABLE:
-        for event in told({"fact": tag} | fields):
+    for tag in FACT_EVENTS:
+        for event in events_of({"fact": tag} | fields):
             words = [event.run, event.agent, *event.data.values()]
             assert all(word is None or isinstance(word, int) or not set(word) & set(" \n\r\t<>\"'") for word in words)
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.", ".1", "1.2.3", "1 ", "9" * 16, "١"])
-def test_what_is_no_mark(text: str) -> None:
+def test_an_invalid_event_id_is_refused(text: str) -> None:
     with pytest.raises(FieldValue):
-        read_mark(text, "after")
+        parse_resume_point(text, "after")
 
 
 @pytest.mark.parametrize("text", ["0", "12", "12.0", "12.499"])
-def test_a_mark_is_printed_as_it_was_read(text: str) -> None:
-    assert str(read_mark(text, "after")) == text
+def test_an_event_id_is_printed_as_it_was_parsed(text: str) -> None:
+    assert str(parse_resume_point(text, "after")) == text

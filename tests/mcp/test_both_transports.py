@@ -1,4 +1,4 @@
-"""What an agent does, over pipes and over HTTP, in both generations of the protocol."""
+"""Tools and resources over both transports, in both generations of the protocol."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp.shared.exceptions import MCPError
 from engrambus.settings import Settings
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from mcp import Client
-from tests.mcp.ways import GENERATIONS, WAYS, problem_of, speak, text_of
+from tests.mcp.transports import GENERATIONS, TRANSPORTS, problem_of, talk_over, text_of
 from tests.projects import Repository
 
-pytestmark = [pytest.mark.parametrize("way", WAYS), pytest.mark.parametrize("mode", GENERATIONS)]
+pytestmark = [pytest.mark.parametrize("transport", TRANSPORTS), pytest.mark.parametrize("mode", GENERATIONS)]
 
 
-def test_an_agent_puts_finds_and_reads(
-    repository: Repository, settings: Settings, way: str, mode: str
+def test_an_agent_puts_queries_and_dereferences(
+    repository: Repository, settings: Settings, transport: str, mode: str
 ) -> None:  # EB-29
     async def talk(client: Client) -> None:
         put = await client.call_tool(
@@ -28,22 +28,22 @@ def test_an_agent_puts_finds_and_reads(
         assert not put.is_error
         engram = put.structured_content
         assert "hash_keys" not in engram
-        found = await client.call_tool("less_query_engrams", {"q": "parser input", "k": 3})
-        assert found.structured_content["engrams"] == [engram]
+        query = await client.call_tool("less_query_engrams", {"q": "parser input", "k": 3})
+        assert query.structured_content["engrams"] == [engram]
         read = await client.call_tool("less_deref_pointer", {"pointer": engram["pointers"][0]["ref"]})
         assert read.structured_content["excerpt"].startswith("line 10 of the parser\n")
         assert read.structured_content["content_digest"] == engram["pointers"][0]["digest"]
         assert json.loads(text_of(read)) == read.structured_content
-        again = await client.call_tool(
+        second = await client.call_tool(
             "less_put_engram", {"claim": "Lines 10 to 12 do it.", "at": [engram["pointers"][0]["ref"]]}
         )
-        assert again.structured_content["pointers"] == engram["pointers"]
+        assert second.structured_content["pointers"] == engram["pointers"]
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_the_brief_is_prose_and_so_comes_as_text_alone(
-    repository: Repository, settings: Settings, way: str, mode: str
+def test_the_brief_is_returned_as_text_without_structured_content(
+    repository: Repository, settings: Settings, transport: str, mode: str
 ) -> None:  # EB-22
     async def talk(client: Client) -> None:
         await client.call_tool(
@@ -52,37 +52,37 @@ def test_the_brief_is_prose_and_so_comes_as_text_alone(
         brief = await client.call_tool("less_brief", {})
         assert brief.structured_content is None
         lines = text_of(brief).splitlines()
-        assert lines[0] == "Brief 1 (admin); since=1 tells only what is new."
+        assert lines[0] == "Brief 1 (admin); call with since=1 to get only what is new."
         assert "Constraints:" in lines
         await client.call_tool("less_put_engram", {"claim": "It may crash.", "at": ["src/parser.py:2"], "kind": "risk"})
         later = text_of(await client.call_tool("less_brief", {"since": 1})).splitlines()
         assert any(line.startswith("+ - [risk] It may crash.") for line in later)
         assert not any("Never trust it." in line for line in later)
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_resources_are_read_and_may_be_kept_for_a_while(
-    repository: Repository, settings: Settings, way: str, mode: str
+def test_resources_can_be_read_and_cached(
+    repository: Repository, settings: Settings, transport: str, mode: str
 ) -> None:
     async def talk(client: Client) -> None:
-        listed = await client.list_resources()
-        assert [str(each.uri) for each in listed.resources] == ["engrambus://brief"]
-        families = await client.list_resource_templates()
-        assert [each.uri_template for each in families.resource_templates] == [
+        listing = await client.list_resources()
+        assert [str(resource.uri) for resource in listing.resources] == ["engrambus://brief"]
+        templates = await client.list_resource_templates()
+        assert [template.uri_template for template in templates.resource_templates] == [
             "engrambus://engram/{id}",
             "engrambus://receipt/{id}",
         ]
         put = await client.call_tool("less_put_engram", {"claim": "A fact.", "at": ["src/parser.py:3"]})
         engram = put.structured_content
-        kept = await client.read_resource(f"engrambus://engram/{engram['id']}")
-        (content,) = kept.contents
+        resource = await client.read_resource(f"engrambus://engram/{engram['id']}")
+        (content,) = resource.contents
         assert content.mime_type == "application/json"
         assert json.loads(content.text) == engram  # type: ignore[union-attr]
         brief = await client.read_resource("engrambus://brief")
         assert "[fact] A fact." in brief.contents[0].text  # type: ignore[union-attr]
         if mode != "legacy":
-            assert [(each.ttl_ms, each.cache_scope) for each in (kept, brief)] == [
+            assert [(result.ttl_ms, result.cache_scope) for result in (resource, brief)] == [
                 (60_000, "private"),
                 (5000, "private"),
             ]
@@ -98,32 +98,32 @@ def test_resources_are_read_and_may_be_kept_for_a_while(
             assert refused.value.data["code"] == code, uri
             assert "Traceback" not in str(refused.value)
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_a_receipt_is_a_resource_too(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+def test_a_receipt_is_a_resource(repository: Repository, settings: Settings, transport: str, mode: str) -> None:
     async def talk(client: Client) -> None:
         lint = CatalogEntry(name="agent.lint.ruff", version=1, authority=("user", "agent"), lane="build")
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([lint]))
         sent = await client.call_tool("tuple_dispatch", {"lane": "build", "payload": [{"yool": lint.name}]})
         receipt = sent.structured_content["receipt_id"]
-        kept = await client.read_resource(f"engrambus://receipt/{receipt}")
-        told = await client.call_tool("receipt_get", {"id": receipt})
-        assert json.loads(kept.contents[0].text) == told.structured_content  # type: ignore[union-attr]
+        resource = await client.read_resource(f"engrambus://receipt/{receipt}")
+        answer = await client.call_tool("receipt_get", {"id": receipt})
+        assert json.loads(resource.contents[0].text) == answer.structured_content  # type: ignore[union-attr]
         if mode != "legacy":
-            assert (kept.ttl_ms, kept.cache_scope) == (3_600_000, "private")
+            assert (resource.ttl_ms, resource.cache_scope) == (3_600_000, "private")
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_refusals_are_problems_with_the_same_codes(
-    repository: Repository, settings: Settings, way: str, mode: str
+def test_a_refused_call_returns_the_problem_with_its_code(
+    repository: Repository, settings: Settings, transport: str, mode: str
 ) -> None:
     at = ["src/parser.py:1"]
 
     async def talk(client: Client) -> None:
         journal = repository.path / ".catalog" / "memory.jsonl"
-        before = journal.read_bytes()
+        stored = journal.read_bytes()
         cases: list[tuple[str, dict[str, Any], str, str | None]] = [
             ("less_put_engram", {"claim": "No evidence."}, "NO_POINTER", "pointers"),
             ("less_put_engram", {"at": at}, "FIELD_MISSING", "claim"),
@@ -146,12 +146,14 @@ def test_refusals_are_problems_with_the_same_codes(
             if field is not None:
                 assert problem["field"] == field
             assert "Traceback" not in json.dumps(problem)
-        assert journal.read_bytes() == before
+        assert journal.read_bytes() == stored
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_a_refusal_says_what_would_be_taken(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+def test_an_error_names_the_accepted_values(
+    repository: Repository, settings: Settings, transport: str, mode: str
+) -> None:
     cases: list[tuple[str, dict[str, Any], str, str, str]] = [
         ("less_query_engrams", {"query": "x"}, "FIELD_UNKNOWN", "query", "q, keys, k, "),
         ("less_query_engrams", {"kind": "gossip"}, "FIELD_VALUE", "kind", "constraint, decision, diff, fact"),
@@ -178,21 +180,23 @@ def test_a_refusal_says_what_would_be_taken(repository: Repository, settings: Se
             assert problem["code"] == code, problem
             assert problem["field"].startswith(field), problem
             assert limit in problem["limit"], problem
-        unshown = problem_of(await client.call_tool("less_put_engram", {"claim": "It is so."}))
-        assert "`at` takes src/parser.py:10-20" in unshown["hint"]
-        for places, field in ((["absent.py:1"], "at[0]"), (["src/parser.py:1", "src/parser.py:900"], "at[1]")):
-            problem = problem_of(await client.call_tool("less_put_engram", {"claim": "x", "at": places}))
+        no_evidence = problem_of(await client.call_tool("less_put_engram", {"claim": "It is so."}))
+        assert "`at` takes src/parser.py:10-20" in no_evidence["hint"]
+        for locations, field in ((["absent.py:1"], "at[0]"), (["src/parser.py:1", "src/parser.py:900"], "at[1]")):
+            problem = problem_of(await client.call_tool("less_put_engram", {"claim": "x", "at": locations}))
             assert problem["field"] == field, problem
             assert "snapshot" in problem["hint"], problem
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)
 
 
-def test_many_calls_at_once_are_all_answered(repository: Repository, settings: Settings, way: str, mode: str) -> None:
+def test_concurrent_calls_are_all_answered(
+    repository: Repository, settings: Settings, transport: str, mode: str
+) -> None:
     async def talk(client: Client) -> None:
         put: dict[int, str] = {}
 
-        async def say(number: int) -> None:
+        async def put_claim(number: int) -> None:
             claim = f"Rule number {number} of {number * 7} holds."
             answer = await client.call_tool("less_put_engram", {"claim": claim, "at": [f"src/parser.py:{number + 1}"]})
             assert answer.structured_content["claim"] == claim
@@ -200,9 +204,9 @@ def test_many_calls_at_once_are_all_answered(repository: Repository, settings: S
 
         async with anyio.create_task_group() as group:
             for number in range(25):
-                group.start_soon(say, number)
-        found = await client.call_tool("less_query_engrams", {"k": 50})
-        assert {each["id"] for each in found.structured_content["engrams"]} == set(put.values())
+                group.start_soon(put_claim, number)
+        query = await client.call_tool("less_query_engrams", {"k": 50})
+        assert {engram["id"] for engram in query.structured_content["engrams"]} == set(put.values())
         assert len(put) == 25
 
-    speak(way, repository, settings, mode, talk)
+    talk_over(transport, repository, settings, mode, talk)

@@ -1,0 +1,159 @@
+"""Endpoints that answer once: one for each operation, the metrics and the health check."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import msgspec
+from anyio import to_thread
+from msgspec import inspect
+from starlette.types import Receive, Scope, Send
+
+from engrambus.core.canonical import MAX_INTEGER
+from engrambus.edges.http.call_log import name_call
+from engrambus.edges.http.requests import (
+    bearer_token,
+    check_content_type,
+    idempotency_key,
+    is_yaml,
+    list_header,
+    read_body,
+    read_fields,
+    read_query,
+    read_text,
+    trace_parent,
+)
+from engrambus.edges.http.responses import send_json, send_json_with_etag, send_text
+from engrambus.edges.telemetry import Metrics
+from engrambus.errors import NumberRange
+from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, Operation, Route, to_request
+from engrambus.version import __version__
+
+SPEAK_AS = "as"
+
+_PATH_FIELD = re.compile(r"\{(\w+)\}")
+_HEALTH = msgspec.json.encode({"status": "ok", "version": __version__})
+_encode = msgspec.json.Encoder().encode
+
+
+class OperationEndpoint:
+    """Calls one operation with each request to its route."""
+
+    def __init__(self, gateway: Gateway, operation: Operation[Any, Any], *, public: bool = False) -> None:
+        """Serve an operation. A `public` one needs no token and runs as the local admin: it must check its caller."""
+        route = route_of(operation)
+        self._gateway = gateway
+        self._operation = operation
+        self._is_public = public
+        self._path_fields = path_fields(route)
+        self._takes_body = route.method == "POST"
+        self._body_limit = route.body_limit if self._takes_body else 0
+        parameters = frozenset() if self._takes_body else field_names(operation) - self._path_fields
+        self._parameters = parameters if public else parameters | {SPEAK_AS}
+        self._has_etag = route.conditional
+        self._lists = frozenset() if self._takes_body else list_fields(operation)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the request, call the operation in a thread, send its answer."""
+        name_call(scope, self._operation.name)
+        token = None if self._is_public else self._signed_token(scope)
+        values = read_query(scope, self._parameters, self._lists)
+        speak_as = values.pop(SPEAK_AS, None)
+        credential = LOCAL_ADMIN
+        if token is not None:
+            key = idempotency_key(scope)
+            credential = Credential(token=token, speak_as=speak_as, idempotency_key=key, trace=trace_parent(scope))
+        body = await read_body(scope, receive, self._body_limit)
+        is_text = bool(body) and self._operation.text_field is not None and is_yaml(scope)
+        if body and not is_text:
+            check_content_type(scope)
+        values.update(scope["path_params"])
+        answer = await to_thread.run_sync(partial(self._call, values, body, credential, is_text))
+        if self._has_etag:
+            await send_json_with_etag(scope, send, answer)
+        else:
+            await send_json(send, answer)
+
+    def _signed_token(self, scope: Scope) -> str:
+        """Return the token if this project signed it."""
+        # The body of an unknown sender must not be read. Expiry is left to the gateway, which has the project's clock.
+        token = bearer_token(scope)
+        claims = self._gateway.key.check(token, project=self._gateway.store.project, now=0)
+        name_call(scope, self._operation.name, f"{claims.run}/{claims.agent}")
+        return token
+
+    def _call(self, values: dict[str, Any], body: bytes, credential: Credential, is_text: bool) -> bytes:
+        text_field = self._operation.text_field
+        fields = read_fields(body, self._body_limit, self._path_fields) if self._takes_body and not is_text else {}
+        if text_field is not None and body and text_field not in fields:  # the body itself is the text, YAML or JSON
+            fields = {text_field: read_text(body)}
+        values |= fields
+        request = to_request(values, self._operation.request, lax=not self._takes_body)
+        if not self._takes_body:
+            _check_numbers(request)
+        return _encode(self._gateway.call(self._operation, request, credential))
+
+
+def _check_numbers(request: msgspec.Struct) -> None:
+    """Apply the range of numbers in JSON bodies to the numbers of a query string."""
+    for name, value in msgspec.structs.asdict(request).items():
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise NumberRange(field=name, limit=MAX_INTEGER)
+
+
+def route_of(operation: Operation[Any, Any]) -> Route:
+    """Return the route of an operation that is declared with one."""
+    if operation.route is None:
+        raise ValueError(f"{operation.name} is not offered over HTTP")
+    return operation.route
+
+
+def path_fields(route: Route) -> frozenset[str]:
+    """Return the request fields that are part of the path."""
+    return frozenset(_PATH_FIELD.findall(route.path))
+
+
+def field_names(operation: Operation[Any, Any]) -> frozenset[str]:
+    """Return the wire names of an operation's request fields."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(operation.request))
+
+
+def list_fields(operation: Operation[Any, Any]) -> frozenset[str]:
+    """Return the wire names of the request fields that hold a list."""
+    struct = inspect.type_info(operation.request)
+    if not isinstance(struct, inspect.StructType):
+        raise TypeError(f"the request of {operation.name} is not a struct")
+    return frozenset(field.encode_name for field in struct.fields if _is_list(field.type))
+
+
+def _is_list(field_type: inspect.Type) -> bool:
+    if isinstance(field_type, inspect.Metadata):
+        return _is_list(field_type.type)
+    if isinstance(field_type, inspect.UnionType):
+        return any(map(_is_list, field_type.types))
+    return isinstance(field_type, inspect.ListType | inspect.VarTupleType)
+
+
+class MetricsEndpoint:
+    """`GET /metrics`: the gateway's metrics for Prometheus."""
+
+    # decision 20: it needs a token like every call, because the figures say how a team works.
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all metrics in the format that the client accepts."""
+        name_call(scope, "metrics")
+        credential = Credential(token=bearer_token(scope))
+        read_query(scope, frozenset(), frozenset())
+        accept = b",".join(list_header(scope, b"accept")).decode("latin-1")
+        body, content_type = await to_thread.run_sync(self._metrics.scrape, credential, accept)
+        await send_text(send, body, content_type)
+
+
+async def send_health(scope: Scope, receive: Receive, send: Send) -> None:
+    """`GET /healthz`: say that the server runs, and its version."""
+    await send_json(send, _HEALTH)
