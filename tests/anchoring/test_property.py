@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import engrambus
 from engrambus.evidence.anchoring import Anchors
-from engrambus.evidence.anchoring.lines import fold_all, is_fence, is_solid
+from engrambus.evidence.anchoring.pasted_text import fold_all, is_fence, is_solid
 from engrambus.evidence.pointers import GitRepository, RepoAddress, Repositories, cut_lines, parse_ref
 from tests.evidence.repos import Repo
 
