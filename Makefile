@@ -64,7 +64,7 @@ clients: $(VENV)/.dev ## the real Claude Code, Codex and Gemini CLI, against a s
 	@! command -v npm >/dev/null || { echo "installing the newest clients into $(VENV)/clients …"; \
 	  $(NPM) $(addsuffix @latest,@anthropic-ai/claude-code @openai/codex @google/gemini-cli); } || \
 	  echo "npm did not bring them: those that are there are tried."
-	@$(BIN)/python -m pytest -m clients -rs tests/clients/live
+	@$(BIN)/python -m pytest -m clients -rs tests/integrations/live
 
 smoke: $(VENV)/.dev ## the built wheel in a bare environment
 	@$(BIN)/python tests/smoke.py

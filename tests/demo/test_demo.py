@@ -60,7 +60,7 @@ def test_a_team_reviews_the_repository_here(desk: Desk) -> None:
     assert desk.ok("stats", "--json").json["run_id"] == mine
 
 
-def test_what_is_said_stays_in_a_run_of_its_own(desk: Desk) -> None:
+def test_the_demos_engrams_stay_in_its_own_run(desk: Desk) -> None:
     desk.ok("init")
     run = desk.ok("demo", "--json").json["run_id"]
     assert desk.ok("query", "--json").json["engrams"] == []
@@ -84,7 +84,7 @@ def test_every_pointer_leads_to_lines_of_the_repository(desk: Desk) -> None:
     assert len(claims) == 2
 
 
-def test_it_can_be_done_again(desk: Desk) -> None:
+def test_the_demo_can_be_repeated(desk: Desk) -> None:
     first, second = (desk.ok("demo", "--json").json for _ in range(2))
     assert first.pop("run_id") != second.pop("run_id")
     assert first == second
@@ -147,7 +147,7 @@ def test_the_page_is_linked_to_while_it_is_served(desk: Desk) -> None:
     assert f"{served['url']}/?run=" not in desk.ok("demo").out
 
 
-def test_a_play_that_is_interrupted_leaves_the_run_before_it_current(desk: Desk) -> None:
+def test_an_interrupted_demo_leaves_the_previous_run_current(desk: Desk) -> None:
     desk.ok("init")
     mine = desk.ok("stats", "--json").json["run_id"]
     with subprocess.Popen(
@@ -174,12 +174,12 @@ def test_steps_are_paced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [seconds for seconds in slept if seconds >= 1] == []
 
 
-def test_a_gateway_elsewhere_is_not_what_it_is_for(desk: Desk) -> None:
+def test_the_demo_refuses_a_remote_gateway(desk: Desk) -> None:
     said = desk.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
     assert said.code == 2
     assert "ENGRAMBUS_URL" in said.err
 
 
-def test_the_run_says_what_it_is(desk: Desk) -> None:
+def test_the_runs_goal_names_the_demo(desk: Desk) -> None:
     run = desk.ok("demo", "--json").json["run_id"]
     assert desk.ok("agent", "list", "--run", run, "--json").json["goal"] == GOAL

@@ -68,11 +68,11 @@ def test_functions_begin_in_many_ways(path: str, head: str, last: int) -> None:
 
 
 @pytest.mark.parametrize("head", ["while (order(1)) {", "else if (order) {", "send(order);", "synchronized (order) {"])
-def test_what_only_looks_like_a_function_is_none(head: str) -> None:
+def test_lookalikes_of_functions_are_skipped(head: str) -> None:
     assert survey({"a.java": f"{head}\n{BODY}}}\n"}) is None
 
 
-def test_who_hands_an_error_on_does_not_swallow_it() -> None:
+def test_a_handler_that_re_raises_is_not_reported() -> None:
     kept = LONG + "    try:\n        go()\n    except Exception:\n        undo()\n        raise\n"
     found = survey({"a.py": kept})
     assert found is not None
@@ -83,7 +83,7 @@ def test_who_hands_an_error_on_does_not_swallow_it() -> None:
     assert found.error_handling.kind == "risk"
 
 
-def test_what_is_not_there_is_not_claimed() -> None:
+def test_nothing_missing_is_claimed() -> None:
     found = survey({"a.py": LONG})
     assert found is not None
     assert "longest" in found.todo.claim
@@ -91,12 +91,12 @@ def test_what_is_not_there_is_not_claimed() -> None:
     assert survey({}) is survey({"a.py": "x = 1\n"}) is survey({"notes.md": LONG}) is None
 
 
-def test_what_others_wrote_and_odd_paths_are_passed_over() -> None:
+def test_vendored_files_and_unusual_paths_are_skipped() -> None:
     for path in ("node_modules/a.js", "vendor/a.py", "a b.py", "src/ä.py", ".hidden/a.py", "x.min.js"):
         assert survey({path: LONG}) is None, path
 
 
-def test_a_function_that_holds_a_secret_is_not_quoted() -> None:
+def test_a_function_with_a_secret_is_not_quoted() -> None:
     key = "AKIA" + "Z7Q4M2X9B6W8N3R5"
     secret = LONG.replace("    if values[0]:", f'    key = "{key}"\n    if values[0]:')
     assert survey_without_secrets({"a.py": secret}) is None
@@ -116,7 +116,7 @@ lines = st.lists(
 
 
 @given(st.dictionaries(names, lines.map("\n".join), max_size=4))
-def test_every_place_lies_inside_its_file_and_the_answer_is_always_the_same(files: dict[str, str]) -> None:
+def test_spans_lie_inside_their_files_and_the_survey_is_deterministic(files: dict[str, str]) -> None:
     found = survey(files)
     assert found == survey(dict(reversed(files.items())))
     if found is not None:

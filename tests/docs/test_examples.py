@@ -45,7 +45,7 @@ def test_the_examples_of_a_page_print_what_it_says(page: str, tmp_path: Path) ->
         reader.leave()
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_resolve() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8")):
             if not target.startswith("http"):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.clients.live.model import Answer, Asked, Call
+from tests.integrations.live.model import Answer, Asked, Call
 
 
 class Messages:

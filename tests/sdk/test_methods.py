@@ -18,7 +18,7 @@ from engrambus.operations import OPERATIONS
 OFFERED = [operation for operation in OPERATIONS.values() if "client" not in operation.absent_from]
 
 
-def test_the_methods_are_those_the_declarations_give() -> None:
+def test_the_methods_match_the_declarations() -> None:
     assert TARGET.read_text("utf-8") == generate(), "run tools/generate.py"
 
 
@@ -39,13 +39,13 @@ def test_a_method_has_the_operations_fields_and_words(operation: Operation[Any, 
         assert tuple(by_position) == operation.command.arguments
 
 
-def test_importing_the_package_loads_none_of_its_rooms() -> None:
+def test_importing_the_package_loads_none_of_its_packages() -> None:
     script = "import sys, engrambus; print(sorted(name for name in sys.modules if name.startswith('engrambus.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['engrambus.lazy_imports', 'engrambus.version']"
 
 
-def test_every_name_at_the_door_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     assert dir(engrambus) == sorted(engrambus.__all__)
     for name in engrambus.__all__:
         assert getattr(engrambus, name) is not None

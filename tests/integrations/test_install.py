@@ -22,7 +22,7 @@ from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
 from tests.cli.runner import COMMAND, Desk
-from tests.clients.told import RECORDED, payload
+from tests.integrations.told import RECORDED, payload
 from tests.projects import git, make_settings
 
 PLACES: dict[tuple[str, str], dict[str, str]] = {
@@ -104,7 +104,7 @@ def _without_ours(value: Any) -> Any:
 
 
 @EVERYWHERE
-def test_a_recorded_file_gets_our_entries_and_is_given_back_to_the_byte(desk: Desk, client: str, scope: str) -> None:
+def test_a_recorded_file_gets_our_entries_and_is_restored_byte_for_byte(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
     place.fill()
     before = place.tree()
@@ -122,7 +122,7 @@ def test_a_recorded_file_gets_our_entries_and_is_given_back_to_the_byte(desk: De
 
 
 @EVERYWHERE
-def test_files_and_folders_that_were_not_there_are_gone_again(desk: Desk, client: str, scope: str) -> None:
+def test_new_files_and_folders_are_removed_again(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
     before = place.tree()
     place.run("install")
@@ -152,7 +152,7 @@ def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str)
 
 
 @EVERYWHERE
-def test_what_somebody_changed_meanwhile_stays(desk: Desk, client: str, scope: str) -> None:
+def test_edits_made_after_install_stay(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
     place.fill()
     place.run("install")
@@ -232,7 +232,7 @@ def test_nothing_is_run_by_its_name_on_a_package_index(desk: Desk) -> None:  # B
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_one_broken_file_and_nothing_is_touched(desk: Desk, client: str) -> None:
+def test_one_unparsable_file_prevents_every_change(desk: Desk, client: str) -> None:
     place = Place(desk, client, "project")
     place.fill()
     path = list(place.files)[-1]
@@ -258,7 +258,7 @@ def test_one_broken_file_and_nothing_is_touched(desk: Desk, client: str) -> None
         ('{"hooks": 1}', "'hooks' is not an object"),
     ],
 )
-def test_what_has_another_shape_is_left_alone(desk: Desk, text: str, what: str) -> None:
+def test_a_file_of_another_shape_is_not_changed(desk: Desk, text: str, what: str) -> None:
     path = desk.path / ".gemini" / "settings.json"
     path.parent.mkdir()
     path.write_text(text)
@@ -269,7 +269,7 @@ def test_what_has_another_shape_is_left_alone(desk: Desk, text: str, what: str) 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_server_of_our_name_that_is_not_ours_is_not_replaced(desk: Desk, client: str) -> None:
+def test_a_foreign_server_with_our_name_is_not_replaced(desk: Desk, client: str) -> None:
     place = Place(desk, client, "project")
     path = next(iter(place.files))
     path.parent.mkdir(exist_ok=True)
@@ -284,7 +284,7 @@ def test_a_server_of_our_name_that_is_not_ours_is_not_replaced(desk: Desk, clien
     assert place.tree() == before
 
 
-def test_a_file_we_made_keeps_what_others_need_of_it(desk: Desk) -> None:
+def test_a_file_we_created_stays_while_other_entries_need_it(desk: Desk) -> None:
     desk.ok("install", "cursor")
     path = desk.path / ".cursor" / "hooks.json"
     held = json.loads(path.read_text())
@@ -300,7 +300,7 @@ def test_a_file_we_made_keeps_what_others_need_of_it(desk: Desk) -> None:
     assert json.loads(path.read_text()) == held
 
 
-def test_a_file_that_was_written_meanwhile_is_left_alone(desk: Desk) -> None:
+def test_a_file_changed_since_planning_is_not_overwritten(desk: Desk) -> None:
     (desk.path / ".mcp.json").write_text("{}")
     change = plan_install(setup_for("claude-code", desk.path, make_settings(desk.home), ["engrambus"]).files[0], None)
     (desk.path / ".mcp.json").write_text('{"newer": true}')
@@ -309,7 +309,7 @@ def test_a_file_that_was_written_meanwhile_is_left_alone(desk: Desk) -> None:
     assert (desk.path / ".mcp.json").read_text() == '{"newer": true}'
 
 
-def test_a_link_stays_a_link_and_a_skill_somebody_changed_stays(desk: Desk) -> None:
+def test_symbolic_links_and_edited_skills_are_kept(desk: Desk) -> None:
     real = desk.home / "dotfiles" / "settings.json"
     real.parent.mkdir(parents=True)
     shutil.copy(RECORDED / "claude-code" / "settings.json", real)
@@ -361,7 +361,7 @@ def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_cannot_be_written_leaves_everything_as_it_was(desk: Desk, client: str) -> None:
+def test_a_file_that_cannot_be_written_leaves_every_file_unchanged(desk: Desk, client: str) -> None:
     place = Place(desk, client, "project")
     place.fill()
     skills = (place.root / SKILLS[client][0]).parent
@@ -380,7 +380,7 @@ def test_what_cannot_be_written_leaves_everything_as_it_was(desk: Desk, client: 
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_a_folder_or_a_ring_of_links_where_a_file_should_be_is_named(desk: Desk, command: str) -> None:
+def test_a_folder_or_a_link_loop_in_place_of_a_file_is_reported(desk: Desk, command: str) -> None:
     path = desk.path / ".mcp.json"
     path.mkdir()
     problem = desk.run(command, "claude-code", "--json").problem
@@ -392,7 +392,7 @@ def test_a_folder_or_a_ring_of_links_where_a_file_should_be_is_named(desk: Desk,
     assert [each.name for each in desk.path.glob(".claude*")] == []
 
 
-def test_a_link_to_nowhere_leads_there_and_the_folder_made_for_it_goes_again(desk: Desk, tmp_path: Path) -> None:
+def test_a_dangling_link_is_followed_and_its_new_folder_removed_again(desk: Desk, tmp_path: Path) -> None:
     link = desk.path / ".mcp.json"
     link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
     desk.ok("install", "claude-code")
@@ -402,7 +402,7 @@ def test_a_link_to_nowhere_leads_there_and_the_folder_made_for_it_goes_again(des
     assert not (tmp_path / "dotfiles").exists()
 
 
-def test_a_note_that_cannot_be_read_is_done_without(desk: Desk) -> None:
+def test_an_unreadable_change_record_is_ignored(desk: Desk) -> None:
     place = Place(desk, "gemini", "project")
     place.fill()
     place.run("install")
@@ -414,7 +414,7 @@ def test_a_note_that_cannot_be_read_is_done_without(desk: Desk) -> None:
     assert "engrambus" not in path.read_text()
 
 
-def test_who_installs_before_there_is_a_project_is_told(bare_desk: Desk) -> None:
+def test_installing_before_init_mentions_init(bare_desk: Desk) -> None:
     assert "engrambus init" in bare_desk.ok("install", "cursor").out
     assert bare_desk.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
     said = bare_desk.ok("uninstall", "cursor").out
@@ -423,6 +423,6 @@ def test_who_installs_before_there_is_a_project_is_told(bare_desk: Desk) -> None
     assert "engrambus init" not in bare_desk.ok("install", "cursor").out
 
 
-def test_where_the_environment_names_no_home_it_is_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_home_in_the_environment_the_accounts_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     assert Settings.from_environment({}).home == Path("~").expanduser() != Path("/")

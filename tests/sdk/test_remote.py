@@ -76,19 +76,19 @@ def _read_request(connection: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def test_a_connection_is_kept() -> None:
+def test_a_connection_is_reused() -> None:
     with peer(answering(answer(AGENTS), answer(AGENTS))) as url, Bus.connect(url, token="t") as bus:
         assert bus.list_agents() == bus.list_agents()
 
 
-def test_one_that_was_closed_while_idle_is_replaced_before_anything_is_sent() -> None:
+def test_a_connection_closed_while_idle_is_replaced_before_sending() -> None:
     with peer(answering(answer(RUN)), answering(answer(RUN))) as url, Bus.connect(url, token="t") as bus:
         assert bus.open_run("one").run_id == "r"
         _wait_until_closed(bus)
         assert bus.open_run("two").run_id == "r"
 
 
-def test_a_read_is_sent_again_when_a_kept_connection_breaks() -> None:
+def test_a_read_is_sent_again_when_a_reused_connection_breaks() -> None:
     with peer(hanging_up(answer(AGENTS)), answering(answer(AGENTS))) as url, Bus.connect(url, token="t") as bus:
         assert bus.list_agents() == bus.list_agents()
 
@@ -106,7 +106,7 @@ def test_a_write_with_a_key_is_sent_again() -> None:
         assert bus.open_run("two", idempotency_key="k").run_id == "r"
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_gateway_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     with Bus.connect(f"http://127.0.0.1:{port}", token="t") as bus, pytest.raises(Unreachable) as refused:
@@ -115,7 +115,7 @@ def test_nobody_there() -> None:
     assert "not known" not in refused.value.detail
 
 
-def test_one_that_never_answers() -> None:
+def test_a_gateway_that_never_answers_times_out() -> None:
     waiting = threading.Event()
 
     def wait(connection: socket.socket) -> None:
@@ -139,17 +139,17 @@ def test_one_that_never_answers() -> None:
         b"SSH-2.0-OpenSSH_9.2\r\n",
     ],
 )
-def test_something_else_that_answers(body: bytes) -> None:
+def test_a_server_that_is_no_gateway_is_reported(body: bytes) -> None:
     with peer(answering(body)) as url, Bus.connect(url, token="t") as bus, pytest.raises(Unreachable):
         bus.list_agents()
 
 
-def test_an_answer_of_another_shape() -> None:
+def test_an_answer_of_another_shape_is_an_internal_error() -> None:
     with peer(answering(answer(b'{"agents":5}'))) as url, Bus.connect(url, token="t") as bus, pytest.raises(Internal):
         bus.list_agents()
 
 
-def test_a_problem_becomes_the_refusal_it_was() -> None:
+def test_a_problem_object_is_raised_as_its_error_class() -> None:
     problem = b'{"code":"TOKEN_EXPIRED","title":"x","detail":"It ran out.","status":401,"hint":"Ask again."}'
     refusing = answering(answer(problem, "application/problem+json", "401 Unauthorized"))
     with peer(refusing) as url, Bus.connect(url, token="t") as bus, pytest.raises(TokenExpired) as refused:
@@ -158,7 +158,7 @@ def test_a_problem_becomes_the_refusal_it_was() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:7171", "ftp://x", "http://", "http://x:port", "http://x/?q=1"])
-def test_an_address_that_is_none(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(FieldValue) as refused:
         Bus.connect(url)
     assert refused.value.field == "url"

@@ -6,7 +6,7 @@ import pytest
 
 from engrambus import Accepted, Bus, Hooks, Refused, Rejected, Sent
 from engrambus.errors import TokenInvalid, Unreachable
-from tests.hooks.conftest import Team
+from tests.orchestrator_hooks.conftest import Team
 
 PASTED = "for name in names:\\n    if name not in seen:\\n        seen.add(name)\\n        yield name\\n"
 
@@ -17,7 +17,7 @@ def report(*claims: str, at: str, summary: str = "Done.", more: str = "") -> str
     return f'ROLE: programmer\nTASK_STATUS: done\nENGRAMS:\n{engrams}{more}OUTPUT: "{summary}"\n'
 
 
-def test_an_answer_in_form_and_budget_is_accepted(team: Team) -> None:
+def test_a_valid_answer_within_its_budget_is_accepted(team: Team) -> None:
     wish = f'DEREF_REQUESTS:\n  - {{ pointer: "{team.ref()}", reason: "To see the end." }}\n'
     text = report("The parser trusts its input.", "The parser is small.", at=team.ref(), more=wish)
     outcome = team.hooks.on_child_response("ada", text)
@@ -74,7 +74,7 @@ def test_budgets_of_a_broadcast_bind_the_next_answer(team: Team) -> None:
         ("nobody", "ROLE: programmer\nTASK_STATUS: done\nOUTPUT: Done.\n", "AGENT_NOT_FOUND"),
     ],
 )
-def test_every_other_refusal_is_an_outcome_too(team: Team, child: str, text: str, code: str) -> None:
+def test_other_refusals_are_outcomes_too(team: Team, child: str, text: str, code: str) -> None:
     outcome = team.hooks.on_child_response(child, text)
     assert isinstance(outcome, Refused)
     assert outcome.code == outcome.problem.code == code

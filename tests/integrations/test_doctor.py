@@ -22,7 +22,7 @@ def _checks(desk: Desk, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return said.code, {each["check"]: each for each in said.json["checks"]}
 
 
-def test_a_fresh_project_is_well(desk: Desk) -> None:
+def test_a_fresh_project_passes_every_check(desk: Desk) -> None:
     code, checks = _checks(desk)
     assert code == 0
     well = {"project", "journal", "index", "catalog", "clock", "token", "keys", "git", "disk"}
@@ -34,7 +34,7 @@ def test_a_fresh_project_is_well(desk: Desk) -> None:
     assert "see the page: engrambus up." in shown
 
 
-def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
+def test_an_unreadable_catalog_is_reported(desk: Desk) -> None:  # YT-03
     (desk.path / ".catalog/capabilities.json").write_text("<<<<<<< ours\n")
     code, checks = _checks(desk)
     assert (code, checks["catalog"]["state"]) == (1, "broken")
@@ -43,7 +43,7 @@ def test_a_catalog_that_cannot_be_read_is_told(desk: Desk) -> None:  # YT-03
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_installed_client_is_well_until_somebody_changes_it(desk: Desk, client: str) -> None:
+def test_an_installed_client_passes_until_its_files_are_edited(desk: Desk, client: str) -> None:
     _trust(desk, desk.path)
     desk.ok("install", client)
     assert _checks(desk)[1][client]["found"] == "installed (project)"
@@ -66,7 +66,7 @@ def _trust(desk: Desk, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("client", ["codex", "gemini"])
-def test_files_a_client_passes_over_are_told(desk: Desk, client: str) -> None:
+def test_files_in_an_untrusted_folder_are_reported(desk: Desk, client: str) -> None:
     desk.ok("install", client)
     code, checks = _checks(desk)
     assert (code, checks[client]["state"]) == (0, "note")
@@ -78,7 +78,7 @@ def test_files_a_client_passes_over_are_told(desk: Desk, client: str) -> None:
     assert _checks(desk)[1][client]["state"] == "ok"
 
 
-def test_gemini_may_be_told_to_ask_no_more(desk: Desk) -> None:
+def test_gemini_with_folder_trust_disabled_passes(desk: Desk) -> None:
     desk.ok("install", "gemini")
     _trust(desk, desk.path / "elsewhere")
     assert _checks(desk)[1]["gemini"]["state"] == "note"
@@ -90,7 +90,7 @@ def test_gemini_may_be_told_to_ask_no_more(desk: Desk) -> None:
     assert _checks(desk)[1]["gemini"]["state"] == "ok", "what cannot be read says nothing against it"
 
 
-def test_what_is_broken_is_named(desk: Desk) -> None:
+def test_every_broken_part_is_reported(desk: Desk) -> None:
     (key,) = (desk.home / ".local/state/engrambus").glob("*/token.key")
     key.chmod(0o644)
     (desk.path / ".mcp.json").write_text("{")
@@ -102,7 +102,7 @@ def test_what_is_broken_is_named(desk: Desk) -> None:
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
 
 
-def test_a_journal_of_work_ahead_of_the_clock_is_told(desk: Desk) -> None:  # YT-06
+def test_a_work_journal_ahead_of_the_clock_is_reported(desk: Desk) -> None:  # YT-06
     desk.ok("out", "--lane", "notes")
     with closing(SqliteWork(desk.path / ".catalog", ManualClock(SystemClock().now() + 7200 * SECOND))) as store:
         store.commit(lambda view: ([EpochBegun(epoch=1, boot="ahead")], None))
@@ -111,7 +111,7 @@ def test_a_journal_of_work_ahead_of_the_clock_is_told(desk: Desk) -> None:  # YT
     assert "ahead" in checks["clock"]["found"]
 
 
-def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:
+def test_a_damaged_journal_is_reported_with_the_recover_command(desk: Desk) -> None:
     journal = desk.path / ".catalog" / "memory.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(lines[0] + lines[1].replace(b"first run", b"other run") + b"".join(lines[2:]))
@@ -120,13 +120,13 @@ def test_a_damaged_journal_leads_to_recover(desk: Desk) -> None:
     assert "engrambus recover" in checks["journal"]["next"]
 
 
-def test_without_a_project_the_rest_is_still_looked_at(bare_desk: Desk) -> None:
+def test_without_a_project_the_other_checks_still_run(bare_desk: Desk) -> None:
     code, checks = _checks(bare_desk)
     assert (code, checks["project"]["state"], checks["project"]["next"]) == (1, "broken", "Create one: engrambus init.")
     assert "claude-code" in checks
 
 
-def test_a_gateway_elsewhere_is_asked(desk: Desk) -> None:
+def test_a_remote_gateway_is_checked(desk: Desk) -> None:
     code, checks = _checks(desk, ENGRAMBUS_URL="http://127.0.0.1:9", ENGRAMBUS_TOKEN="x")
     assert code == 1
     assert "UNREACHABLE" in checks["gateway"]["found"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.live.place import Place
-from tests.clients.live.programs import PROGRAMS
+from tests.integrations.live.place import Place
+from tests.integrations.live.programs import PROGRAMS
 
 _VERSIONS = pytest.StashKey[dict[str, str]]()
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import pytest
 
-from tests.clients.live.dialects import Contents, Messages, Responses
-from tests.clients.live.model import Asked, Call, Dialect
+from tests.integrations.live.dialects import Contents, Messages, Responses
+from tests.integrations.live.model import Asked, Call, Dialect
 
 ROOT = Path(__file__).parents[3]
 INSTALLED = ROOT / ".venv" / "clients" / "node_modules" / ".bin"

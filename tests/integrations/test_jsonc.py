@@ -112,7 +112,7 @@ def _uninstalled(file: ClientFile, note: ChangeRecord | None) -> str:
 
 @settings(deadline=None)
 @given(documents())
-def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str) -> None:  # BX-06
+def test_insertions_are_removed_byte_for_byte(path: Path, text: str) -> None:  # BX-06
     file, after, note = _installed(path, text)
     again = plan_install(file, note)
     assert again.before == again.after, "a second time changes nothing"
@@ -122,7 +122,7 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str) -> None
 
 @settings(deadline=None)
 @given(documents())
-def test_everything_else_means_what_it_meant(path: Path, text: str) -> None:  # BX-06
+def test_all_other_values_are_unchanged(path: Path, text: str) -> None:  # BX-06
     before = _value(text)
     _, after, _ = _installed(path, text)
     now = _value(after)
@@ -148,7 +148,7 @@ EDITS: list[Callable[[str], str]] = [
 
 @settings(deadline=None)
 @given(documents(), st.sampled_from(EDITS))
-def test_what_somebody_changed_meanwhile_stays_changed(path: Path, text: str, edit: Callable[[str], str]) -> None:
+def test_edits_made_after_install_stay(path: Path, text: str, edit: Callable[[str], str]) -> None:
     file, after, note = _installed(path, text)
     assume(edit(after) != after)
     path.write_bytes(edit(after).encode())
@@ -159,7 +159,7 @@ def test_what_somebody_changed_meanwhile_stays_changed(path: Path, text: str, ed
 
 @settings(deadline=None)
 @given(documents())
-def test_members_added_around_ours_stay_where_they_are(path: Path, text: str) -> None:
+def test_members_added_around_ours_stay_in_place(path: Path, text: str) -> None:
     file, after, note = _installed(path, text)
     root = jsonc.read(after.removeprefix("\ufeff"))
     assert root is not None
@@ -177,7 +177,7 @@ def test_members_added_around_ours_stay_where_they_are(path: Path, text: str) ->
 
 @settings(deadline=None)
 @given(documents())
-def test_without_a_note_our_entries_are_found_by_what_they_are(path: Path, text: str) -> None:
+def test_without_a_record_our_entries_are_recognised_by_their_command(path: Path, text: str) -> None:
     file, _, _ = _installed(path, text)
     left = _value(_uninstalled(file, None))
     before = _value(text)
@@ -190,7 +190,7 @@ def test_without_a_note_our_entries_are_found_by_what_they_are(path: Path, text:
 
 @settings(deadline=None)
 @given(st.text('{}[]",:/*\n\\ tf0-.eE', max_size=30))
-def test_it_reads_what_json_reads_and_raises_only_one_thing(text: str) -> None:
+def test_valid_json_is_read_and_anything_else_raises_one_error(text: str) -> None:
     try:
         expected = json.loads(text)
     except ValueError:

@@ -52,7 +52,7 @@ def path() -> Path:
 
 @settings(deadline=None)
 @given(documents(), st.booleans())
-def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: bool) -> None:  # BX-06
+def test_insertions_are_removed_byte_for_byte(path: Path, text: str, later: bool) -> None:  # BX-06
     path.write_bytes(text.encode())
     file = ClientFile(path, "toml", (WISH,))
     change = plan_install(file, None)
@@ -76,7 +76,7 @@ def test_what_was_put_in_is_taken_out_to_the_byte(path: Path, text: str, later: 
 
 @settings(deadline=None)
 @given(documents())
-def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) -> None:
+def test_without_a_record_the_table_is_found_by_its_name(path: Path, text: str) -> None:
     path.write_bytes(text.encode())
     file = ClientFile(path, "toml", (WISH,))
     write(plan_install(file, None))
@@ -88,12 +88,12 @@ def test_without_a_note_the_table_is_found_by_its_name(path: Path, text: str) ->
     assert left == before
 
 
-def test_values_are_written_so_that_they_are_read_the_same() -> None:
+def test_written_values_are_read_back_unchanged() -> None:
     edit = toml_edit.insert("", ("mcp_servers", "engrambus"), SERVER)
     assert tomllib.loads(edit.apply("")) == {"mcp_servers": {"engrambus": SERVER}}
 
 
-def test_a_table_somebody_added_to_goes_with_what_it_holds() -> None:
+def test_a_table_is_removed_with_keys_the_user_added_to_it() -> None:
     ours = '[mcp_servers.engrambus]\ncommand = "engrambus"\n[mcp_servers.engrambus.env]\nA = "1"\n'
     text = f"[a]\nx = 1\n\n{ours}[z]\ny = 2\n"
     assert toml_edit.remove(text, ("mcp_servers", "engrambus")) == "[a]\nx = 1\n[z]\ny = 2\n"

@@ -19,7 +19,7 @@ def _json(path: str) -> Any:
     return json.loads((ROOT / path).read_text("utf-8"))
 
 
-def test_what_lies_in_the_checkout_is_what_is_made() -> None:
+def test_the_generated_files_in_the_checkout_are_current() -> None:
     made = plugin_files_made()
     for name, content in made.items():
         assert (ROOT / name).read_bytes() == content, f"{name}: run tools/generate.py"
@@ -37,7 +37,7 @@ def test_the_skill_in_the_plugin_is_the_skill() -> None:
     assert copied == skill_files()
 
 
-def test_the_market_leads_to_the_plugin() -> None:
+def test_the_marketplace_names_the_plugin() -> None:
     market = _json(".claude-plugin/marketplace.json")
     (entry,) = market["plugins"]
     assert {name: bool(value) for name, value in market.items()} == dict.fromkeys(

@@ -10,9 +10,9 @@ import pytest
 
 from engrambus.edges.mcp.tools import tool_operations
 from tests.cli.runner import COMMAND
-from tests.clients.live.model import Answer, Asked, Call, Model, Script
-from tests.clients.live.place import Place
-from tests.clients.live.programs import ROOT, Leader
+from tests.integrations.live.model import Answer, Asked, Call, Model, Script
+from tests.integrations.live.place import Place
+from tests.integrations.live.programs import ROOT, Leader
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
@@ -86,7 +86,7 @@ of_teams = pytest.mark.parametrize("day", WITH_TEAMS, indirect=True, scope="modu
 
 
 @of_every
-def test_the_model_is_told_its_handle_and_the_brief(day: Day) -> None:
+def test_the_model_receives_its_handle_and_the_brief(day: Day) -> None:
     first = day.lead[0]
     run, _, name = first.handle.partition("/")
     assert name.startswith("main-")
@@ -114,7 +114,7 @@ def test_a_sub_agent_has_a_handle_and_a_brief_of_its_own(day: Day) -> None:
 
 
 @of_every
-def test_what_an_agent_learns_is_found_again_under_its_name(day: Day) -> None:
+def test_a_sub_agents_engram_names_it_as_the_author(day: Day) -> None:
     author = (day.scout or day.lead)[0].handle
     with day.place.bus() as bus:
         (found,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
@@ -125,7 +125,7 @@ def test_what_an_agent_learns_is_found_again_under_its_name(day: Day) -> None:
 
 
 @of_teams
-def test_an_answer_far_too_long_comes_back_once_with_the_reason(day: Day) -> None:
+def test_an_answer_far_too_long_is_sent_back_once_with_the_reason(day: Day) -> None:
     kept, long, short = day.scout
     assert (kept.said, long.said) == ((), ())
     assert [text.strip() for text in short.said] == [LONG.strip()]
@@ -137,12 +137,12 @@ def test_an_answer_far_too_long_comes_back_once_with_the_reason(day: Day) -> Non
 
 
 @of_every
-def test_nobody_wanted_anything_from_elsewhere(day: Day) -> None:
+def test_no_connection_went_beyond_loopback(day: Day) -> None:
     assert day.model.outside == []
 
 
 @pytest.mark.parametrize("place", WITH_TEAMS, indirect=True)
-def test_a_spawn_is_denied_once_the_teams_budget_is_gone(place: Place) -> None:
+def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(place: Place) -> None:
     program = place.program
     assert isinstance(program, Leader)
     place.install()
@@ -170,7 +170,7 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_gone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", EVERY, indirect=True)
-def test_a_client_lists_the_server_until_it_is_taken_out_again(place: Place) -> None:
+def test_a_client_lists_the_server_until_it_is_uninstalled(place: Place) -> None:
     before = place.files()
     place.install()
     listed = place.listed()
@@ -183,5 +183,5 @@ def test_a_client_lists_the_server_until_it_is_taken_out_again(place: Place) -> 
 
 @pytest.mark.parametrize("place", ["claude-code"], indirect=True)
 @pytest.mark.parametrize("folder", ["", "plugin"])
-def test_claude_code_takes_the_market_and_the_plugin(place: Place, folder: str) -> None:
+def test_claude_code_accepts_the_marketplace_and_the_plugin(place: Place, folder: str) -> None:
     assert "Validation passed" in place.client("plugin", "validate", "--strict", str(ROOT / folder))

@@ -20,8 +20,8 @@ from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND, Desk
-from tests.clients.told import PAYLOADS, payload
 from tests.http.served import serving
+from tests.integrations.told import PAYLOADS, payload
 from tests.projects import Repository
 
 LONG = "The refund is sent again whenever the bank does not answer in time, as far as I can see. " * 60
@@ -106,14 +106,14 @@ def test_a_child_is_registered_below_its_parent_and_can_speak(
 
 
 @BOTH
-def test_an_answer_within_its_budget_passes(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:
+def test_an_answer_within_its_budget_is_allowed(hook: Callable[[str], Hook], bus: Bus, client: str) -> None:
     hook(client)("SubagentStart")
     assert hook(client)("SubagentStop") == {}
 
 
 @BOTH
 @pytest.mark.parametrize(("text", "what"), [(LONG, "tokens"), (f"It is this:\n\n{CODE}", "characters of code")])
-def test_an_answer_over_its_budget_comes_back_once_with_a_form(
+def test_an_answer_over_its_budget_is_sent_back_once_with_a_draft(
     hook: Callable[[str], Hook], bus: Bus, client: str, text: str, what: str
 ) -> None:
     handle = hook(client).handle("SubagentStart")
@@ -130,7 +130,7 @@ def test_an_answer_over_its_budget_comes_back_once_with_a_form(
 
 
 @BOTH
-def test_a_report_in_its_form_is_kept_and_a_bad_one_explained(
+def test_a_valid_report_is_stored_and_an_invalid_one_explained(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
 ) -> None:
     handle = hook(client).handle("SubagentStart")
@@ -156,7 +156,7 @@ OUTPUT: One risk.
 
 
 @BOTH
-def test_a_secret_goes_nowhere(
+def test_a_secret_is_stored_nowhere(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hook(client)("SubagentStart")
@@ -186,7 +186,7 @@ def test_a_boundary_closes_the_turn(
 
 
 @BOTH
-def test_a_spawn_is_denied_once_the_teams_budget_is_gone(
+def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
 ) -> None:
     child = hook(client).handle("SubagentStart")
@@ -201,7 +201,7 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_gone(
 
 
 @BOTH
-def test_requests_that_wait_are_told_with_the_next_prompt(
+def test_waiting_requests_are_shown_with_the_next_prompt(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str
 ) -> None:
     child = hook(client).handle("SubagentStart")
@@ -211,7 +211,7 @@ def test_requests_that_wait_are_told_with_the_next_prompt(
     assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in told
 
 
-def test_what_a_sub_agent_is_asked_begins_its_own_turn_and_nobody_elses(
+def test_a_sub_agents_prompt_closes_only_its_own_turn(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository
 ) -> None:
     """Codex reports a sub-agent's prompt as it does a person's, with the sub-agent named."""
@@ -267,13 +267,13 @@ def test_other_clients_report_their_boundaries(hook: Callable[[str], Hook], bus:
     assert bus.list_agents().agents[0].agent_id.startswith("main-")
 
 
-def test_where_there_is_no_project_a_hook_says_nothing(tmp_path: Path, settings: Settings) -> None:
+def test_without_a_project_a_hook_answers_nothing(tmp_path: Path, settings: Settings) -> None:
     hook = Hook("claude-code", tmp_path, settings)
     for event in ALLOWED:
         assert hook(event) == {}
 
 
-def test_trouble_lets_a_stop_through_and_no_spawn(
+def test_a_failure_allows_a_stop_and_denies_a_spawn(
     repository: Repository, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     init_project(repository.path, settings)
@@ -287,7 +287,7 @@ def test_trouble_lets_a_stop_through_and_no_spawn(
     assert "engrambus hook: " in capfd.readouterr().err
 
 
-def test_through_a_gateway_the_bearer_of_the_token_leads(gateway: Gateway, repository: Repository, bus: Bus) -> None:
+def test_through_a_gateway_the_tokens_agent_is_the_lead(gateway: Gateway, repository: Repository, bus: Bus) -> None:
     lead = bus.add_agent("lead", role="architect")
     with serving(gateway, repository) as served:
         settings = Settings.from_environment(
@@ -314,7 +314,7 @@ def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk,
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"cwd": 1}', b"\xff"])
-def test_what_is_no_event_is_told_without_a_verdict(desk: Desk, given: bytes) -> None:
+def test_input_that_is_no_event_is_reported_without_a_decision(desk: Desk, given: bytes) -> None:
     said = desk.process("hook", given=given)
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("engrambus hook: ")
@@ -341,7 +341,7 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
     assert len(handles) == len(names)
 
 
-def test_what_a_client_invents_is_let_through(desk: Desk) -> None:
+def test_unknown_events_are_allowed(desk: Desk) -> None:
     said = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
     assert (said.code, said.json) == (0, {})
 
@@ -354,16 +354,14 @@ def test_what_a_client_invents_is_let_through(desk: Desk) -> None:
         b'{"hook_event_name": "PreToolUse", "tool_name": "spawn_agent", "session_id": "s", "cwd": ["/"]}',
     ],
 )
-def test_a_spawn_that_makes_no_sense_is_denied(desk: Desk, given: bytes) -> None:
+def test_an_invalid_spawn_event_is_denied(desk: Desk, given: bytes) -> None:
     said = desk.process("hook", given=given)
     assert said.code == 0
     assert said.json["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert said.err.startswith("engrambus hook: FIELD_")
 
 
-def test_settings_that_make_no_sense_let_a_stop_through_and_no_spawn(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_settings_allow_a_stop_and_deny_a_spawn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGRAMBUS_URL", "ftp://nowhere")
     monkeypatch.setenv("ENGRAMBUS_TOKEN", "x")
     stopped = desk.process("hook", given=payload("claude-code", "SubagentStop", desk.path))
@@ -372,13 +370,13 @@ def test_settings_that_make_no_sense_let_a_stop_through_and_no_spawn(
     assert spawned.json["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-def test_half_an_emoji_is_no_reason_to_let_an_answer_pass(desk: Desk) -> None:
+def test_an_answer_with_half_a_surrogate_pair_is_still_checked(desk: Desk) -> None:
     given = payload("claude-code", "SubagentStop", desk.path, last_assistant_message=LONG + "\ud83d")
     assert b"\\ud83d" in given
     assert desk.process("hook", given=given).json["decision"] == "block"
 
 
-def test_who_waits_for_the_lock_too_long_lets_a_stop_through_and_no_spawn(desk: Desk) -> None:
+def test_a_locked_store_allows_a_stop_and_denies_a_spawn(desk: Desk) -> None:
     events = ("SubagentStop", "PreToolUse")
     with (desk.path / ".catalog" / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -45,7 +45,7 @@ def transcript(tmp_path_factory: pytest.TempPathFactory) -> str:
         r"sent again and accepted +1\n",
     ],
 )
-def test_the_transcript_shows(transcript: str, line: str) -> None:
+def test_the_transcript_shows_every_part(transcript: str, line: str) -> None:
     assert re.search(line, transcript)
 
 
@@ -54,5 +54,5 @@ def test_far_less_moved_than_copying_would_have(transcript: str) -> None:
     assert moved < copied / 2
 
 
-def test_it_can_be_read_in_one_sitting() -> None:
+def test_the_example_is_short() -> None:
     assert len(EXAMPLE.read_text("utf-8").splitlines()) < 250

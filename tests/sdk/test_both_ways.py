@@ -13,7 +13,7 @@ from engrambus import Bus, Engram, EngramBusError, Pointer, PutEngram
 from engrambus.errors import FieldType, TooDeep
 from engrambus.operations import OPERATIONS
 from engrambus.operations.work import TupleDispatch
-from tests.client.conftest import Both
+from tests.sdk.conftest import Both
 
 CLAIM = "The parser trusts its input."
 AT = ["src/parser.py:10-20"]
@@ -54,7 +54,7 @@ READS: dict[str, Callable[[Bus, Engram], Any]] = {
 
 
 @pytest.mark.parametrize("depth", [33, 975, 5000])
-def test_what_is_nested_too_deeply_is_refused_both_ways(both: Both, depth: int) -> None:
+def test_deep_nesting_is_refused_in_process_and_remote(both: Both, depth: int) -> None:
     deep: dict[str, Any] = {}  # YT-10
     for _ in range(depth):
         deep = {"a": deep}
@@ -68,13 +68,15 @@ def test_what_is_nested_too_deeply_is_refused_both_ways(both: Both, depth: int) 
 
 
 @pytest.mark.parametrize("ask", READS.values(), ids=READS.keys())
-def test_a_read_answers_the_same_both_ways(both: Both, engram: Engram, ask: Callable[[Bus, Engram], Any]) -> None:
+def test_a_read_gives_the_same_answer_in_process_and_remote(
+    both: Both, engram: Engram, ask: Callable[[Bus, Engram], Any]
+) -> None:
     local, remote = ask(both.local, engram), ask(both.remote, engram)
     assert type(local) is type(remote)
     assert plain(local) == plain(remote)
 
 
-def test_a_put_is_stamped_the_same_both_ways(both: Both) -> None:
+def test_a_put_has_the_same_provenance_in_process_and_remote(both: Both) -> None:
     puts = [bus.put_engram(CLAIM, at=AT, confidence=0.7, ttl="P2D", scope="run") for bus in (both.local, both.remote)]
     local, remote = (plain(msgspec.structs.replace(engram, id="")) for engram in puts)
     assert local == remote
@@ -88,7 +90,7 @@ def test_many_engrams_go_in_one_call_both_ways(both: Both) -> None:
         assert bus.get_engram(answer.ids[2]).claim == f"{CLAIM} 2"
 
 
-def test_what_cannot_be_sent_is_refused_before_it_is(both: Both) -> None:
+def test_values_that_cannot_be_sent_are_refused_before_sending(both: Both) -> None:
     url = f"http://127.0.0.1:{both.served.port}"
     for token in ("tok€n", "two\nlines", ""):
         with Bus.connect(url, token=token) as bus, pytest.raises(EngramBusError) as refused:
@@ -123,7 +125,7 @@ REFUSED: dict[str, tuple[str, Callable[[Bus], Any]]] = {
 
 
 @pytest.mark.parametrize(("code", "ask"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_refusal_is_the_same_both_ways(both: Both, code: str, ask: Callable[[Bus], Any]) -> None:
+def test_an_error_is_the_same_in_process_and_remote(both: Both, code: str, ask: Callable[[Bus], Any]) -> None:
     problems = []
     for bus in (both.local, both.remote):
         with pytest.raises(EngramBusError) as refused:
@@ -141,7 +143,7 @@ def test_a_parent_speaks_as_its_child(both: Both) -> None:
         assert bus.get_engram(engram.id) == engram, "closing the child's bus leaves its parent's open"
 
 
-def test_a_write_under_one_key_is_done_once_whichever_way_it_comes(both: Both) -> None:
+def test_an_idempotency_key_is_shared_by_both_transports(both: Both) -> None:
     first, again = (bus.put_engram(CLAIM, at=AT, idempotency_key="once") for bus in (both.local, both.remote))
     assert first == again
     with pytest.raises(EngramBusError, match="another request"):
@@ -156,7 +158,7 @@ def test_the_local_admin_needs_no_token_and_chooses_a_run(both: Both) -> None:
         assert admin.apply_policy({"token_ttl": "P7D"}).policy == {"token_ttl": "P7D"}
 
 
-def test_what_is_not_served_says_why(both: Both) -> None:
+def test_an_operation_without_a_route_says_why(both: Both) -> None:
     with pytest.raises(EngramBusError, match="at the machine") as refused:
         both.remote.verify()
     assert refused.value.code == "ROUTE_NOT_FOUND"

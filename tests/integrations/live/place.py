@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from engrambus.edges.sdk import Bus
 from tests.cli.runner import COMMAND
-from tests.clients.live.model import Model, Script, serving_model
-from tests.clients.live.programs import Program, find_program
+from tests.integrations.live.model import Model, Script, serving_model
+from tests.integrations.live.programs import Program, find_program
 from tests.projects import Repository, commit_files, make_repository, make_settings
 
 SECONDS = 180

@@ -78,12 +78,12 @@ def write(terminal: Terminal, name: str, text: str) -> None:
 GUARDED = YOOLS + WORK + '\nif __name__ == "__main__":\n    work()\n'
 
 
-def test_a_script_works_on_its_own_yools(terminal: Terminal) -> None:
+def test_a_script_can_run_yools_it_defines(terminal: Terminal) -> None:
     write(terminal, "tools/pipeline.py", GUARDED)
     assert run(terminal, "tools/pipeline.py") == "done"
 
 
-def test_so_does_a_module_that_is_run(terminal: Terminal) -> None:
+def test_a_module_run_with_m_can_run_yools_it_defines(terminal: Terminal) -> None:
     write(terminal, "tools/sentences.py", "PLAIN = True\n")
     write(terminal, "tools/pipeline.py", "from .sentences import PLAIN\n" + GUARDED)
     assert run(terminal, "-m", "tools.pipeline") == "done"
@@ -114,7 +114,7 @@ def work():
 
 
 @pytest.mark.parametrize(("how", "put"), [(WORK, 1), (PUT_FIRST, 2)])
-def test_a_script_that_would_start_a_worker_in_every_process_is_told_so(terminal: Terminal, how: str, put: int) -> None:
+def test_a_script_that_would_start_a_worker_in_every_process_is_refused(terminal: Terminal, how: str, put: int) -> None:
     """What it does before that is done once more in the process, and not with every step."""
     write(terminal, "pipeline.py", f"{YOOLS}{how}\nwork()\n")
     assert run(terminal, "pipeline.py") == "dead"
@@ -124,7 +124,7 @@ def test_a_script_that_would_start_a_worker_in_every_process_is_told_so(terminal
         assert 'if __name__ == "__main__":' in said(terminal, each["id"])
 
 
-def test_yools_of_a_session_are_refused_with_what_to_do(terminal: Terminal) -> None:
+def test_yools_defined_in_an_interactive_session_are_refused_with_advice(terminal: Terminal) -> None:
     assert run(terminal, "-c", f"{YOOLS}{WORK}\nwork()\n") == "dead"
     (dead,) = terminal.json("dead")["dead"]
     assert "YOOL_NOT_FOUND" in dead["error"]

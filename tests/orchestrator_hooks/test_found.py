@@ -8,7 +8,7 @@ import pytest
 from engrambus import Found, Hooks, Pointer, Refused, Retrieved
 from engrambus.core import digest, estimate_tokens
 from engrambus.errors import ProvenanceStamped, RoleForbidden
-from tests.hooks.conftest import Team
+from tests.orchestrator_hooks.conftest import Team
 
 
 def found(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
@@ -30,7 +30,7 @@ def test_a_result_becomes_an_engram_of_the_run_whose_source_is_rag(team: Team) -
     assert team.bus.query_engrams("parser trusts").engrams[0].id == one.engram.id
 
 
-def test_a_place_may_be_said_in_any_way(team: Team) -> None:
+def test_a_location_may_be_given_in_any_form(team: Team) -> None:
     path, sha = "src/parser.py", team.repository.sha
     results = found(
         team,
@@ -53,7 +53,7 @@ def test_a_place_may_be_said_in_any_way(team: Team) -> None:
         "",
     ],
 )
-def test_a_chunk_of_a_file_does_not_travel_as_a_claim(team: Team, chunk: str) -> None:
+def test_a_chunk_of_a_file_is_not_used_as_a_claim(team: Team, chunk: str) -> None:
     by_path, by_pointer = found(
         team,
         Retrieved(text=chunk, path="src/parser.py", lines=(1, 2)),
@@ -63,7 +63,7 @@ def test_a_chunk_of_a_file_does_not_travel_as_a_claim(team: Team, chunk: str) ->
     assert by_pointer.engram.claim == "Retrieval found something relevant in repo:src/parser.py#L10-L20."
 
 
-def test_excerpts_go_to_the_best_and_stay_within_the_sum(team: Team) -> None:
+def test_excerpts_go_to_the_best_scores_within_the_limit(team: Team) -> None:
     places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=n / 10) for n in (1, 3, 2)]
     results = found(team, *places, max_tokens=150)
     worst, best, middle = results
@@ -77,7 +77,7 @@ def test_excerpts_go_to_the_best_and_stay_within_the_sum(team: Team) -> None:
     assert sum(spent) <= 150
 
 
-def test_excerpts_are_paid_for_by_the_agents_own_turn(team: Team) -> None:
+def test_excerpts_are_charged_to_the_agents_turn(team: Team) -> None:
     places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=-n) for n in range(1, 5)]
     results = found(team, *places, max_tokens=1000)
     assert [each.excerpt is not None for each in results] == [True, True, True, False]
@@ -101,14 +101,14 @@ def test_one_stale_result_does_not_lose_the_others(team: Team) -> None:
     assert team.hooks.on_rag_result("ada", []) == ()
 
 
-def test_an_agent_found_by_nobody_gets_nothing(team: Team) -> None:
+def test_an_unknown_agent_gets_no_results(team: Team) -> None:
     for name, code in (("stranger", "NOT_YOUR_DESCENDANT"), ("nobody", "AGENT_NOT_FOUND")):
         (outcome,) = team.hooks.on_rag_result(name, [Retrieved(text="A.", pointer=team.ref())])
         assert isinstance(outcome, Refused)
         assert outcome.code == code
 
 
-def test_what_is_found_again_confirms_and_keeps_its_source(team: Team) -> None:
+def test_a_repeated_result_confirms_and_keeps_its_source(team: Team) -> None:
     result = Retrieved(text="The parser trusts its input.", pointer=team.ref())
     (first,), (second,) = found(team, result), found(team, result)
     assert first.engram.id == second.engram.id
@@ -128,7 +128,7 @@ def test_the_memory_gives_a_statement_and_a_pointer(team: Team) -> None:  # EB-1
     assert (outcome.excerpt, outcome.withheld) == (None, None)
 
 
-def test_the_whole_entry_of_the_memory_comes_only_under_budget(team: Team) -> None:  # EB-18, EB-23
+def test_the_whole_memory_entry_is_returned_only_under_a_budget(team: Team) -> None:  # EB-18, EB-23
     pointer = Pointer(type="sam", ref=team.admin.keep_episode(ENTRY, kind="decision", slug="journal-first").ref)
     outcome = team.hooks.on_sam_read("ada", pointer, "The journal is the truth.", max_tokens=400)
     assert isinstance(outcome, Found)
@@ -146,7 +146,7 @@ def test_the_whole_entry_of_the_memory_comes_only_under_budget(team: Team) -> No
     assert third.withheld.code == "DEREF_DENIED"  # a turn has two dereferences of the memory
 
 
-def test_an_entry_of_another_memory_is_told_of_and_not_read(team: Team) -> None:
+def test_an_entry_of_a_foreign_memory_is_put_and_not_read(team: Team) -> None:
     ref = "sam:decision:theirs@2026-01-01"
     outcome = team.hooks.on_sam_read("ada", ref, "The journal is the truth.", max_tokens=200)
     assert isinstance(outcome, Found)
@@ -170,7 +170,7 @@ def test_a_memory_that_cannot_be_put_is_refused(team: Team, ref: str, statement:
     assert outcome.code == code
 
 
-def test_an_agent_cannot_say_of_itself_that_something_was_looked_up(team: Team) -> None:
+def test_an_agent_cannot_mark_its_own_engram_as_retrieved(team: Team) -> None:
     place = [Pointer(type="repo", ref=team.ref())]
     token = team.admin.agent_token("ada").token
     with team.open(token) as ada, pytest.raises(RoleForbidden):
@@ -180,7 +180,7 @@ def test_an_agent_cannot_say_of_itself_that_something_was_looked_up(team: Team) 
     assert team.bus.put_found("A.", "rag", pointers=place).provenance.source == "rag"
 
 
-def test_a_tool_looks_things_up_in_its_own_name(team: Team) -> None:
+def test_a_tool_may_put_retrieved_knowledge_in_its_own_name(team: Team) -> None:
     team.admin.add_agent("search", role="tool")
     with team.open(team.admin.agent_token("search").token) as tool:
         (outcome,) = Hooks(tool).on_rag_result("search", [Retrieved(text="A.", pointer=team.ref())])

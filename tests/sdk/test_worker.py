@@ -35,7 +35,7 @@ def given(repository: Repository, tmp_path: Path) -> Iterator[Settings]:
         REGISTRY._versions.pop(each.entry.name, None)
 
 
-def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Settings) -> None:
+def test_a_worker_in_a_program_processes_a_lane_and_stops(repository: Repository, given: Settings) -> None:
     told: list[Progress] = []
     with (
         Bus.open(repository.path, settings=given) as bus,
@@ -52,7 +52,7 @@ def test_a_program_works_on_a_lane_and_stops(repository: Repository, given: Sett
     assert [each.what for each in told] == ["miss", "done"]
 
 
-def test_a_program_that_works_on_and_on_makes_room_by_itself(repository: Repository, given: Settings) -> None:  # YT-13
+def test_a_long_running_worker_collects_garbage_by_itself(repository: Repository, given: Settings) -> None:  # YT-13
     with (
         Bus.open(repository.path, settings=given) as bus,
         Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
@@ -66,7 +66,7 @@ def test_a_program_that_works_on_and_on_makes_room_by_itself(repository: Reposit
         assert night.tuple["payload"][0]["yool"] == "fs.gc.run"
 
 
-def test_one_that_ends_by_itself_leaves_that_to_others(repository: Repository, given: Settings) -> None:
+def test_a_worker_that_runs_until_empty_collects_no_garbage(repository: Repository, given: Settings) -> None:
     with (
         Bus.open(repository.path, settings=given) as bus,
         Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
@@ -76,7 +76,9 @@ def test_one_that_ends_by_itself_leaves_that_to_others(repository: Repository, g
             bus.tuple_rd(lane="gc.urgent")
 
 
-def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository: Repository, given: Settings) -> None:
+def test_a_policy_applied_while_working_takes_effect_with_the_next_step(
+    repository: Repository, given: Settings
+) -> None:
     """A yool is closed to people, then a quota is set, while the worker is at work. # YT-04 # YT-12"""
     told: list[Progress] = []
     with (
@@ -92,7 +94,7 @@ def test_what_the_project_says_meanwhile_holds_from_the_next_step_on(repository:
     assert "YOOL_FORBIDDEN" in (told[0].error or "")
 
 
-def test_an_active_tuple_bears_the_callers_authority(repository: Repository, given: Settings) -> None:
+def test_an_evaluated_tuple_has_the_callers_authority(repository: Repository, given: Settings) -> None:
     with (
         Bus.open(repository.path, settings=given) as bus,
         Worker.open(repository.path, lane="build", modules=[MODULE], settings=given) as worker,
