@@ -19,7 +19,7 @@ import msgspec
 from bench.measure import Row, at_least, at_most, microseconds, per_second, percentile, sample
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock, print_time
-from engrambus.evidence.receipts import EMPTY, BodyStore, seal
+from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, new_receipt
 from engrambus.space.tuples import Claim, Completion, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.work import damaged_body
 
@@ -64,7 +64,7 @@ def cycle(space: TupleSpace, count: int, batch: int, worker: str = "w") -> int:
 def settled(claim: Claim) -> Completion:
     """A step that did nothing, and the end of its tuple."""
     now = print_time(SystemClock().now())
-    one = seal(
+    one = new_receipt(
         yool="agent.bench.nothing.v1",
         tuple_id=claim.id,
         started_at=now,
@@ -346,8 +346,8 @@ def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
     space.out({"lane": "bench", "payload": [{"yool": "agent.bench.nothing"}]}, authority=PERSON, run=RUN)
     (claim,) = space.claim(LANE, worker="w")
     now = print_time(SystemClock().now())
-    done = seal(yool="agent.bench.nothing.v1", tuple_id=claim.id, started_at=now, ended_at=now, exit=0, step=0,
-                stdout_sha=body, stderr_sha=EMPTY, key="k")  # fmt: skip
+    done = new_receipt(yool="agent.bench.nothing.v1", tuple_id=claim.id, started_at=now, ended_at=now, exit=0, step=0,
+                stdout_sha=body, stderr_sha=EMPTY_DIGEST, key="k")  # fmt: skip
     space.complete([Completion(id=claim.id, fence=claim.fence, receipts=(done,))])
 
     def hits() -> int:

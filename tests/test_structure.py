@@ -38,7 +38,7 @@ FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "manag
 ENVIRONMENT = {
     "settings.py": "the only reader",
     "evidence/pointers/git_process.py": "the environment handed on to git",
-    "space/work/pool_process.py": "restores the environment after a step",
+    "space/work/warm_process.py": "restores the environment after a step",
 }
 
 

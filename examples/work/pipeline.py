@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus import Bus, Worker, yool
-from engrambus.space.work import here
+from engrambus.space.work import step_context
 
 
 @yool("agent.review.each", lane="review", cached=False)
@@ -12,15 +12,15 @@ def review_each(texts: list[str]) -> int:
     with Bus.open(".") as bus:
         for text in texts:
             part = {"yool": "agent.review.part", "args": {"text": text}}
-            bus.tuple_out("review", payload=[part], parent_id=here.tuple_id())
+            bus.tuple_out("review", payload=[part], parent_id=step_context.tuple_id())
     return len(texts)
 
 
 @yool("agent.review.part", lane="review", effect="reads")
 def review_part(text: str) -> dict[str, bool]:
     """Stand in for a model: say what it costs, leave what it wrote, give back what it decided."""
-    here.spend(usd=0.01, tokens_in=len(text))
-    (here.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
+    step_context.spend(usd=0.01, tokens_in=len(text))
+    (step_context.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
     return {"fine": True}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.space.catalog import yool
-from engrambus.space.work import here
+from engrambus.space.work import step_context
 
 EVERYONE = ("user", "agent", "ci")
 
@@ -17,8 +17,8 @@ def count_words(text: str) -> int:
 @yool("agent.review.text", lane="build", effect="reads", authority=EVERYONE, cost_usd=0.02)
 async def review(text: str) -> str:
     """Stand in for a model that costs money."""
-    here.spend(usd=0.02, tokens_in=len(text), tokens_out=2)
-    (here.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
+    step_context.spend(usd=0.02, tokens_in=len(text), tokens_out=2)
+    (step_context.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
     return "fine"
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
     from engrambus.policy.guardrails import Quotas, Retention
     from engrambus.space.tuples import TupleSpace, WorkView
-    from engrambus.space.work import Caretaker, Collector, Workshop
+    from engrambus.space.work import GarbageCollector, GcWorker, WorkerDependencies
 
 T = TypeVar("T")
 
@@ -138,11 +138,11 @@ def _workbench(
             breaker=DiskBreaker(project.catalog, lambda: retention().free_mb_floor).check,
         )
 
-    def open_collector(space: TupleSpace) -> Collector:
+    def open_collector(space: TupleSpace) -> GarbageCollector:
         from engrambus.operations import pointed_at
-        from engrambus.space.work import Collector
+        from engrambus.space.work import GarbageCollector
 
-        return Collector(
+        return GarbageCollector(
             space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pointed_at(knowledge)
         )
 
@@ -151,16 +151,16 @@ def _workbench(
     return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
 
 
-def open_workshop(
+def open_worker_dependencies(
     gateway: Gateway, settings: Settings, *, modules: Sequence[str] = (), clock: Clock | None = None
-) -> Workshop:
+) -> WorkerDependencies:
     """What workers of a project work with: the code in these modules, run in processes of their own."""
     from importlib import import_module
 
     from engrambus.evidence.receipts import ReceiptFolder
     from engrambus.policy.guardrails import Quotas
     from engrambus.space.catalog import REGISTRY
-    from engrambus.space.work import Flights, ProcessRunner, Workshop
+    from engrambus.space.work import ProcessRunner, SingleFlight, WorkerDependencies
 
     for module in modules:
         import_module(module)
@@ -173,7 +173,7 @@ def open_workshop(
 
     root = gateway.project_files.root
     bodies = gateway.tuple_space.bodies
-    return Workshop(
+    return WorkerDependencies(
         space=gateway.tuple_space.space,
         registry=REGISTRY,
         catalog=gateway.project_files.catalog,
@@ -183,18 +183,18 @@ def open_workshop(
         clock=clock,
         root=root,
         environment=settings.environment,
-        flights=Flights(gateway.project_files.catalog_path("flights")),
+        single_flight=SingleFlight(gateway.project_files.catalog_path("flights")),
         quotas=quotas,
     )
 
 
-def open_caretaker(gateway: Gateway, shop: Workshop) -> Caretaker:
+def open_gc_worker(gateway: Gateway, shop: WorkerDependencies) -> GcWorker:
     """Who makes room beside a worker, when the disk is short of it and every night."""
-    from engrambus.space.work import Caretaker
+    from engrambus.space.work import GcWorker
 
     with gateway.store.read() as view:
         hour, run = view.policy().guardrails.gc.nightly_hour, view.current_run()
-    return Caretaker(shop, run=run.run_id if run else "", hour=hour)
+    return GcWorker(shop, run=run.run_id if run else "", hour=hour)
 
 
 def find_project_damage(start: Path) -> list[Damage]:

@@ -1100,3 +1100,27 @@ def _walk(kind: type[EngramBusError]) -> list[type[EngramBusError]]:
 
 
 BY_CODE: dict[str, type[EngramBusError]] = {kind.code: kind for kind in _walk(EngramBusError)}
+
+
+MAX_VALUE_CHARS = 200
+"""Characters of a value that `error_line` prints."""
+
+
+def error_line(error: EngramBusError) -> str:
+    """Return an error as one line for people: code, message, field, limit and use, hint."""
+    details = [error.field or ""]
+    if error.limit is not None and error.used is not None:
+        details.append(f"{_shorten(error.used)} of {_shorten(error.limit)}")
+    elif error.limit is not None:
+        details.append(f"limit {_shorten(error.limit)}")
+    elif error.used is not None:
+        details.append(_shorten(error.used))
+    listed = ", ".join(filter(None, details))
+    hint = f" {error.hint}" if error.hint else ""
+    line = f"{error.code}: {error.detail}{f' ({listed})' if listed else ''}{hint}"
+    return line.encode("utf-8", "backslashreplace").decode()  # a file name need not be valid Unicode
+
+
+def _shorten(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_VALUE_CHARS else text[:MAX_VALUE_CHARS] + "…"

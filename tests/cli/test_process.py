@@ -32,7 +32,7 @@ sys.exit(code)
 
 ROOMS_APART = {
     "engrambus.backends.jsonl_stores",
-    "engrambus.evidence.receipts.gc",
+    "engrambus.evidence.receipts.purge_plan",
     "engrambus.knowledge.cortex.clause_parser",
     "engrambus.knowledge.engrams.rules",
     "engrambus.knowledge.memory.controller",

@@ -23,10 +23,12 @@ def main(folder: Path, diary: int) -> None:
     """Work, and write down what is told."""
 
     def tell(progress: Progress) -> None:
-        os.write(diary, f"{progress.what} {progress.tuple_id} {progress.receipt or '-'}\n".encode())
+        os.write(diary, f"{progress.kind} {progress.tuple_id} {progress.receipt or '-'}\n".encode())
 
     with open_shop(folder, SETTINGS) as shop:
-        LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=2, told=tell).run(until_empty=True)
+        LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=2, on_progress=tell).run(
+            until_empty=True
+        )
 
 
 if __name__ == "__main__":

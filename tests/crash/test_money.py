@@ -64,7 +64,7 @@ def test_what_was_spent_when_its_worker_was_killed_counts_before_the_next_begins
         assert shop.space.get(one).spent_micros == 0, "nobody could have read it"
         assert shop.work() == ["miss", "done"]
         last = shop.receipts(one)[-1]
-        assert (last.attempt, last.cost.micros, last.cost.tokens) == (2, 100_000, 14)
+        assert (last.attempt, last.cost.usd_micros, last.cost.tokens) == (2, 100_000, 14)
         assert last.id == shop.told[-1].receipt
         _check(shop, one, above, 100_000, 14)
 
@@ -83,7 +83,7 @@ def test_what_was_spent_in_a_last_attempt_that_was_killed_is_on_the_last_receipt
         _work_until_killed(tmp_path)
         assert shop.work() == ["dead"]
         (last,) = shop.receipts(one)
-        assert (last.error, last.cost.micros, last.cost.tokens) == ("the worker was lost", 50_000, 7)
+        assert (last.error, last.cost.usd_micros, last.cost.tokens) == ("the worker was lost", 50_000, 7)
         _check(shop, one, above, 50_000, 7)
 
 
@@ -94,7 +94,7 @@ def test_what_a_worker_reads_that_slept_past_its_lease_counts(tmp_path: Path) ->
             until((tmp_path / "mark").exists)
             assert shop.work() == ["miss", "done"]
             last = shop.receipts(one)[-1]
-            assert (last.attempt, last.cost.micros, last.cost.tokens) == (2, 50_000, 7)
+            assert (last.attempt, last.cost.usd_micros, last.cost.tokens) == (2, 50_000, 7)
             assert shop.space.get(one).spent_micros == 50_000, "its folder is not another's to sweep while it lives"
             worker.send_signal(signal.SIGCONT)
             assert worker.wait(60) == 0
@@ -114,5 +114,5 @@ def test_what_a_cancelled_step_says_to_its_end_counts(tmp_path: Path) -> None:
             until(lambda: shop.space.get(one).spent_micros == 20_000)
             last = shop.space.cancel(one)
             until(lambda: shop.space.get(one).spent_micros > 20_000)
-        assert (last.cost.micros, shop.receipts(one)) == (20_000, [last])
+        assert (last.cost.usd_micros, shop.receipts(one)) == (20_000, [last])
         _check(shop, one, above, 60_000, 0)

@@ -131,10 +131,12 @@ def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
     assert all(
         (one.state, one.spent_micros, one.reserved_micros) == ("done", spent[one.id], 0) for one in kept.values()
     )
-    assert all(ends[one][0].cost.micros == spent[one] >= 3000 for one in put), "a step's cost is lost, or told twice"
+    assert all(ends[one][0].cost.usd_micros == spent[one] >= 3000 for one in put), (
+        "a step's cost is lost, or told twice"
+    )
     bodies = {sha for each in receipts.values() for sha in bodies_of(each)}
     assert len(bodies) >= len(put)
-    assert all(shop.shop.bodies.holds(each) for each in bodies), "a receipt names a body that is not whole"
+    assert all(shop.shop.bodies.is_intact(each) for each in bodies), "a receipt names a body that is not whole"
     assert all(receipt_id(each) == each.id for each in receipts.values())
     _check_files(shop, receipts)
     assert shop.space.store.verify() == [], "the index is not what the journal says"

@@ -115,7 +115,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
             if isinstance(fact, TupleDone):
                 ends[fact.id] += 1
                 last[fact.id] = fact.receipt.id
-                told[fact.id] += fact.receipt.cost.micros
+                told[fact.id] += fact.receipt.cost.usd_micros
     kept = {one.id: one for one in space.rd_all({"lane": "work"}, limit=10_000_000)}
     assert put <= kept.keys(), "an acknowledged tuple is lost"
     assert len(kept) >= TUPLES * 3 / 4

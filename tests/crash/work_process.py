@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engrambus.backends.sqlite.work import SqliteWork
 from engrambus.core import SECOND, SystemClock, print_time
-from engrambus.evidence.receipts import Cost, seal
+from engrambus.evidence.receipts import Cost, new_receipt
 from engrambus.space.tuples import Claim, Completion, Price, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
@@ -38,7 +38,7 @@ def do(space: TupleSpace, claim: Claim) -> Completion:
         space.start_step(claim, 0, Price(micros=1_500))
         space.record_cost(claim.id, claim.fence, 0, Price(micros=500))
     now = print_time(SystemClock().now())
-    done = seal(
+    done = new_receipt(
         yool="agent.lint.ruff.v1",
         tuple_id=claim.id,
         started_at=now,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engrambus import Bus, Pointer
 from engrambus.errors import ReceiptNotFound, TestNotFound, TestReportInvalid
-from engrambus.evidence.receipts import MAX_REPORT, read_report
+from engrambus.evidence.receipts import MAX_REPORT_BYTES, read_junit
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from tests.projects import make_gateway, make_repository, make_settings
 
@@ -67,7 +67,7 @@ def project(tmp_path: Path) -> Iterator[Gateway]:
 
 
 def test_what_pytest_writes_is_read(report: bytes) -> None:
-    read = read_report(report)
+    read = read_junit(report)
     assert [(case.node, case.outcome) for case in read.cases] == [
         ("tests/test_box.py::test_good", "passed"),
         ("tests/test_box.py::TestBox::test_holds[1]", "passed"),
@@ -159,7 +159,7 @@ JAVA = (
 
 @pytest.mark.parametrize("node", ["com.acme.BoxTest::holds", "com.acme.BoxTest.holds"])
 def test_reports_of_others_are_read_by_class_and_name(node: str) -> None:
-    case = read_report(JAVA.encode()).find(node)
+    case = read_junit(JAVA.encode()).find(node)
     assert case is not None
     assert (case.outcome, case.message) == ("failed", "expected 2")
     assert "BoxTest.java:12" in case.detail
@@ -184,12 +184,12 @@ JAVASCRIPT = (
     ],
 )
 def test_reports_of_others_are_read_by_file_and_name(node: str, outcome: str | None) -> None:
-    case = read_report(JAVASCRIPT.encode()).find(node)
+    case = read_junit(JAVASCRIPT.encode()).find(node)
     assert (case.outcome if case else None) == outcome
 
 
 def test_whatever_wrote_a_report_its_cases_are_found_by_what_they_are_called_here(project: Gateway) -> None:
-    for read in map(read_report, (JAVA.encode(), JAVASCRIPT.encode())):
+    for read in map(read_junit, (JAVA.encode(), JAVASCRIPT.encode())):
         assert [read.find(case.node) for case in read.cases] == list(read.cases)
     bus = Bus(project, LOCAL_ADMIN)
     (failed,) = bus.record_tests(JAVASCRIPT).first_failed
@@ -201,7 +201,7 @@ def test_what_is_told_twice_of_a_test_is_put_together() -> None:
         '<testsuite><testcase classname="t" name="a"><failure message="m">one</failure></testcase>'
         '<testcase classname="t" name="a"><error message="n">two</error></testcase></testsuite>'
     )
-    case = read_report(twice.encode()).find("t::a")
+    case = read_junit(twice.encode()).find("t::a")
     assert case is not None
     assert (case.outcome, case.message, case.detail) == ("failed", "m", "one\n\ntwo")
 
@@ -229,17 +229,17 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><tes
 )
 def test_what_is_no_report_is_refused(bad: str) -> None:
     with pytest.raises(TestReportInvalid) as refused:
-        read_report(bad.encode())
+        read_junit(bad.encode())
     assert refused.value.field == "report"
 
 
 def test_a_report_that_is_too_large_is_refused() -> None:
     with pytest.raises(TestReportInvalid) as refused:
-        read_report(b" " * (MAX_REPORT + 1))
-    assert refused.value.limit == MAX_REPORT
+        read_junit(b" " * (MAX_REPORT_BYTES + 1))
+    assert refused.value.limit == MAX_REPORT_BYTES
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="<>/&;testcasuifr \"'=", max_size=200).map(str.encode))
 def test_nothing_but_a_refusal_comes_of_garbage(data: bytes) -> None:
     with suppress(TestReportInvalid):  # anything else would be a fault
-        assert read_report(data).cases is not None
+        assert read_junit(data).cases is not None

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from engrambus import Bus
 from engrambus.core import MICROS
-from engrambus.evidence.receipts import Artifact, Cost, Receipt, input_hash, receipt_id, seal, statement
+from engrambus.evidence.receipts import Artifact, Cost, Receipt, in_toto_statement, new_receipt, receipt_id
 from engrambus.gateway import LOCAL_ADMIN
+from engrambus.space.work import input_hash
 from tests.projects import make_gateway, make_repository, make_settings
 
 ONES, TWOS, THREES = ("sha256:" + digit * 64 for digit in "123")
@@ -41,7 +42,7 @@ def by_definition(receipt: Receipt) -> str:
 def test_a_receipt_has_the_id_that_anybody_can_compute(usd: float) -> None:
     """However little it cost: small numbers are printed in more than one way."""
     for cost in (Cost(usd=usd, tokens_in=7, wall_ms=12), Cost(usd=0.25, disk_mb=usd)):
-        receipt = seal(**SAID, exit=1, step=0, artifacts=(REPORT,), cost=cost, error="naïve")
+        receipt = new_receipt(**SAID, exit=1, step=0, artifacts=(REPORT,), cost=cost, error="naïve")
         assert receipt.id == by_definition(receipt)
         read = msgspec.json.decode(msgspec.json.encode(receipt), type=Receipt)
         assert receipt_id(read) == receipt.id
@@ -49,7 +50,7 @@ def test_a_receipt_has_the_id_that_anybody_can_compute(usd: float) -> None:
 
 @given(st.integers(0, 10**12), st.floats(0, 1e9))
 def test_whatever_it_cost_a_receipt_has_the_id_that_anybody_can_compute(micros: int, disk_mb: float) -> None:
-    receipt = seal(**SAID, exit=0, cost=Cost(usd=micros / MICROS, disk_mb=disk_mb))
+    receipt = new_receipt(**SAID, exit=0, cost=Cost(usd=micros / MICROS, disk_mb=disk_mb))
     assert receipt.id == by_definition(receipt)
 
 
@@ -68,13 +69,13 @@ def test_whatever_it_cost_a_receipt_has_the_id_that_anybody_can_compute(micros: 
 )
 def test_results_are_equal_only_when_all_that_came_out_is(other: dict[str, Any]) -> None:
     said: dict[str, Any] = {**SAID, "exit": 0, "stdout_sha": ONES, "stderr_sha": TWOS, "artifacts": (REPORT,)}
-    one = seal(**said)
-    assert seal(**{**said, "tuple_id": TWOS, "ended_at": "2026-05-19T17:30:09Z"}).result_sha == one.result_sha
-    assert seal(**{**said, **other}).result_sha != one.result_sha
+    one = new_receipt(**said)
+    assert new_receipt(**{**said, "tuple_id": TWOS, "ended_at": "2026-05-19T17:30:09Z"}).result_sha == one.result_sha
+    assert new_receipt(**{**said, **other}).result_sha != one.result_sha
 
 
 def test_a_statement_names_everything_that_was_produced() -> None:
-    said = statement(seal(**SAID, exit=0, stdout_sha=ONES, stderr_sha=TWOS, artifacts=(REPORT,)))
+    said = in_toto_statement(new_receipt(**SAID, exit=0, stdout_sha=ONES, stderr_sha=TWOS, artifacts=(REPORT,)))
     named = [(each["name"], each["digest"]) for each in said["subject"]]
     assert named == [
         ("stdout", {"sha256": "1" * 64}),

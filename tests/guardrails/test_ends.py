@@ -17,9 +17,8 @@ import pytest
 
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import Price
-from engrambus.space.work.guard.memory import OwnPeak, reap
-from engrambus.space.work.guard.processes import ProcTable
-from engrambus.space.work.guard.tree import Tree
+from engrambus.space.work.guard.process_tree import ProcessTree
+from engrambus.space.work.guard.processes import PeakRam, ProcTable, reap
 from tests.guardrails.test_steps import Steps
 
 RUNS = ["agent.run.python", "agent.run.called"]
@@ -49,7 +48,7 @@ def ended(pid: int) -> bool:
         return True
 
 
-# YT-06, YT-12: the warden, slow to hear that the first step has ended, must not end what the second one started.
+# YT-06, YT-12: the limit enforcer, slow to hear that the first step ended, must not end what the second started.
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("ends", [signal.SIGCONT, signal.SIGKILL], ids=["late", "gone"])
 def test_what_a_step_started_is_safe_from_the_end_of_the_step_before_it(steps: Steps, ends: signal.Signals) -> None:
@@ -64,12 +63,12 @@ def test_what_a_step_started_is_safe_from_the_end_of_the_step_before_it(steps: S
     working = threading.Thread(target=both)
     working.start()
     assert until(first.exists)
-    warden = steps.runner._warden._process
-    assert warden is not None
-    warden.send_signal(signal.SIGSTOP)
+    enforcer = steps.runner._enforcer._process
+    assert enforcer is not None
+    enforcer.send_signal(signal.SIGSTOP)
     go.touch()
     until(second.exists, 1.0)  # it is not begun, as it should be
-    warden.send_signal(ends)
+    enforcer.send_signal(ends)
     assert until(second.exists)
     child = int(second.read_text())
     until(lambda: ended(child), 1.0)  # it is not, as it should be
@@ -89,7 +88,9 @@ def test_many_steps_that_run_children_one_after_another(steps: Steps) -> None:
 def test_how_long_a_file_was_before_does_not_count(steps: Steps, name: str) -> None:
     with (steps.folder / "log").open("wb") as file:
         file.truncate(200 * MB)
-    outcome = steps.run(name, StepLimits(disk=10 * MB), code="with open('log', 'ab') as log: log.write(b'a line')")
+    outcome = steps.run(
+        name, StepLimits(disk_bytes=10 * MB), code="with open('log', 'ab') as log: log.write(b'a line')"
+    )
     assert (outcome.exit, outcome.error) == (0, None)
 
 
@@ -103,7 +104,7 @@ def test_memory_that_is_reserved_and_not_used_does_not_count(steps: Steps, name:
         "go.set()\n"
         "for each in threads: each.join()"
     )
-    outcome = steps.run(name, StepLimits(memory=100 * MB), code=code)
+    outcome = steps.run(name, StepLimits(ram_bytes=100 * MB), code=code)
     assert (outcome.exit, outcome.error) == (0, None)
 
 
@@ -111,11 +112,11 @@ def test_memory_that_is_reserved_and_not_used_does_not_count(steps: Steps, name:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_step_that_wrote_too_much_in_no_time_has_failed(steps: Steps, name: str) -> None:
     code = "file = open('large', 'wb'); file.write(bytes(40_000_000)); file.close()"
-    outcome = steps.run(name, StepLimits(disk=MB), code=code)
+    outcome = steps.run(name, StepLimits(disk_bytes=MB), code=code)
     assert (outcome.exit, outcome.error) == (143, "DISK_QUOTA")
     assert f"of {MB})" in steps.said(outcome)
     if name == "agent.run.called":  # what the step before wrote is not held against the next
-        assert steps.run(name, StepLimits(disk=MB), code="print(1)").error is None
+        assert steps.run(name, StepLimits(disk_bytes=MB), code="print(1)").error is None
 
 
 # YT-14
@@ -126,7 +127,7 @@ def test_a_step_that_held_too_much_in_no_time_has_failed(tmp_path: Path, name: s
     script = (
         "import sys; from pathlib import Path; from tests.guardrails.test_steps import *\n"
         "made = Steps(Path(sys.argv[1]))\n"
-        "outcome = made.run(sys.argv[2], StepLimits(memory=150 * MB), code=sys.argv[3])\n"
+        "outcome = made.run(sys.argv[2], StepLimits(ram_bytes=150 * MB), code=sys.argv[3])\n"
         "print(outcome.exit, outcome.error, made.said(outcome)); made.runner.close()"
     )
     done = subprocess.run(
@@ -142,7 +143,7 @@ def test_a_step_that_the_kernel_ended_for_its_memory_was_past_its_quota(tmp_path
     """Ended here as the kernel would, at once and without a word, while it holds more than it may."""
     script = (
         "import sys; from pathlib import Path; from tests.guardrails.test_steps import *\n"
-        "made = Steps(Path(sys.argv[1])); limits = StepLimits(memory=150 * MB)\n"
+        "made = Steps(Path(sys.argv[1])); limits = StepLimits(ram_bytes=150 * MB)\n"
         "code = \"import os; held = b'x' * 400_000_000; os.kill(os.getpid(), 9)\"\n"
         "print(*(made.run(name, limits, code=code).error for name in ('agent.run.python', 'agent.run.called')))\n"
         "made.runner.close()"
@@ -170,17 +171,17 @@ def test_what_we_hold_ourselves_is_not_held_against_a_step() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_peak_is_counted_from_when_it_was_asked_for() -> None:
     held = b"x" * 100_000_000
-    most = OwnPeak().read()
+    most = PeakRam().peak()
     assert most > len(held)
     del held
-    assert OwnPeak().read() < most
+    assert PeakRam().peak() < most
 
 
 # YT-14: though it was the first step that left it, and had more room.
 def test_what_the_code_of_one_yool_keeps_is_not_held_against_another(steps: Steps) -> None:
     keep = "import sys; sys.kept = bytearray(b'x') * 300_000_000"
-    assert steps.run("agent.run.called", StepLimits(memory=2000 * MB), code=keep).error is None
-    outcome = steps.run("agent.echo.later", StepLimits(memory=150 * MB), value=1)
+    assert steps.run("agent.run.called", StepLimits(ram_bytes=2000 * MB), code=keep).error is None
+    outcome = steps.run("agent.echo.later", StepLimits(ram_bytes=150 * MB), value=1)
     assert steps.answered(outcome) == {"said": 1}
 
 
@@ -188,7 +189,7 @@ def test_what_the_code_of_one_yool_keeps_is_not_held_against_another(steps: Step
 def test_what_the_code_of_a_yool_keeps_is_there_for_its_next_step(steps: Steps) -> None:
     keep = "import os, sys; sys.kept = getattr(sys, 'kept', None) or bytearray(b'x') * 300_000_000"
     keep += "; print(os.getpid(), file=sys.stderr)"
-    limits = StepLimits(memory=400 * MB)
+    limits = StepLimits(ram_bytes=400 * MB)
     said = [steps.said(steps.run("agent.run.called", limits, code=keep)) for _ in range(2)]
     assert said[0] == said[1] != ""
 
@@ -197,7 +198,7 @@ def test_what_the_code_of_a_yool_keeps_is_there_for_its_next_step(steps: Steps) 
 def test_a_warm_process_full_of_what_steps_left_is_not_held_against_the_next(steps: Steps) -> None:
     steps.run("agent.run.called", code="pass")
     steps.run("agent.run.called", code="import builtins; builtins.left = b'x' * 200_000_000")
-    assert steps.run("agent.run.called", StepLimits(memory=150 * MB), code="pass").error is None
+    assert steps.run("agent.run.called", StepLimits(ram_bytes=150 * MB), code="pass").error is None
 
 
 # YT-11, YT-14
@@ -231,8 +232,8 @@ def test_what_got_away_between_two_looks_is_found_at_the_next() -> None:
         "os.wait(); os.read(0, 1)"
     )
     table, name = ProcTable(), f"ENGRAMBUS_TEST={os.getpid()}"
-    table.refresh(anew=True)
-    before = list(table.everyone())
+    table.refresh(force=True)
+    before = list(table.pids())
     with subprocess.Popen(
         [sys.executable, "-S", "-c", code],
         stdin=subprocess.PIPE,
@@ -240,13 +241,13 @@ def test_what_got_away_between_two_looks_is_found_at_the_next() -> None:
         env=dict([name.split("=")]),
         start_new_session=True,
     ) as process:
-        tree = Tree(process.pid, name.encode() + b"\0", table, before)
+        tree = ProcessTree(process.pid, name.encode() + b"\0", table, before)
         tree.begin(warm=False)
         assert process.stdout is not None
         away = int(process.stdout.readline())
         until(lambda: Path(f"/proc/{away}/stat").read_text().rpartition(")")[2].split()[1] != str(process.pid))
         table.refresh()
-        tree.measure(wide=False)
+        tree.measure(full_scan=False)
         assert {process.pid, away} <= set(tree.pids)
         assert not set(before) & set(tree.pids)
         process.communicate(b"..")
@@ -296,8 +297,8 @@ def test_no_more_is_kept_of_a_step_than_it_may_write(steps: Steps, descriptor: i
         "open(os.environ['ENGRAMBUS_ARTIFACTS'] + '/large', 'wb').write(bytes(20_000_000))\n"
         f"for _ in range(30): os.write({descriptor}, b'x' * 1_000_000)"
     )
-    outcome = steps.run("agent.run.python", StepLimits(disk=2 * MB), code=code)
+    outcome = steps.run("agent.run.python", StepLimits(disk_bytes=2 * MB), code=code)
     assert (outcome.exit, outcome.error, outcome.artifacts) == (143, "DISK_QUOTA", ())
-    assert outcome.kept_bytes < 2 * MB + 1000
-    assert steps.said(outcome).splitlines()[-1].startswith(f"No more than {2 * MB} bytes")
+    assert outcome.stored_bytes < 2 * MB + 1000
+    assert steps.said(outcome).splitlines()[-1].startswith(f"Output beyond {2 * MB} bytes")
     assert "stopped: DISK_QUOTA: " in steps.said(outcome)[-400:]

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus import Bus, Pointer
-from engrambus.app import open_workshop
+from engrambus.app import open_worker_dependencies
 from engrambus.core import SECOND, SystemClock, digest, print_time
 from engrambus.errors import BodyNotFound, DiskPressure
-from engrambus.evidence.receipts import DAY, EMPTY, Artifact, Receipt, Survey, seal
+from engrambus.evidence.receipts import DAY_US, EMPTY_DIGEST, Artifact, PurgePlanner, Receipt, new_receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.operations import pointed_at
 from engrambus.operations.gc import CollectGarbage
@@ -28,8 +28,8 @@ from engrambus.operations.receipts import RecordTests
 from engrambus.policy.guardrails import MB, DiskBreaker, Retention
 from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, Completion, TupleSpace
-from engrambus.space.work import Caretaker, Collected, Collector, Progress
-from engrambus.space.work.caretaker import last_night
+from engrambus.space.work import GarbageCollector, GcReport, GcWorker, Progress
+from engrambus.space.work.gc_worker import last_night
 from engrambus.testing import ManualClock, expect_refusal
 from engrambus.testing.work import PERSON, RUN
 from tests.cli.runner import Desk
@@ -42,15 +42,15 @@ NOW = SystemClock().now()
 
 def receipt(sha: str, days: float, *, artifact: bool = True, name: str = "a") -> Receipt:
     """A receipt of so many days ago that names a body."""
-    at = print_time(NOW - round(days * DAY))
+    at = print_time(NOW - round(days * DAY_US))
     kept = (Artifact(kind="file", path=name, sha=sha, size=1),) if artifact else ()
-    return seal(
+    return new_receipt(
         yool="agent.sum.numbers.v1",
         tuple_id="sha256:" + "1" * 64,
         started_at=at,
         ended_at=at,
         exit=0,
-        stdout_sha=EMPTY if artifact else sha,
+        stdout_sha=EMPTY_DIGEST if artifact else sha,
         artifacts=kept,
     )
 
@@ -64,10 +64,12 @@ def plan(
     receipts: list[Receipt], sizes: dict[str, int], room: int = 0, pinned: frozenset[str] = frozenset()
 ) -> list[tuple[str, str]]:
     """What would go, and why."""
-    survey = Survey(sizes.items(), pinned)
+    survey = PurgePlanner(sizes.items(), pinned)
     for each in receipts:
-        survey.take(each)
-    return [(each.body.sha, each.why) for each in survey.plan(now=NOW, hot_days=30, warm_days=365, room=room)]
+        survey.add(each)
+    return [
+        (each.body.sha, each.why) for each in survey.plan(now_us=NOW, hot_days=30, warm_days=365, excess_bytes=room)
+    ]
 
 
 # YT-13: the specification's own test.
@@ -126,9 +128,9 @@ def collector(
     grace: float = 0.0,
     pinned: tuple[str, ...] = (),
     **retention: int,
-) -> Collector:
+) -> GarbageCollector:
     """Who makes room in a shop."""
-    return Collector(
+    return GarbageCollector(
         shop.space,
         shop.shop.bodies,
         shop.shop.root / ".catalog",
@@ -136,7 +138,7 @@ def collector(
         retention=lambda: Retention(**retention),
         pinned=lambda: pinned,
         free=free if callable(free) else lambda folder: free,
-        grace=grace,
+        grace_seconds=grace,
     )
 
 
@@ -165,7 +167,7 @@ def test_receipts_stay_their_bodies_go_and_the_journal_says_so(shop: Shop) -> No
     named = {artifact.sha for each in kept for artifact in each.artifacts}
     assert named
     collector(shop, hot_days=0, warm_days=400).collect()
-    assert not any(shop.shop.bodies.has(each) for each in named)
+    assert not any(shop.shop.bodies.exists(each) for each in named)
     with shop.space.store.read() as view:
         assert all(view.receipt(each.id) == each for each in kept)
         assert all(view.purged_at_us(each) is not None for each in named)
@@ -185,7 +187,7 @@ def test_what_the_receipt_of_a_whole_tuple_leads_to_stays(shop: Shop) -> None:
     (named,) = [each for each in executed if each.id in whole.receipts]
     done = collector(shop, hot_days=0, warm_days=0, pinned=(whole.id,)).collect()
     artifacts = {artifact.sha for each in executed for artifact in each.artifacts}
-    left = {each for each in artifacts if shop.shop.bodies.has(each)}
+    left = {each for each in artifacts if shop.shop.bodies.exists(each)}
     assert left == {each.sha for each in named.artifacts} != set()
     assert done.pinned == len(left)
 
@@ -216,7 +218,7 @@ def test_a_body_that_is_put_again_while_it_goes_stays(shop: Shop) -> None:
     assert bodies.put(b"once more") == kept
     assert bodies.remove(kept, untouched_since=moment - 3600) == 0
     assert bodies.remove(kept, untouched_since=moment + 3600) == 9
-    assert not bodies.has(kept)
+    assert not bodies.exists(kept)
 
 
 # YT-13: the cap and the floor.
@@ -251,7 +253,7 @@ def test_what_killed_workers_left_goes_before_any_result(shop: Shop) -> None:
     done = collector(shop, max_total_mb=5).collect()
     assert done.freed == would.freed
     assert [(each.why, each.bodies, each.bytes) for each in done.freed if each.bodies] == [("left", 3, rubbish)]
-    assert all(shop.shop.bodies.has(each) for each in named)
+    assert all(shop.shop.bodies.exists(each) for each in named)
     assert would.enough
     assert done.enough
     assert would.total_bytes - would.after_bytes == rubbish
@@ -269,7 +271,7 @@ def test_the_floor_is_looked_at_when_what_killed_workers_left_is_gone(shop: Shop
     def free(folder: Path) -> int:
         return 20 * MB - sum(each.stat().st_size for each in folder.rglob("*") if each.stat().st_size >= MB)
 
-    def collect(dry_run: bool) -> Collected:
+    def collect(dry_run: bool) -> GcReport:
         return msgspec.structs.replace(
             collector(shop, free=free, free_mb_floor=15).collect(dry_run=dry_run), dry_run=False, after_bytes=0
         )
@@ -292,7 +294,7 @@ def test_a_dry_run_tells_whether_the_journal_would_go_on_in_a_new_file(tmp_path:
     with open_shop(tmp_path) as shop:
         for number in range(20):
             shop.put(step("agent.leave.report", text=str(number) * 60_000))
-        tomorrow = ManualClock(shop.shop.clock.now() + DAY)
+        tomorrow = ManualClock(shop.shop.clock.now() + DAY_US)
         later = Shop(msgspec.structs.replace(shop.shop, clock=tomorrow), shop.told)
         assert not collector(shop).collect(dry_run=True).rotated
         assert [collector(later).collect(dry_run=dry).rotated for dry in (True, True, False, True)] == [
@@ -369,7 +371,7 @@ def test_a_worker_begins_nothing_without_room_and_goes_on_when_there_is_some(sho
 
 
 def test_the_night_is_put_once_by_however_many_workers(shop: Shop) -> None:
-    one, other = (Caretaker(shop.shop, run=RUN, hour=3) for _ in range(2))
+    one, other = (GcWorker(shop.shop, run=RUN, hour=3) for _ in range(2))
     assert one.put_nightly()
     assert not other.put_nightly()
     assert not one.put_nightly()
@@ -429,14 +431,14 @@ def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -
         if (done, total) == (0, 0):
             meanwhile()
 
-    Collector(
+    GarbageCollector(
         project.tuple_space.space,
         project.tuple_space.bodies,
         project.project_files.catalog_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
         pinned=lambda: pointed_at(project.store),
-    ).collect(told=told)
+    ).collect(on_progress=told)
 
 
 # BX-03, YT-13: what was acknowledged keeps what it points at, whether or not this process knew it from before.
@@ -512,7 +514,7 @@ def test_a_person_is_told_what_went_and_is_not_sent_to_read_it(
     assert "DAMAGED" not in told
     read = desk.run("deref", pointers["body"].ref)
     assert read.code == 1
-    assert f"The stored body was taken away to make room, at {since}." in read.err
+    assert f"The stored body was deleted to free disk space, at {since}." in read.err
 
 
 def project_operation(name: str) -> Any:
@@ -525,11 +527,11 @@ def project_operation(name: str) -> Any:
 # YT-13: the worker carries it out itself, as a step like any other.
 def test_a_caretaker_carries_out_what_makes_room(project: Gateway, tmp_path: Path) -> None:
     given = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
-    shop = open_workshop(project, Settings.from_environment(given))
+    shop = open_worker_dependencies(project, Settings.from_environment(given))
     told: list[Progress] = []
-    with closing(shop.runner), Caretaker(shop, run=RUN, hour=3, told=told.append):
+    with closing(shop.runner), GcWorker(shop, run=RUN, hour=3, on_progress=told.append):
         for _ in range(600):
-            if told and told[-1].what in ("done", "dead", "again"):
+            if told and told[-1].kind in ("done", "dead", "again"):
                 break
             time.sleep(0.05)
     (one,) = shop.space.rd_all({"lane": GC_LANE})

@@ -12,7 +12,7 @@ from engrambus.errors import PolicyInvalid
 from engrambus.policy import read_policy
 from engrambus.policy.guardrails import MB, Quotas, StepLimits, niceness, step_limits
 from engrambus.space.work.guard.cgroups import Cgroups, CgroupsRefused
-from engrambus.space.work.guard.governor import BURST_SECONDS, Governor
+from engrambus.space.work.guard.limit_enforcer_process import BURST_SECONDS, DutyCycle
 from engrambus.space.work.guard.processes import ProcTable, PsTable
 
 LEVEL = st.builds(
@@ -28,14 +28,14 @@ LEVEL = st.builds(
 def test_no_level_raises_what_another_said(levels: list[Quotas], more: Quotas) -> None:
     before, after = step_limits(*levels), step_limits(*levels, more)
     assert after.cores <= before.cores <= 1.0
-    for name in ("memory", "disk"):
+    for name in ("ram_bytes", "disk_bytes"):
         said, now = getattr(before, name), getattr(after, name)
         assert said is None or now <= said
 
 
 def test_limits_are_in_the_units_they_are_measured_in() -> None:
     limits = step_limits(Quotas(cpu_quota_pct=95), Quotas(cpu_quota_pct=60, disk_quota_mb=100), Quotas(memory_mb=2))
-    assert limits == StepLimits(cores=0.6, disk=100 * MB, memory=2 * MB)
+    assert limits == StepLimits(cores=0.6, disk_bytes=100 * MB, ram_bytes=2 * MB)
 
 
 @pytest.mark.parametrize(("cores", "nice"), [(1.0, 0), (0.6, 7), (0.3, 12), (0.1, 15), (0.01, 16)])
@@ -68,14 +68,14 @@ def test_over_any_stretch_no_more_is_used_than_the_quota_and_one_slice(
     cores: float, slices: list[tuple[float, float]]
 ) -> None:
     """Processes that use up to two cores whenever they may run, looked at when it suits the machine."""
-    governor = Governor(cores, 0.0, 2)
+    governor = DutyCycle(cores, 0.0, 2)
     looks = [(0.0, 0.0)]
     spent = [0.0]
     for length, appetite in slices:
         spent.append(length * appetite if governor.runs else 0.0)
         looks.append((looks[-1][0] + length, looks[-1][1] + spent[-1]))
         governor.account(looks[-1][1], looks[-1][0])
-        assert 0.01 <= governor.look_again() <= 0.1
+        assert 0.01 <= governor.check_after() <= 0.1
     for first, (since, before) in enumerate(looks):
         for last in range(first + 1, len(looks)):
             until, used = looks[last]
@@ -84,11 +84,11 @@ def test_over_any_stretch_no_more_is_used_than_the_quota_and_one_slice(
 
 
 def test_processes_that_stood_still_run_again() -> None:
-    governor = Governor(0.5, 0.0, 2)
+    governor = DutyCycle(0.5, 0.0, 2)
     assert not governor.account(1.0, 0.5)
     now = 0.5
     while not governor.runs:
-        now += governor.look_again()
+        now += governor.check_after()
         governor.account(1.0, now)
     assert now < 2.5
 
@@ -103,7 +103,7 @@ def test_ps_tells_the_same_processes() -> None:
     assert one is not None
     assert other is not None
     assert (one.parent, one.group) == (other.parent, other.group)
-    assert abs(one.cpu - other.cpu) < 2
+    assert abs(one.cpu_seconds - other.cpu_seconds) < 2
     assert os.getpid() in list(told.children(os.getppid()))
 
 
@@ -122,12 +122,12 @@ class Kernel:
 
 def test_a_step_gets_a_cgroup_of_its_own_where_there_is_one_to_divide(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
-    group = Cgroups.find(kernel.mount, kernel.own).group(StepLimits(cores=0.5, memory=200 * MB))
+    group = Cgroups.find(kernel.mount, kernel.own).create(StepLimits(cores=0.5, ram_bytes=200 * MB))
     assert (kernel.folder / "cgroup.subtree_control").read_text() == "+cpu +memory"
     (made,) = kernel.folder.glob("engrambus-[0-9]*")
     assert (made / "cpu.max").read_text() == "50000 100000"
     assert (made / "memory.max").read_text() == str(200 * MB)
-    group.take([1234])
+    group.add([1234])
     assert (made / "cgroup.procs").read_text() == "1234"
     assert not group.out_of_memory()
     (made / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")

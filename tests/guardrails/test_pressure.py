@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from engrambus import Bus, Pointer
-from engrambus.app import open_workshop
+from engrambus.app import open_worker_dependencies
 from engrambus.core import SECOND
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import BodyStore, Receipt
@@ -23,8 +23,8 @@ from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.policy.guardrails import MB, DiskBreaker
 from engrambus.settings import Settings
 from engrambus.space.tuples import GC_LANE, TupleSpace, read_pattern
-from engrambus.space.work import Caretaker, LaneWorkerPool, Progress, Workshop
-from engrambus.space.work.caretaker import last_night
+from engrambus.space.work import GcWorker, LaneWorkerPool, Progress, WorkerDependencies
+from engrambus.space.work.gc_worker import last_night
 from engrambus.testing.work import PERSON, RUN, completion
 from tests.cli.runner import Desk
 from tests.guardrails.test_gc import breaking, collector, plan, receipt, sha, worked
@@ -52,7 +52,7 @@ class Project:
         self.catalog = repository.path / ".catalog"
         self.gateway: Gateway = make_gateway(repository.path, self.settings)
         self.bus = Bus(self.gateway, LOCAL_ADMIN)
-        self.shop: Workshop = open_workshop(self.gateway, self.settings, modules=[MODULE])
+        self.shop: WorkerDependencies = open_worker_dependencies(self.gateway, self.settings, modules=[MODULE])
 
     def work(self, *texts: str) -> list[Receipt]:
         """The receipts of steps that left a file with such a text."""
@@ -88,11 +88,11 @@ def test_short_of_room_a_project_takes_no_work_and_its_caretaker_makes_room(proj
 
     def hear(progress: Progress) -> None:
         told.append(progress)
-        if progress.tuple_id in (asked, "") and progress.what in ("done", "dead", "again", "pressure"):
+        if progress.tuple_id in (asked, "") and progress.kind in ("done", "dead", "again", "pressure"):
             ended.set()
 
     run = project.gateway.identify(LOCAL_ADMIN).run.run_id
-    with Caretaker(project.shop, run=run, hour=3, told=hear):
+    with GcWorker(project.shop, run=run, hour=3, on_progress=hear):
         assert ended.wait(60)
     assert project.shop.space.get(asked).state == "done", told
 
@@ -102,7 +102,7 @@ def test_the_night_comes_without_room_too(shop: Shop, tmp_path: Path) -> None:
     with pytest.raises(DiskPressure):
         short.space.out({"lane": "build"}, authority=PERSON, run=RUN)
     (asked,) = shop.space.rd_all({"lane": GC_LANE})
-    assert Caretaker(short, run=RUN, hour=3).put_nightly()
+    assert GcWorker(short, run=RUN, hour=3).put_nightly()
     assert len(shop.space.rd_all({"lane": GC_LANE})) == 2
     assert shop.space.get(asked.id).state == "waiting"
 
@@ -161,7 +161,7 @@ def test_every_receipt_is_surveyed_however_many_there_are(shop: Shop) -> None:
     with shop.space.store.read() as view:
         assert done.receipts == len(view.list_receipts(None, limit=10_000)) > 500
     named = {artifact.sha for each in last for artifact in each.artifacts}
-    assert not any(shop.shop.bodies.has(each) for each in named), "the newest receipt was heard, too"
+    assert not any(shop.shop.bodies.exists(each) for each in named), "the newest receipt was heard, too"
 
 
 def test_one_collects_at_a_time(shop: Shop) -> None:
@@ -208,14 +208,14 @@ def test_the_journal_says_so_before_a_body_goes(shop: Shop, dies: bool) -> None:
     if dies:
         with pytest.raises(KeyboardInterrupt):
             collector(here, hot_days=0, warm_days=400).collect()
-        assert all(shop.shop.bodies.has(each) for each in named)
+        assert all(shop.shop.bodies.exists(each) for each in named)
         assert len(watched.said) == 1
         collector(shop, hot_days=0, warm_days=400).collect()
     else:
         collector(here, hot_days=0, warm_days=400).collect()
         assert watched.said.keys() == named
     assert None not in watched.said.values()
-    assert not any(shop.shop.bodies.has(each) for each in named), "what a crash left goes the next time"
+    assert not any(shop.shop.bodies.exists(each) for each in named), "what a crash left goes the next time"
 
 
 def test_what_engrams_point_at_stays_when_the_rest_goes(
@@ -233,10 +233,10 @@ def test_what_engrams_point_at_stays_when_the_rest_goes(
     assert "WOULD GO" in said
     assert "artifacts past their days  1" in said
     assert "2 bodies that engrams point at stay" in said
-    assert all(project.shop.bodies.has(each.sha) for each in artifacts)
+    assert all(project.shop.bodies.exists(each.sha) for each in artifacts)
     would = desk.ok("gc", "--dry-run", "--json").json
     done = project.bus.collect_garbage()
     assert would["pinned"] == done.pinned == 2
     assert [each["bodies"] for each in would["freed"]] == [each.bodies for each in done.freed]
-    assert [project.shop.bodies.has(each.sha) for each in artifacts] == [True, True, False]
+    assert [project.shop.bodies.exists(each.sha) for each in artifacts] == [True, True, False]
     assert desk.ok("gc").out.startswith("There is nothing that may go.")

@@ -14,9 +14,9 @@ import pytest
 from engrambus.core import SECOND, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import read_pattern
-from engrambus.space.work import LaneWorkerPool, commands
-from engrambus.space.work.guard.processes import Seen
-from engrambus.space.work.guard.tree import Tree
+from engrambus.space.work import LaneWorkerPool, step_process
+from engrambus.space.work.guard.process_tree import ProcessTree
+from engrambus.space.work.guard.processes import ProcessInfo
 from tests.guardrails.test_steps import Steps
 from tests.space.shop import open_shop
 
@@ -36,21 +36,21 @@ def test_a_command_that_a_signal_ended_says_which(steps: Steps, number: int, exi
 
 def test_a_command_that_does_not_end_when_asked_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hear what it is asked; it has a little time for it, and no more."""
-    monkeypatch.setattr(commands, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(step_process, "TERMINATE_SECONDS", 0.1)
     deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"]
     with subprocess.Popen(deaf, stdout=subprocess.PIPE, start_new_session=True) as started:
         try:
             assert started.stdout is not None
             started.stdout.readline()
-            commands.end_group(started)
+            step_process.end_group(started)
             assert started.wait(10) == -signal.SIGKILL
         finally:
             started.kill()
 
 
-@pytest.mark.parametrize("leads_to", ["/etc", "."])
-def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, ref_to_test: str) -> None:
-    code = f"mkdir $ENGRAMBUS_ARTIFACTS/real; ln -s {ref_to_test} $ENGRAMBUS_ARTIFACTS/real/linked"
+@pytest.mark.parametrize("target", ["/etc", "."])
+def test_a_linked_folder_among_what_a_step_leaves_is_refused(steps: Steps, target: str) -> None:
+    code = f"mkdir $ENGRAMBUS_ARTIFACTS/real; ln -s {target} $ENGRAMBUS_ARTIFACTS/real/linked"
     outcome = steps.run("agent.run.shell", code=code)
     assert (outcome.exit, outcome.error, outcome.artifacts) == (1, "ARTIFACT_PATH", ())
     assert "'linked' is not a regular file" in steps.said(outcome)
@@ -64,7 +64,7 @@ def test_all_that_is_kept_of_a_step_counts(steps: Steps) -> None:
     )
     outcome = steps.run("agent.run.shell", code=code)
     assert [(each.path, each.size) for each in outcome.artifacts] == [("in/two", 2), ("one", 7)]
-    assert outcome.kept_bytes == 5 + 3 + 7 + 2
+    assert outcome.stored_bytes == 5 + 3 + 7 + 2
 
 
 def test_no_worker_works_on_more_at_once_than_it_may(tmp_path: Path) -> None:
@@ -96,65 +96,61 @@ def test_what_the_processes_of_a_step_hold_counts_together(steps: Steps) -> None
         f"started = [subprocess.Popen([sys.executable, '-S', '-c', {holding!r}]) for _ in range(4)]\n"
         "for each in started: each.wait()"
     )
-    outcome = steps.run("agent.run.python", StepLimits(memory=150 * MB), code=code)
+    outcome = steps.run("agent.run.python", StepLimits(ram_bytes=150 * MB), code=code)
     assert (outcome.exit, outcome.error) == (143, "MEMORY_QUOTA")
 
 
-class Machine:
-    """The processes of a machine, as they are said to be."""
+class FakeProcessTable:
+    """A process table with the given processes."""
 
-    def __init__(self, *seen: Seen) -> None:
-        self.be(*seen)
+    def __init__(self, *processes: ProcessInfo) -> None:
+        self.set(*processes)
 
-    def be(self, *seen: Seen) -> None:
-        """From now on there are these."""
-        self.seen = {each.pid: each for each in seen}
+    def set(self, *processes: ProcessInfo) -> None:
+        self._processes = {process.pid: process for process in processes}
 
-    def refresh(self, *, anew: bool = False) -> None:
-        """They are what they are."""
+    def refresh(self, *, force: bool = False) -> None: ...
 
-    def everyone(self) -> Iterator[int]:
-        """Every process."""
-        return iter(self.seen)
+    def pids(self) -> Iterator[int]:
+        return iter(self._processes)
 
-    def find(self, pid: int) -> Seen | None:
-        """One of them."""
-        return self.seen.get(pid)
+    def find(self, pid: int) -> ProcessInfo | None:
+        return self._processes.get(pid)
 
     def children(self, pid: int) -> Iterable[int]:
-        """Those it started."""
-        return [each for each, seen in self.seen.items() if seen.parent == pid]
+        return [process.pid for process in self._processes.values() if process.parent == pid]
 
-    def bears(self, pid: int, mark: bytes) -> bool:
-        """None bears a mark."""
+    def has_mark(self, pid: int, mark: bytes) -> bool:
         return False
 
 
-def process(pid: int, parent: int, *, cpu: float = 0.0, reaped: float = 0.0, written: int = 0, memory: int = 0) -> Seen:
+def process(
+    pid: int, parent: int, *, cpu: float = 0.0, reaped: float = 0.0, written: int = 0, memory: int = 0
+) -> ProcessInfo:
     """A process of the step whose first one is 10."""
-    return Seen(pid, parent, 10, 10, pid, cpu, reaped, memory, 5, written)
+    return ProcessInfo(pid, parent, 10, 10, pid, cpu, reaped, memory, 5, written)
 
 
 # YT-12: a loop that starts one burner after the other burns no less than one that burns itself.
 @pytest.mark.parametrize("waited_for", [True, False])
-def test_what_processes_took_that_are_gone_goes_on_counting(waited_for: bool) -> None:
-    machine = Machine(process(10, 1))
-    tree = Tree(10, b"mark", machine)
+def test_the_usage_of_ended_processes_still_counts(waited_for: bool) -> None:
+    table = FakeProcessTable(process(10, 1))
+    tree = ProcessTree(10, b"mark", table)
     tree.begin(warm=False)
     for number in range(1, 6):
         gone = number - 1 if waited_for else 0
         shell = process(10, 1, reaped=gone, written=gone * 100)
-        machine.be(shell, process(10 + number, 10, cpu=1.0, written=100))
-        used = tree.measure(wide=False)
-        assert (used.cpu, used.written) == (number, number * 100)
-    machine.be(process(10, 1, reaped=5.0, written=500) if waited_for else process(10, 1))
-    used = tree.measure(wide=False)
-    assert (used.cpu, used.written) == (5, 500)
+        table.set(shell, process(10 + number, 10, cpu=1.0, written=100))
+        used = tree.measure(full_scan=False)
+        assert (used.cpu_seconds, used.written_bytes) == (number, number * 100)
+    table.set(process(10, 1, reaped=5.0, written=500) if waited_for else process(10, 1))
+    used = tree.measure(full_scan=False)
+    assert (used.cpu_seconds, used.written_bytes) == (5, 500)
 
 
 # YT-14
-def test_what_processes_share_counts_once_and_what_each_holds_of_its_own_together() -> None:
-    machine = Machine(process(10, 1, memory=100), process(11, 10, memory=200), process(12, 11, memory=300))
-    tree = Tree(10, b"mark", machine)
+def test_shared_ram_counts_once_and_private_ram_of_each_process() -> None:
+    table = FakeProcessTable(process(10, 1, memory=100), process(11, 10, memory=200), process(12, 11, memory=300))
+    tree = ProcessTree(10, b"mark", table)
     tree.begin(warm=False)
-    assert tree.measure(wide=False).memory == 600 + 5
+    assert tree.measure(full_scan=False).ram_bytes == 600 + 5

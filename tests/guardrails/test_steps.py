@@ -21,7 +21,7 @@ from engrambus.evidence.receipts import BodyStore
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import Price
 from engrambus.space.work import ProcessRunner, StepOutcome, StepRequest
-from engrambus.space.work.folder import StepFolder, sweep
+from engrambus.space.work.step_folder import StepFolder, sweep
 from tests.space.shop import own_registry
 
 MODULE = "tests.guardrails.yools"
@@ -49,7 +49,7 @@ class Steps:
             root=self.folder,
             env=PATH,
             limits=limits or StepLimits(),
-            deadline=deadline,
+            deadline_us=deadline,
         )
         return self.runner.run(request, self.spent.append, stop)
 
@@ -71,7 +71,7 @@ def steps(tmp_path: Path) -> Iterator[Steps]:
 
 
 def cpu_of_children() -> float:
-    """CPU seconds of ended children of this process, their children's among it; the warden's are not: it runs."""
+    """Return CPU seconds of ended descendants; the limit enforcer still runs and is not counted."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -114,7 +114,7 @@ def test_a_second_of_work_with_a_fifth_of_a_core_takes_many(steps: Steps) -> Non
 
 # YT-12
 def test_a_warm_process_is_free_again_after_a_step_with_a_quota(steps: Steps) -> None:
-    limits = StepLimits(cores=0.1, memory=300 * MB, disk=MB)
+    limits = StepLimits(cores=0.1, ram_bytes=300 * MB, disk_bytes=MB)
     for _ in range(2):
         assert steps.answered(steps.run("agent.echo.later", limits, value=1)) == {"said": 1}
     assert steps.answered(steps.run("agent.echo.later", StepLimits(cores=0.1), value="ü")) == {"said": "ü"}
@@ -123,7 +123,7 @@ def test_a_warm_process_is_free_again_after_a_step_with_a_quota(steps: Steps) ->
 # YT-14
 @pytest.mark.parametrize("name", ["agent.hold.memory", "agent.hold.called"])
 def test_a_step_that_holds_too_much_memory_is_stopped(steps: Steps, name: str) -> None:
-    outcome = steps.run(name, StepLimits(memory=150 * MB))
+    outcome = steps.run(name, StepLimits(ram_bytes=150 * MB))
     assert (outcome.exit, outcome.error) == (143, "MEMORY_QUOTA")
     assert "stopped: MEMORY_QUOTA" in steps.said(outcome)
     assert f"of {150 * MB})" in steps.said(outcome)
@@ -132,7 +132,7 @@ def test_a_step_that_holds_too_much_memory_is_stopped(steps: Steps, name: str) -
 # YT-13
 @pytest.mark.parametrize(("name", "args"), [("agent.write.much", {}), ("agent.write.called", {"megabytes": 300})])
 def test_a_step_that_writes_too_much_is_stopped(steps: Steps, name: str, args: dict[str, int]) -> None:
-    outcome = steps.run(name, StepLimits(disk=8 * MB), **args)
+    outcome = steps.run(name, StepLimits(disk_bytes=8 * MB), **args)
     assert outcome.exit != 0
     assert outcome.error == "DISK_QUOTA"
     assert sum(each.stat().st_size for each in steps.folder.glob("grown.bin")) < 64 * MB
@@ -140,9 +140,9 @@ def test_a_step_that_writes_too_much_is_stopped(steps: Steps, name: str, args: d
 
 # YT-13
 def test_what_a_step_prints_counts_as_written(steps: Steps) -> None:
-    outcome = steps.run("agent.print.much", StepLimits(disk=8 * MB))
+    outcome = steps.run("agent.print.much", StepLimits(disk_bytes=8 * MB))
     assert (outcome.exit, outcome.error) == (143, "DISK_QUOTA")
-    assert outcome.kept_bytes < 8 * MB + 1000
+    assert outcome.stored_bytes < 8 * MB + 1000
 
 
 # YT-14
@@ -177,7 +177,7 @@ def test_what_a_callable_started_goes_with_it_and_its_process_stays(steps: Steps
 def test_a_killed_worker_leaves_nothing_running_and_nothing_standing_still(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.guardrails.test_steps import *\n"
-        "made = Steps(Path(sys.argv[1])); print(made.runner.note(), flush=True)\n"
+        "made = Steps(Path(sys.argv[1])); print(made.runner.describe_limits(), flush=True)\n"
         "made.run('agent.burn.ever', StepLimits(cores=0.05))"
     )
     worker = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
@@ -210,20 +210,20 @@ def _bearing(mark: bytes) -> list[int]:
     return found
 
 
-def test_a_warden_that_was_ended_is_replaced(steps: Steps) -> None:
-    steps.runner.note()
-    warden = steps.runner._warden._process
-    assert warden is not None
-    threading.Timer(0.5, warden.kill).start()
+def test_a_limit_enforcer_that_was_killed_is_replaced(steps: Steps) -> None:
+    steps.runner.describe_limits()
+    enforcer = steps.runner._enforcer._process
+    assert enforcer is not None
+    threading.Timer(0.5, enforcer.kill).start()
     before = cpu_of_children()
     assert steps.run("agent.burn.family", StepLimits(cores=0.5)).exit == 0
     assert cpu_of_children() - before < 3.0
-    assert steps.runner._warden._process is not warden
+    assert steps.runner._enforcer._process is not enforcer
 
 
 # "cgroup not writable"
 def test_it_is_told_how_quotas_are_held(steps: Steps) -> None:
-    assert steps.runner.note() == "cgroup v2" or steps.runner.note().startswith("duty cycle; ")
+    assert steps.runner.describe_limits() == "cgroup v2" or steps.runner.describe_limits().startswith("duty cycle; ")
 
 
 # YT-14: large output goes to the disk, never through memory.
@@ -233,7 +233,7 @@ def test_a_large_output_is_kept_without_being_held(tmp_path: Path) -> None:
         "made = Steps(Path(sys.argv[1])); made.run('agent.echo.later', value=1)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "outcome = made.run('agent.print.some'); made.runner.close()\n"
-        "print(outcome.kept_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+        "print(outcome.stored_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     kept, grown = map(int, done.stdout.split())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engrambus.space.catalog import yool
-from engrambus.space.work import here
+from engrambus.space.work import step_context
 
 BURN = "import time\nends = time.monotonic() + 2\nwhile time.monotonic() < ends: pass"
 FAMILY = (
@@ -90,7 +90,7 @@ def hold_called() -> None:
 @yool("agent.write.called", lane="guard", cached=False)
 def write_called(megabytes: int) -> None:
     """Leave a large artifact."""
-    with (here.artifacts() / "large.bin").open("wb") as file:
+    with (step_context.artifacts() / "large.bin").open("wb") as file:
         for _ in range(megabytes):
             file.write(os.urandom(1_000_000))
             file.flush()
@@ -102,7 +102,7 @@ def write_called(megabytes: int) -> None:
 def spend_called(each: int, times: int) -> None:
     """Spend tokens, and go on until stopped."""
     for _ in range(times):
-        here.spend(tokens_in=each)
+        step_context.spend(tokens_in=each)
         time.sleep(0.02)
     time.sleep(60)
 
@@ -142,10 +142,10 @@ def run_child(started: str, go: str) -> int:
 def leave_many(files: int) -> None:
     """Leave many files."""
     for number in range(files):
-        (here.artifacts() / str(number)).touch()
+        (step_context.artifacts() / str(number)).touch()
 
 
 @yool("agent.leave.link", lane="guard", cached=False)
 def leave_link(called: str) -> None:
     """Leave a link that leads out."""
-    (here.artifacts() / called).symlink_to("/etc/passwd")
+    (step_context.artifacts() / called).symlink_to("/etc/passwd")

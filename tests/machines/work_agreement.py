@@ -326,7 +326,7 @@ class WorkAgreement(RuleBasedStateMachine):
                 assert one.own_spent == spent.get(one.id, Price())
                 for last in map(view.receipt, ends):
                     assert last is not None
-                    assert Price(micros=last.cost.micros, tokens=last.cost.tokens) == at_end[one.id]
+                    assert Price(micros=last.cost.usd_micros, tokens=last.cost.tokens) == at_end[one.id]
                 assert one.state == "claimed" or one.reserved_micros == sum(
                     each.reserved_micros for each in family if each.parent_id == one.id
                 )

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engrambus.app import open_workshop
+from engrambus.app import open_worker_dependencies
 from engrambus.core import digest
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
 from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
-from engrambus.space.work import LaneWorkerPool, ProcessRunner, Workshop
+from engrambus.space.work import LaneWorkerPool, ProcessRunner, WorkerDependencies
 from engrambus.testing.work import PERSON
 from tests.cli.runner import Desk
 from tests.http.served import Served, serving
@@ -37,9 +37,11 @@ class Board:
         self.home = folder / "home"
         settings = Settings.from_environment({"HOME": str(self.home), "PATH": os.environ["PATH"]})
         self.gateway: Gateway = make_gateway(self.repository.path, settings)
-        shop = open_workshop(self.gateway, settings)
+        shop = open_worker_dependencies(self.gateway, settings)
         runner = ProcessRunner(shop.bodies, self.gateway.project_files.catalog_path("scratch"), shop.clock, [MODULE])
-        self.shop: Workshop = msgspec.structs.replace(shop, registry=OWN, catalog=lambda: DECLARED, runner=runner)
+        self.shop: WorkerDependencies = msgspec.structs.replace(
+            shop, registry=OWN, catalog=lambda: DECLARED, runner=runner
+        )
         # The project's catalog does not declare the tests' yools, so tuples are put without it.
         self.space = TupleSpace(self.shop.space.store, settings=self.shop.space.settings)
         self.run = self.gateway.identify(LOCAL_ADMIN).run.run_id
@@ -344,4 +346,4 @@ def test_a_receipt_says_which_files_were_deleted_for_disk_space(visit: Visit, bo
     expect(drawer.locator(".artifacts a")).to_have_count(0)
     page.click("#drawer .close")
     row.locator("a", has_text="agent.sum.numbers").click()
-    expect(drawer).to_contain_text("BODY_NOT_FOUND The stored body was taken away to make room, at 2")
+    expect(drawer).to_contain_text("BODY_NOT_FOUND The stored body was deleted to free disk space, at 2")

@@ -49,7 +49,7 @@ def test_a_worker_in_a_program_processes_a_lane_and_stops(repository: Repository
         worker.stop()
         thread.join(30)
         assert not thread.is_alive()
-    assert [each.what for each in told] == ["miss", "done"]
+    assert [each.kind for each in told] == ["miss", "done"]
 
 
 def test_a_long_running_worker_collects_garbage_by_itself(repository: Repository, given: Settings) -> None:  # YT-13
@@ -90,7 +90,7 @@ def test_a_policy_applied_while_working_takes_effect_with_the_next_step(
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(narrowed))
         bus.apply_policy({"guardrails": {"cpu_quota_pct": 7}})
         worker.run(until_empty=True)
-        assert worker.pool._shop.quotas()[-1].cpu_quota_pct == 7
+        assert worker.pool._deps.quotas()[-1].cpu_quota_pct == 7
     assert "YOOL_FORBIDDEN" in (told[0].error or "")
 
 

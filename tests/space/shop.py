@@ -18,7 +18,7 @@ from engrambus.core import SystemClock
 from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
 from engrambus.space.catalog import REGISTRY, Catalog, Registry
 from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
-from engrambus.space.work import Flights, LaneWorkerPool, ProcessRunner, Progress, Workshop
+from engrambus.space.work import LaneWorkerPool, ProcessRunner, Progress, SingleFlight, WorkerDependencies
 from engrambus.testing.work import PERSON, RUN
 
 MODULE = "tests.space.yools"
@@ -42,7 +42,7 @@ SETTINGS = SpaceSettings(max_retries=0, backoff_us=1000)
 class Shop(NamedTuple):
     """A shop, and what was told of its work."""
 
-    shop: Workshop
+    shop: WorkerDependencies
     told: list[Progress]
 
     @property
@@ -57,14 +57,14 @@ class Shop(NamedTuple):
     def pool(self, concurrency: int = 2) -> LaneWorkerPool:
         """A worker that tells what it does."""
         return LaneWorkerPool(
-            self.shop, read_pattern({"lane": "build"}), concurrency=concurrency, told=self.told.append
+            self.shop, read_pattern({"lane": "build"}), concurrency=concurrency, on_progress=self.told.append
         )
 
     def work(self) -> list[str]:
         """Do everything there is to do; what was told, in short."""
         self.told.clear()
         self.pool().run(until_empty=True)
-        return [each.what for each in self.told]
+        return [each.kind for each in self.told]
 
     def receipts(self, tuple_id: str) -> list[Receipt]:
         """Every receipt of a tuple."""
@@ -87,7 +87,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
     catalog.mkdir(parents=True, exist_ok=True)
     create_work(catalog, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
     bodies = BodyStore(catalog / "cas")
-    shop = Workshop(
+    shop = WorkerDependencies(
         space=TupleSpace(SqliteWork(catalog, clock), settings=settings),
         registry=OWN,
         catalog=lambda: DECLARED,
@@ -97,7 +97,7 @@ def open_shop(folder: Path, settings: SpaceSettings = SETTINGS, **environment: s
         clock=clock,
         root=folder,
         environment={"PATH": os.environ["PATH"], **environment},
-        flights=Flights(catalog / "flights"),
+        single_flight=SingleFlight(catalog / "flights"),
     )
     try:
         yield Shop(shop, [])

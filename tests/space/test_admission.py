@@ -44,7 +44,7 @@ def stocked(shop: Shop, registry: Registry, *declared: CatalogEntry) -> Shop:
 def refusal(shop: Shop) -> str:
     """Why a step was not carried out."""
     told: list[Progress] = shop.told
-    assert [each.what for each in told] == ["refused", "dead"]
+    assert [each.kind for each in told] == ["refused", "dead"]
     return told[0].error or ""
 
 

@@ -22,7 +22,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 def finish(shop: Shop, seconds: float, told: Callable[[Progress], None] = lambda heard: None) -> bool:
     """Work until nothing is left; whether that was ever so."""
-    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=4, told=told)
+    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=4, on_progress=told)
     working = threading.Thread(target=pool.run, kwargs={"until_empty": True})
     working.start()
     working.join(seconds)
@@ -52,9 +52,9 @@ def test_an_equal_step_goes_ahead_when_a_third_one_fails_meanwhile(shop: Shop, t
     failed = threading.Event()
 
     def told(heard: Progress) -> None:
-        if heard.what == "failed":
+        if heard.kind == "failed":
             failed.set()
-        elif heard.what == "miss":
+        elif heard.kind == "miss":
             (tmp_path / "later").touch()
             assert failed.wait(20)
 

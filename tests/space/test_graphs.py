@@ -59,7 +59,7 @@ def test_after_a_failure_nothing_more_is_begun(shop: Shop, tmp_path: Path) -> No
     )
     with at_work(shop.pool(concurrency=4)):
         begun = [tmp_path / "b", tmp_path / "e"]
-        until(lambda: all(each.exists() for each in begun) and "failed" in [each.what for each in shop.told])
+        until(lambda: all(each.exists() for each in begun) and "failed" in [each.kind for each in shop.told])
         (tmp_path / "go-b").touch()
         until(lambda: 1 in [each.step for each in shop.receipts(one)])
         (tmp_path / "go-e").touch()

@@ -15,8 +15,8 @@ from engrambus.core import SystemClock
 from engrambus.errors import DiskPressure, EngramBusError
 from engrambus.policy.guardrails import Retention
 from engrambus.space.tuples import Claim, Price
-from engrambus.space.work import Collector, worker_name
-from engrambus.space.work.folder import OF, Execution, StepFolder, sweep
+from engrambus.space.work import GarbageCollector, worker_name
+from engrambus.space.work.step_folder import EXECUTION_FILE, Execution, StepFolder, sweep
 from tests.space.shop import Shop, open_shop, step
 
 LINES = '{"usd":0.01,"tokens_in":2}\n{"usd":0.02,"tokens_out":1}\n'
@@ -127,7 +127,7 @@ def test_several_may_sweep_at_once(shop: Shop) -> None:
 def test_what_is_nobodys_goes_uncounted(shop: Shop, tmp_path: Path, odd: str) -> None:
     claim = _held(shop)
     path = _leave(shop, claim)
-    whose, cost = path / OF, path / "cost.jsonl"
+    whose, cost = path / EXECUTION_FILE, path / "cost.jsonl"
     match odd:
         case "nobody":
             whose.unlink()
@@ -157,7 +157,7 @@ def test_the_living_are_left_alone(shop: Shop) -> None:
         own.cost.write_text(LINES)
         shop.shop.sweep()
         assert _left(shop) == [own.path]
-        own.note_spending(lambda said: None)
+        own.report_spending(lambda said: None)
     assert _left(shop) == []
 
 
@@ -165,7 +165,7 @@ def test_who_makes_room_counts_first(shop: Shop) -> None:
     claim = _held(shop)
     _leave(shop, claim)
     catalog = shop.shop.root / ".catalog"
-    collector = Collector(
+    collector = GarbageCollector(
         shop.space, shop.shop.bodies, catalog, SystemClock(), retention=Retention, pinned=tuple, free=lambda path: 2**40
     )
     assert collector.collect(dry_run=True).freed[-1].bodies == 1
@@ -189,10 +189,10 @@ def test_a_step_whose_spending_could_not_be_counted_leaves_it_to_be_counted(shop
             folder.cost.write_text(LINES)
             for last in (False, True):
                 with suppress(DiskPressure):
-                    folder.note_spending(count, last=last)
+                    folder.report_spending(count, last=last)
         assert told[-1] == SAID, "told again, in all"
         left = sorted(each.name for each in folder.path.iterdir()) if folder.path.exists() else None
-        assert left == (["cost.jsonl", OF] if fails else None)
+        assert left == (["cost.jsonl", EXECUTION_FILE] if fails else None)
 
 
 def test_what_was_said_and_read_by_nobody_stays_to_be_counted(shop: Shop) -> None:

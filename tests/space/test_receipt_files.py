@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.evidence.receipts import Receipt, ReceiptFolder, seal
+from engrambus.evidence.receipts import Receipt, ReceiptFolder, new_receipt
 from tests.space.shop import open_shop, step
 
 
@@ -17,7 +17,10 @@ def receipts(count: int) -> list[tuple[int, Receipt]]:
     """Some receipts with their numbers."""
     at = "2026-05-19T17:30:00Z"
     return [
-        (number, seal(yool="agent.sum.numbers", tuple_id=f"sha256:{number:064x}", started_at=at, ended_at=at, exit=0))
+        (
+            number,
+            new_receipt(yool="agent.sum.numbers", tuple_id=f"sha256:{number:064x}", started_at=at, ended_at=at, exit=0),
+        )
         for number in range(1, count + 1)
     ]
 
@@ -41,7 +44,7 @@ def test_those_who_write_the_same_receipts_at_once_do_not_meet(tmp_path: Path, m
 
     def write() -> None:
         try:
-            ReceiptFolder(tmp_path / "receipts").catch_up(numbered, at_once=500)
+            ReceiptFolder(tmp_path / "receipts").catch_up(numbered, batch=500)
         except BaseException as problem:
             problems.append(problem)
             meeting.abort()
@@ -77,11 +80,11 @@ def test_whoever_is_cut_short_leaves_nothing_out(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", rename_others)
         with pytest.raises(OSError, match="no room"):
-            folder.catch_up(numbered, at_once=at_once)
-    folder.catch_up(numbered, at_once=at_once)
+            folder.catch_up(numbered, batch=at_once)
+    folder.catch_up(numbered, batch=at_once)
     assert all(folder.path(each.id).exists() for _, each in some)
     asked.clear()
-    assert folder.catch_up(numbered, at_once=at_once) == 0
+    assert folder.catch_up(numbered, batch=at_once) == 0
     assert asked == [4], "it begins where it had come to"
 
 

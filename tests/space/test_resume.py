@@ -200,5 +200,5 @@ def test_a_pattern_may_leave_out_some_of_what_it_means(tmp_path: Path) -> None:
     with open_shop(tmp_path / "project") as shop:
         ids = [shop.put(step("agent.sum.numbers", a=1, b=each)) for each in range(3)]
         wanted = read_pattern({"lane": "build"}).excluding(ids[1:2])
-        LaneWorkerPool(shop.shop, wanted, told=shop.told.append).run(until_empty=True)
+        LaneWorkerPool(shop.shop, wanted, on_progress=shop.told.append).run(until_empty=True)
         assert [shop.space.get(each).state for each in ids] == ["done", "waiting", "done"]

@@ -31,11 +31,12 @@ from engrambus.errors import (
     TupleTooLarge,
     YoolName,
 )
-from engrambus.evidence.receipts import Cost, input_hash, receipt_id, seal
+from engrambus.evidence.receipts import Cost, new_receipt, receipt_id
 from engrambus.settings import Settings
 from engrambus.space.tuples import CheckedTuple, enqueue, read_limits, read_pattern, read_tuple, rules, tuple_id
 from engrambus.space.tuples.rules import moved_later
 from engrambus.space.tuples.values import V1, V2
+from engrambus.space.work import input_hash
 from engrambus.testing.work import PERSON, RUN, WorkHarness, draft
 from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
 
@@ -248,14 +249,14 @@ def test_every_tuple_has_the_id_the_formula_gives(args: dict[str, Any], lane: st
 def test_receipts_are_named_by_all_they_say() -> None:
     """The printed formula joins fields without separators, so `v1` and `10` collide with `v11` and `0`."""
     same: dict[str, Any] = {"tuple_id": "t", "started_at": "s", "ended_at": "e"}
-    one = seal(yool="agent.a.b.v1", exit=10, **same)
-    other = seal(yool="agent.a.b.v11", exit=0, **same)
+    one = new_receipt(yool="agent.a.b.v1", exit=10, **same)
+    other = new_receipt(yool="agent.a.b.v11", exit=0, **same)
     assert one.id != other.id
     assert one.result_sha != other.result_sha
-    again = seal(yool="agent.a.b.v1", exit=10, **{**same, "tuple_id": "another"})
+    again = new_receipt(yool="agent.a.b.v1", exit=10, **{**same, "tuple_id": "another"})
     assert again.id != one.id
     assert again.result_sha == one.result_sha
-    whole = seal(yool="a.b.v1", exit=0, cost=Cost(usd=1, disk_mb=3), **same)
+    whole = new_receipt(yool="a.b.v1", exit=0, cost=Cost(usd=1, disk_mb=3), **same)
     assert receipt_id(whole) == whole.id
 
 

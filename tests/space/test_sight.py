@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engrambus.app import open_project, open_workshop
+from engrambus.app import open_project, open_worker_dependencies
 from engrambus.core import SystemClock
 from engrambus.errors import ReceiptNotFound, RunEnded, TupleNotFound, YoolForbidden
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway, to_request
@@ -191,7 +191,7 @@ def test_a_build_works_on_its_own_authority_and_no_persons(
     assert space.get(ids[0]).tuple.authority == {"user": "admin", "agent": None, "ci": True}
     assert not space.get(ids[1]).tuple.authority["ci"], "an agent is an agent wherever it is"
     told: list[Progress] = []
-    shop = msgspec.structs.replace(open_workshop(there, settings, modules=[MODULE]), registry=OWN)
+    shop = msgspec.structs.replace(open_worker_dependencies(there, settings, modules=[MODULE]), registry=OWN)
     with closing(shop.runner):
-        LaneWorkerPool(shop, read_pattern({"lane": "build"}), told=told.append).run(until_empty=True)
+        LaneWorkerPool(shop, read_pattern({"lane": "build"}), on_progress=told.append).run(until_empty=True)
     assert [space.get(each).state for each in ids] == ["done", "done"], told

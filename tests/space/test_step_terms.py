@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from engrambus.app import init_project, open_project, open_workshop
+from engrambus.app import init_project, open_project, open_worker_dependencies
 from engrambus.core import SECOND, SystemClock, print_time
-from engrambus.evidence.receipts import EMPTY
+from engrambus.evidence.receipts import EMPTY_DIGEST
 from engrambus.gateway import LOCAL_ADMIN, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.settings import Settings
 from engrambus.space.catalog import Catalog, Registry
 from engrambus.space.tuples import CostHistory, Price, estimate_price, read_pattern
-from engrambus.space.work import LaneWorkerPool, ProcessRunner, StepOutcome, StepRequest, Workshop
-from engrambus.space.work.folder import StepFolder
-from engrambus.space.work.ports import Told
+from engrambus.space.work import LaneWorkerPool, ProcessRunner, StepOutcome, StepRequest, WorkerDependencies
+from engrambus.space.work.ports import ReportSpending
+from engrambus.space.work.step_folder import StepFolder
 from engrambus.testing.work import PERSON, RUN
 from tests.projects import Repository
 from tests.space.shop import MODULE, Shop, at_work, open_shop, step, until
@@ -45,12 +45,12 @@ class Recorded:
     def __init__(self) -> None:
         self.asked: list[StepRequest] = []
 
-    def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
+    def run(self, request: StepRequest, told: ReportSpending, stop: threading.Event) -> StepOutcome:
         """As if it had said nothing."""
         self.asked.append(request)
-        return StepOutcome(exit=0, stdout_sha=EMPTY, stderr_sha=EMPTY)
+        return StepOutcome(exit=0, stdout_sha=EMPTY_DIGEST, stderr_sha=EMPTY_DIGEST)
 
-    def note(self) -> str:
+    def describe_limits(self) -> str:
         """How it holds steps to their quotas."""
         return "none"
 
@@ -68,7 +68,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-def with_own(shop: Workshop, runner: Recorded) -> Workshop:
+def with_own(shop: WorkerDependencies, runner: Recorded) -> WorkerDependencies:
     """The same shop, with the yools of this module, which are not run."""
     shop.runner.close()
     return msgspec.structs.replace(
@@ -83,15 +83,15 @@ def with_own(shop: Workshop, runner: Recorded) -> Workshop:
         (None, {}, {}, "any", StepLimits(cores=0.95)),
         (40, {}, {}, "any", StepLimits(cores=0.4)),
         (20, {"cpu_quota_pct": 60}, ALL, "little", StepLimits(
-            cores=0.2, memory=300 * MB, disk=30 * MB, tokens=500, micros=500_000)),
+            cores=0.2, ram_bytes=300 * MB, disk_bytes=30 * MB, tokens=500, usd_micros=500_000)),
         (None, {"cpu_quota_pct": 10, "memory_mb": 100, "disk_quota_mb": 10}, ALL, "little", StepLimits(
-            cores=0.1, memory=100 * MB, disk=10 * MB, tokens=500, micros=500_000)),
+            cores=0.1, ram_bytes=100 * MB, disk_bytes=10 * MB, tokens=500, usd_micros=500_000)),
         (None, {"cpu_quota_pct": 60, "memory_mb": 600}, ALL, "any", StepLimits(
-            cores=0.5, memory=500 * MB, disk=50 * MB, tokens=500, micros=500_000)),
+            cores=0.5, ram_bytes=500 * MB, disk_bytes=50 * MB, tokens=500, usd_micros=500_000)),
         (None, {}, {}, "little", StepLimits(
-            cores=0.3, memory=300 * MB, disk=30 * MB, tokens=300, micros=300_000)),
+            cores=0.3, ram_bytes=300 * MB, disk_bytes=30 * MB, tokens=300, usd_micros=300_000)),
         (None, {}, {"memory_mb": 20, "budget_tokens": 9}, "little", StepLimits(
-            cores=0.3, memory=20 * MB, disk=30 * MB, tokens=9, micros=300_000)),
+            cores=0.3, ram_bytes=20 * MB, disk_bytes=30 * MB, tokens=9, usd_micros=300_000)),
     ],
 )  # fmt: skip
 def test_a_step_is_run_within_the_least_that_anybody_says(
@@ -110,7 +110,7 @@ def test_a_step_is_run_within_the_least_that_anybody_says(
         applied = OPERATIONS["apply_policy"]
         gateway.call(applied, to_request({"policy": {"guardrails": project}}, applied.request), LOCAL_ADMIN)
         runner = Recorded()
-        shop = with_own(open_workshop(gateway, settings), runner)
+        shop = with_own(open_worker_dependencies(gateway, settings), runner)
         draft = {"lane": "build", "payload": [step(f"agent.take.{yool}")], "agent_terms": terms}
         shop.space.out(draft, authority=PERSON, run=RUN, trusted=True)
         LaneWorkerPool(shop, read_pattern({"lane": "build"})).run(until_empty=True)
@@ -163,9 +163,9 @@ def test_half_a_line_of_cost_is_read_when_it_is_whole(tmp_path: Path) -> None:
         for written in ('{"usd":1}\n{"usd":0.', '5,"tokens_in":3', "0}\n"):
             with folder.cost.open("a") as file:
                 file.write(written)
-            folder.note_spending(spent.append)
+            folder.report_spending(spent.append)
         assert spent == [Price(micros=1_000_000), Price(micros=1_500_000, tokens=30)]
-        folder.note_spending(spent.append, last=True)
+        folder.report_spending(spent.append, last=True)
         assert len(spent) == 2
 
 

@@ -16,7 +16,7 @@ from engrambus.settings import Settings
 from engrambus.space.catalog import Catalog
 from engrambus.space.tuples import read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
-from engrambus.space.work.worker import LOOK_SECONDS
+from engrambus.space.work.worker import CLAIM_CHECK_SECONDS
 from tests.projects import Repository
 from tests.space.shop import DECLARED, Shop, open_shop, step
 from tests.space.terminal import WORK, Terminal, open_terminal
@@ -41,10 +41,10 @@ def test_a_listener_that_fails_undoes_no_step(shop: Shop, tmp_path: Path, what: 
     ids = [shop.put(step("agent.count.calls", path=str(calls))) for _ in range(8)]
 
     def listen(progress: Progress) -> None:
-        if progress.what == what:
+        if progress.kind == what:
             raise BrokenPipeError("nobody reads this")
 
-    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=1, told=listen)
+    pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), concurrency=1, on_progress=listen)
     with pytest.raises(BrokenPipeError):
         pool.run()
     states = [shop.space.get(each).state for each in ids]
@@ -58,11 +58,11 @@ def test_what_was_written_down_is_not_told_to_be_lost(shop: Shop) -> None:
     told: list[str] = []
 
     def listen(progress: Progress) -> None:
-        told.append(progress.what)
-        if progress.what == "done":
-            time.sleep(2.5 * LOOK_SECONDS)
+        told.append(progress.kind)
+        if progress.kind == "done":
+            time.sleep(2.5 * CLAIM_CHECK_SECONDS)
 
-    LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), told=listen).run(until_empty=True)
+    LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), on_progress=listen).run(until_empty=True)
     assert told == ["miss", "done"]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engrambus.space.work.pool import FEW
+from engrambus.space.work.warm_pool import MIN_PROCESSES
 from tests.space.shop import Shop, open_shop, step, until, with_environment
 
 
@@ -66,9 +66,9 @@ def test_a_process_that_dies_as_it_is_asked_costs_no_attempt(shop: Shop) -> None
 
 def test_no_more_processes_wait_than_a_few(shop: Shop) -> None:
     """Each environment has processes of its own; those of environments nobody asks for any more go."""
-    pids = [run(with_environment(shop, COLOUR=str(each)), "agent.tell.place")[0] for each in range(FEW + 3)]
-    assert [alive(each) for each in pids] == [False] * 3 + [True] * FEW
-    assert run(with_environment(shop, COLOUR=str(FEW)), "agent.tell.place")[0] == pids[FEW]
+    pids = [run(with_environment(shop, COLOUR=str(each)), "agent.tell.place")[0] for each in range(MIN_PROCESSES + 3)]
+    assert [alive(each) for each in pids] == [False] * 3 + [True] * MIN_PROCESSES
+    assert run(with_environment(shop, COLOUR=str(MIN_PROCESSES)), "agent.tell.place")[0] == pids[MIN_PROCESSES]
 
 
 def test_no_step_finds_the_environment_or_the_folder_of_another(shop: Shop, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ import pytest
 from engrambus.backends.sqlite.work import WORK_JOURNAL
 from engrambus.core import SECOND, print_time
 from engrambus.errors import DiskPressure
-from engrambus.evidence.receipts import EMPTY, Receipt, ReceiptFolder, receipt_id, statement
+from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, receipt_id
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
-from engrambus.space.work import Flights, LaneWorkerPool, Progress, eval_, is_dead, tuple_run, worker, worker_name
-from engrambus.space.work.flight import Flight
+from engrambus.space.work import LaneWorkerPool, Progress, SingleFlight, eval_, is_dead, tuple_run, worker, worker_name
+from engrambus.space.work.single_flight import StepLock
 from engrambus.testing.work import PERSON, RUN
 from tests.space.shop import SETTINGS, Shop, at_work, open_shop, step, until, with_environment
 
@@ -83,7 +83,7 @@ def test_several_threads_may_write_receipts_at_once(shop: Shop, tmp_path: Path) 
 def test_a_statement_names_what_was_produced(shop: Shop) -> None:
     one = shop.put(step("agent.leave.report", text="<ok/>"))
     shop.work()
-    said = statement(shop.receipts(one)[0])
+    said = in_toto_statement(shop.receipts(one)[0])
     assert said["_type"] == "https://in-toto.io/Statement/v1"
     named = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
     assert "sha256:" + named["junit.xml"] == shop.receipts(one)[0].artifacts[0].sha
@@ -117,7 +117,7 @@ def test_equal_steps_at_once_are_executed_once(shop: Shop, tmp_path: Path, worke
         pool.stop()
         each.join(30)
     assert calls.read_text() == "called\n"
-    assert sorted(each.what for each in shop.told) == ["done"] * 4 + ["hit"] * 3 + ["miss"]
+    assert sorted(each.kind for each in shop.told) == ["done"] * 4 + ["hit"] * 3 + ["miss"]
     assert list((tmp_path / "project/.catalog/flights").iterdir()) == []
 
 
@@ -132,25 +132,25 @@ def test_those_who_waited_for_a_step_that_failed_try_themselves(shop: Shop, tmp_
 
 def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
     hold = (
-        "import sys, threading; from pathlib import Path; from engrambus.space.work import Flights\n"
-        f"Flights(Path({str(tmp_path)!r})).begin('key', lambda: False, threading.Event())\n"
+        "import sys, threading; from pathlib import Path; from engrambus.space.work import SingleFlight\n"
+        f"SingleFlight(Path({str(tmp_path)!r})).acquire('key', lambda: False, threading.Event())\n"
         "print('held', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout is not None
     other.stdout.readline()
     stop = threading.Event()
-    found: list[Flight] = []
-    thread = threading.Thread(target=lambda: found.append(Flights(tmp_path).begin("key", lambda: False, stop)))
+    found: list[StepLock] = []
+    thread = threading.Thread(target=lambda: found.append(SingleFlight(tmp_path).acquire("key", lambda: False, stop)))
     thread.start()
     other.kill()
     other.communicate()
     thread.join(30)
     assert found
-    found[0].end()
-    late = Flights(tmp_path).begin("key", lambda: True, stop)
+    found[0].release()
+    late = SingleFlight(tmp_path).acquire("key", lambda: True, stop)
     assert not late.waited
-    late.end()
+    late.release()
 
 
 def test_failures_are_no_hits(shop: Shop) -> None:
@@ -271,7 +271,7 @@ def test_a_worker_may_be_sent_to_work_again(shop: Shop) -> None:  # YT-06
     for a in (1, 2):
         shop.put(step("agent.sum.numbers", a=a, b=2))
         pool.run(until_empty=True)
-    assert [each.what for each in shop.told] == ["miss", "done"] * 2
+    assert [each.kind for each in shop.told] == ["miss", "done"] * 2
 
 
 def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,8 +286,8 @@ def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeyp
 
     one = shop.put(step("agent.sum.numbers", a=1, b=2))
     monkeypatch.setattr(shop.space.store, "commit", commit)
-    monkeypatch.setattr(worker, "PRESSED_SECONDS", 0.01)
-    monkeypatch.setattr(tuple_run, "PRESSED_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "PRESSURE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(tuple_run, "PRESSURE_RETRY_SECONDS", 0.01)
     pool = shop.pool()
     working = threading.Thread(target=pool.run)
     working.start()
@@ -295,7 +295,7 @@ def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeyp
     pool.stop()
     working.join(30)
     assert not full
-    assert [each.what for each in shop.told] == ["pressure", "miss", "done"]
+    assert [each.kind for each in shop.told] == ["pressure", "miss", "done"]
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> N
         working.join(30)
         assert shop.space.get(one).state == "cancelled"
         assert [each.yool for each in shop.receipts(one)] == ["tuple.run"]
-        assert [each.what for each in shop.told] == ["lost"]
+        assert [each.kind for each in shop.told] == ["lost"]
 
 
 def test_what_was_not_begun_is_given_back_when_told_to_stop(
@@ -359,9 +359,9 @@ def test_a_step_that_could_not_be_begun_is_tried_again(tmp_path: Path) -> None:
         one = shop.put(step("agent.sum.numbers", a=1, b=2))
         scratch = tmp_path / "project/.catalog/scratch"
         scratch.touch()  # no folder can be made there
-        pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), told=_once(shop, scratch))
+        pool = LaneWorkerPool(shop.shop, read_pattern({"lane": "build"}), on_progress=_once(shop, scratch))
         pool.run(until_empty=True)
-        assert [each.what for each in shop.told] == ["refused", "again", "miss", "done"]
+        assert [each.kind for each in shop.told] == ["refused", "again", "miss", "done"]
         assert "FileExistsError" in (shop.told[0].error or "")
         assert shop.space.get(one).attempts == 2
 
@@ -379,7 +379,7 @@ def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:
 
     def tell(progress: Progress) -> None:
         shop.told.append(progress)
-        if progress.what == "refused":
+        if progress.kind == "refused":
             scratch.unlink()
 
     return tell
@@ -448,7 +448,7 @@ def test_a_step_that_spends_too_much_is_stopped(shop: Shop) -> None:  # YT-11
     assert receipt.error == "BUDGET_EXCEEDED"
     why = shop.shop.bodies.get(receipt.stderr_sha).decode()
     assert re.search(r"The tuple has spent 1[26]000 micro-dollars of 10000\.", why)
-    assert receipt.cost.micros == kept.spent_micros
+    assert receipt.cost.usd_micros == kept.spent_micros
     assert 10_000 < kept.spent_micros < 40 * 4_000
     assert len(shop.space.rd_all({"lane": "alarm"})) == 1
 
@@ -458,7 +458,7 @@ def test_the_last_receipt_says_what_every_attempt_cost(tmp_path: Path) -> None: 
         one = shop.put(step("agent.sum.numbers", a=1, b=2), step("agent.spend.again", mark=str(tmp_path / "mark")))
         assert shop.work() == ["miss", "failed", "again", "miss", "done"]
         last, kept = shop.receipts(one)[-1], shop.space.get(one)
-        assert (last.cost.micros, last.cost.tokens) == (kept.spent_micros, kept.spent_tokens) == (40_000, 14)
+        assert (last.cost.usd_micros, last.cost.tokens) == (kept.spent_micros, kept.spent_tokens) == (40_000, 14)
         assert len(last.receipts) == 2
 
 
@@ -471,10 +471,10 @@ def test_what_an_attempt_spent_that_was_cut_short_is_on_the_last_receipt(tmp_pat
         shop.space.release_dead([(claim.id, claim.fence)], reason="its worker is gone")
         assert shop.work()[-1] == "done"
         executed, last = shop.receipts(one)
-        assert (executed.cost.micros, last.cost.micros) == (40_000, 1_540_000)
+        assert (executed.cost.usd_micros, last.cost.usd_micros) == (40_000, 1_540_000)
         assert (last.cost.tokens_in, last.cost.tokens_out) == (27, 2)
         kept = shop.space.get(one)
-        assert (kept.spent_micros, kept.spent_tokens) == (last.cost.micros, last.cost.tokens)
+        assert (kept.spent_micros, kept.spent_tokens) == (last.cost.usd_micros, last.cost.tokens)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_prices_finer_than_a_micro_dollar_are_added_before_they_are_rounded_up(
 ) -> None:  # YT-11
     one = shop.put(step("agent.spend.each", amounts=amounts))
     assert shop.work() == ["miss", "done"]
-    assert shop.receipts(one)[0].cost.micros == shop.space.get(one).spent_micros == micros
+    assert shop.receipts(one)[0].cost.usd_micros == shop.space.get(one).spent_micros == micros
 
 
 @pytest.mark.parametrize("amount", [-0.01, 1e300])
@@ -545,9 +545,9 @@ def test_what_cannot_be_written_down_is_told_in_a_line(shop: Shop, what: str, wh
     one = shop.put(step("agent.give.back", what=what))
     assert shop.work() == ["failed", "dead"]
     receipt = shop.receipts(one)[0]
-    assert (receipt.exit, receipt.error, receipt.stdout_sha) == (1, "FIELD_VALUE", EMPTY)
+    assert (receipt.exit, receipt.error, receipt.stdout_sha) == (1, "FIELD_VALUE", EMPTY_DIGEST)
     (said,) = shop.shop.bodies.get(receipt.stderr_sha).decode().splitlines()
-    assert said.startswith("refused: FIELD_VALUE: What the step gave back is not JSON")
+    assert said.startswith("refused: FIELD_VALUE: The step's return value is not JSON")
     assert why in said
 
 
@@ -584,8 +584,8 @@ def test_whatever_a_step_does_it_leaves_a_receipt(shop: Shop, how: str, exit: in
     receipt, last = shop.receipts(one)
     assert (receipt.yool, receipt.exit, receipt.error) == ("agent.do.oddly.v1", exit, error)
     assert last.exit == exit
-    said = shop.shop.bodies.get(receipt.stderr_sha) if receipt.stderr_sha != EMPTY else b""
-    why = b"refused: ARTIFACT_PATH: The name of a file a step left is not UTF-8. (artifacts, '\\udcff')\n"
+    said = shop.shop.bodies.get(receipt.stderr_sha) if receipt.stderr_sha != EMPTY_DIGEST else b""
+    why = b"refused: ARTIFACT_PATH: The name of an artifact is not UTF-8. (artifacts, '\\udcff')\n"
     assert said == {"says": b"this is why\n", "name": why}.get(how, b"")
 
 

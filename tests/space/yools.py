@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from engrambus.space.catalog import yool
-from engrambus.space.work import here
+from engrambus.space.work import step_context
 
 EVERYONE = ("user", "agent", "ci")
 
@@ -55,7 +55,7 @@ async def wait_long(started: str) -> None:
 def spend(usd: float, times: int) -> None:
     """Spend some money, several times."""
     for _ in range(times):
-        here.spend(usd=usd, tokens_in=10, tokens_out=1)
+        step_context.spend(usd=usd, tokens_in=10, tokens_out=1)
         time.sleep(0.15)
 
 
@@ -64,7 +64,7 @@ def spend_each(amounts: list[float], notes: str = "") -> None:
     """Spend these amounts; if asked, note each before it is said and after."""
     for usd in amounts:
         _note(notes, f"about {usd}")
-        here.spend(usd=usd)
+        step_context.spend(usd=usd)
         _note(notes, f"said {usd}")
 
 
@@ -77,7 +77,7 @@ def _note(path: str, line: str) -> None:
 @yool("agent.spend.again", lane="build", authority=EVERYONE, cached=False)
 def spend_again(mark: str) -> None:
     """Spend, and fail the first time."""
-    here.spend(usd=0.02, tokens_in=7)
+    step_context.spend(usd=0.02, tokens_in=7)
     if not Path(mark).exists():
         Path(mark).touch()
         sys.exit(1)
@@ -86,13 +86,13 @@ def spend_again(mark: str) -> None:
 @yool("agent.spend.signal", lane="build", authority=EVERYONE, cached=False)
 def spend_and_signal(worker: str, number: int, mark: str) -> None:
     """Spend; and the first time send the worker a signal before it could read that, and spend more later."""
-    here.spend(usd=0.05, tokens_in=7)
+    step_context.spend(usd=0.05, tokens_in=7)
     if not Path(mark).exists():
         Path(mark).touch()
         os.kill(int(Path(worker).read_text()), number)
         for _ in range(3):
             time.sleep(0.6)
-            here.spend(usd=0.01, tokens_out=1)
+            step_context.spend(usd=0.01, tokens_out=1)
 
 
 yool("agent.spend.last", lane="build", authority=EVERYONE, cached=False)(
@@ -116,13 +116,13 @@ def count_slowly(path: str, more: str = "") -> int:
 @yool("agent.leave.report", lane="build", authority=EVERYONE)
 def leave(text: str) -> None:
     """Leave a file."""
-    (here.artifacts() / "junit.xml").write_text(text)
+    (step_context.artifacts() / "junit.xml").write_text(text)
 
 
 @yool("agent.leave.link", lane="build", authority=EVERYONE)
 def leave_link() -> None:
     """Leave a link that leads out."""
-    (here.artifacts() / "passwd").symlink_to("/etc/passwd")
+    (step_context.artifacts() / "passwd").symlink_to("/etc/passwd")
 
 
 @yool("agent.do.oddly", lane="build", authority=EVERYONE, cached=False)
@@ -130,7 +130,7 @@ def do_oddly(how: str) -> None:
     """What no step should do."""
     match how:
         case "name":
-            (here.artifacts() / os.fsdecode(b"\xff")).touch()
+            (step_context.artifacts() / os.fsdecode(b"\xff")).touch()
         case "exit":
             sys.exit(2**70)
         case "wrapped":
@@ -138,14 +138,14 @@ def do_oddly(how: str) -> None:
         case "says":
             sys.exit("this is why")
         case "removes":
-            shutil.rmtree(here.artifacts().parent)
+            shutil.rmtree(step_context.artifacts().parent)
             time.sleep(0.3)
 
 
 @yool("agent.tell.tuple", lane="build", authority=EVERYONE, cached=False)
 def tell_tuple() -> str:
     """Say which tuple this is a step of."""
-    return here.tuple_id()
+    return step_context.tuple_id()
 
 
 yool("agent.show.tuple", lane="build", authority=EVERYONE, cached=False)(["printenv", "ENGRAMBUS_TUPLE"])

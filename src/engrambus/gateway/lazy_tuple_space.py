@@ -12,7 +12,7 @@ from engrambus.gateway.ports import Finding
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import BodyStore
     from engrambus.space.tuples import TupleSpace
-    from engrambus.space.work import Collector
+    from engrambus.space.work import GarbageCollector
 
 
 class LazyTupleSpace:
@@ -24,7 +24,7 @@ class LazyTupleSpace:
         bodies: BodyStore | None = None,
         *,
         ci: bool = False,
-        open_collector: Callable[[TupleSpace], Collector] | None = None,
+        open_collector: Callable[[TupleSpace], GarbageCollector] | None = None,
         told: Callable[[int, int], None] | None = None,
     ) -> None:
         self._open_space = open_space
@@ -63,7 +63,7 @@ class LazyTupleSpace:
         return self.space.store.last_line() if self._open_space is not None else 0
 
     @property
-    def collector(self) -> Collector:
+    def collector(self) -> GarbageCollector:
         """Who makes room."""
         if self._open_collector is None:
             raise NoTupleSpace

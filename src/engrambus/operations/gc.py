@@ -67,7 +67,7 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Free disk space: delete stored output that no receipt has to keep."""
-    done = context.tuple_space.collector.collect(dry_run=request.dry_run, told=context.tuple_space.told)
+    done = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.told)
     return GarbageAnswer(
         dry_run=done.dry_run,
         receipts=done.receipts,

@@ -54,11 +54,11 @@ class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     """Show a receipt: the record of one executed step."""
-    from engrambus.evidence.receipts import statement
+    from engrambus.evidence.receipts import in_toto_statement
 
     receipt = _receipt(context, request.id)
     if request.intoto:
-        return ReceiptAnswer(statement=statement(receipt))
+        return ReceiptAnswer(statement=in_toto_statement(receipt))
     gone = _gone(context, [sha for _, sha in _named(receipt)])
     return ReceiptAnswer(receipt=msgspec.to_builtins(receipt), gone=gone)
 
@@ -89,9 +89,9 @@ def _named(receipt: Receipt) -> list[tuple[str, str]]:
 
 def _gone(context: Context, named: list[str]) -> dict[str, str]:
     """Of some bodies, those that are not here because they were taken away to make room, and when."""
-    from engrambus.evidence.receipts import EMPTY
+    from engrambus.evidence.receipts import EMPTY_DIGEST
 
-    absent = [sha for sha in named if sha != EMPTY and not context.tuple_space.bodies.has(sha)]
+    absent = [sha for sha in named if sha != EMPTY_DIGEST and not context.tuple_space.bodies.exists(sha)]
     if not absent:
         return {}
     # It is written down before a body goes: what was seen to be absent is known by now.
@@ -139,7 +139,7 @@ def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
 
     receipt = _receipt(context, request.id)
     named = _named(receipt)
-    whole = {sha: context.tuple_space.bodies.holds(sha) for _, sha in named}
+    whole = {sha: context.tuple_space.bodies.is_intact(sha) for _, sha in named}
     gone = _gone(context, [sha for sha, is_whole in whole.items() if not is_whole])
     bodies = [BodyState(sha=sha, name=name, whole=whole[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id
@@ -189,20 +189,20 @@ class TestsRecorded(Struct, frozen=True, kw_only=True):
 )
 def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""
-    from engrambus.evidence.receipts import JUNIT, Artifact, read_report, seal
+    from engrambus.evidence.receipts import JUNIT_KIND, Artifact, new_receipt, read_junit
 
     data = request.report.encode()
-    report = read_report(data)
+    report = read_junit(data)
     space = context.tuple_space.space
     with context.store.read() as view:
         check_run_goes_on(view, context.caller)
     space.check_disk_space(context.caller.run.run_id)  # a full disk is refused before the report is stored
-    stored = Artifact(kind=JUNIT, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
+    stored = Artifact(kind=JUNIT_KIND, path=request.name, sha=context.tuple_space.bodies.put(data), size=len(data))
     failures = [case for case in report.cases if case.outcome in ("failed", "error")]
 
     def seal_receipt(tuple_id: str, now_us: int) -> Receipt:
         now = print_time(now_us)
-        return seal(
+        return new_receipt(
             yool=f"{RECORD_TESTS}.v1",
             tuple_id=tuple_id,
             started_at=now,

@@ -169,7 +169,7 @@ class WorkState:
         past = self.averages.get(receipt.yool, CostHistory())
         self.averages[receipt.yool] = CostHistory(
             executions=past.executions + 1,
-            micros=past.micros + receipt.cost.micros,
+            micros=past.micros + receipt.cost.usd_micros,
             tokens=past.tokens + receipt.cost.tokens,
         )
 

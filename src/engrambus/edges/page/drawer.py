@@ -10,7 +10,7 @@ from engrambus.edges.page.session import PageSession
 from engrambus.edges.page.template_filters import safe_link
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, DiffAddress, RepoAddress, parse_ref
-from engrambus.evidence.receipts import EMPTY
+from engrambus.evidence.receipts import EMPTY_DIGEST
 
 PARAMS = ("engram", "pointer", "receipt")
 MAX_TOKENS = 20_000
@@ -104,7 +104,7 @@ def _load_receipt(session: PageSession, receipt_id: str) -> DrawerData:
     answer = session.call("receipt_get", id=receipt_id)
     receipt = answer.receipt
     stored = [("stdout", receipt["stdout_sha"]), ("stderr", receipt["stderr_sha"])]
-    outputs = [_load_output(session, name, sha) for name, sha in stored if sha != EMPTY]
+    outputs = [_load_output(session, name, sha) for name, sha in stored if sha != EMPTY_DIGEST]
     steps = [session.call("receipt_get", id=step_id).receipt for step_id in receipt.get("receipts", ())[:STEP_ROWS]]
     return {"receipt": receipt, "gone": answer.gone, "outputs": outputs, "steps": steps}
 

@@ -15,7 +15,7 @@ from engrambus.settings import Settings
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
-    from engrambus.space.work import LaneWorkerPool, Progress, Workshop
+    from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
 
 
 class Worker:
@@ -25,10 +25,14 @@ class Worker:
     """
 
     def __init__(
-        self, gateway: Gateway, shop: Workshop, pool: LaneWorkerPool, on_progress: Callable[[Progress], None]
+        self,
+        gateway: Gateway,
+        dependencies: WorkerDependencies,
+        pool: LaneWorkerPool,
+        on_progress: Callable[[Progress], None],
     ) -> None:
         self._gateway = gateway
-        self._shop = shop
+        self._dependencies = dependencies
         self._on_progress = on_progress
         self.pool = pool
 
@@ -47,7 +51,7 @@ class Worker:
 
         Importing `modules` registers the code of the yools. `on_progress` is called for every step.
         """
-        from engrambus.app import open_project, open_workshop
+        from engrambus.app import open_project, open_worker_dependencies
         from engrambus.space.tuples import check_lane, read_pattern
         from engrambus.space.work import LaneWorkerPool
 
@@ -55,21 +59,23 @@ class Worker:
         settings = settings or Settings.from_environment()
         gateway = open_project(Path(path), settings)
         try:
-            shop = open_workshop(gateway, settings, modules=tuple(modules))
-            pool = LaneWorkerPool(shop, read_pattern({"lane": lane}), concurrency=concurrency, told=on_progress)
+            dependencies = open_worker_dependencies(gateway, settings, modules=tuple(modules))
+            pool = LaneWorkerPool(
+                dependencies, read_pattern({"lane": lane}), concurrency=concurrency, on_progress=on_progress
+            )
         except BaseException:
             gateway.close()
             raise
-        return cls(gateway, shop, pool, on_progress)
+        return cls(gateway, dependencies, pool, on_progress)
 
     def run(self, *, until_empty: bool = False) -> None:
         """Process tuples until `stop` is called; with `until_empty`, until no tuple can be processed now.
 
         A worker that runs until stopped also collects garbage: every night, and when disk space is low.
         """
-        from engrambus.app import open_caretaker
+        from engrambus.app import open_gc_worker
 
-        with nullcontext() if until_empty else open_caretaker(self._gateway, self._shop):
+        with nullcontext() if until_empty else open_gc_worker(self._gateway, self._dependencies):
             self.pool.run(until_empty=until_empty)
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -82,10 +88,12 @@ class Worker:
 
         caller = self._gateway.identify(LOCAL_ADMIN)
         authority = stamped(caller, ci=self._gateway.tuple_space.ci)
-        return eval_(self._shop, draft, authority=authority, run=caller.run.run_id, told=self._on_progress)
+        return eval_(
+            self._dependencies, draft, authority=authority, run=caller.run.run_id, on_progress=self._on_progress
+        )
 
     def close(self) -> None:
-        self._shop.runner.close()
+        self._dependencies.runner.close()
         self._gateway.close()
 
     def __enter__(self) -> Worker:

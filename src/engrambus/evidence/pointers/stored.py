@@ -10,7 +10,7 @@ from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound
 from engrambus.evidence.pointers.addresses import BodyAddress, TestAddress
 from engrambus.evidence.pointers.git import MAX_CONTENT_BYTES
 from engrambus.evidence.pointers.resolve import Content
-from engrambus.evidence.receipts import JUNIT, MAX_REPORT, Case, Receipt, Report, read_report
+from engrambus.evidence.receipts import JUNIT_KIND, MAX_REPORT_BYTES, JunitCase, JunitReport, Receipt, read_junit
 
 EXCERPT_BYTES = 512 * 1024
 """Bytes read of each end of a body that is too large: more than any answer may have."""
@@ -86,7 +86,7 @@ class TestResolver:
     def __init__(self, find_receipt: FindReceipt, bodies: Bodies) -> None:
         self._find_receipt = find_receipt
         self._bodies = bodies
-        self._reports: Memo[str, Report] = Memo(50_000)
+        self._reports: Memo[str, JunitReport] = Memo(50_000)
 
     def resolve(self, address: TestAddress) -> Content:
         """Return a test's outcome, message and failing lines."""
@@ -103,27 +103,27 @@ class TestResolver:
             used=address.node,
         )
 
-    def _reports_of(self, receipt: Receipt) -> Iterator[Report]:
+    def _reports_of(self, receipt: Receipt) -> Iterator[JunitReport]:
         """Yield the receipt's own reports and, if it is a tuple's, those of its steps."""
         for artifact in receipt.artifacts:
-            if artifact.kind == JUNIT:
+            if artifact.kind == JUNIT_KIND:
                 yield self._report(artifact.sha)
         for step_id in receipt.receipts:
             step = self._find_receipt(step_id)
             if step is not None and not step.receipts:
                 yield from self._reports_of(step)
 
-    def _report(self, sha: str) -> Report:
+    def _report(self, sha: str) -> JunitReport:
         report = self._reports.get(sha)
         if report is None:
-            report = read_report(self._bodies.get(sha, MAX_REPORT))
+            report = read_junit(self._bodies.get(sha, MAX_REPORT_BYTES))
             self._reports.put(sha, report, weight=len(report.cases) + 1)
         else:
             self._bodies.touch(sha)  # refuses a report that was collected after it was remembered
         return report
 
 
-def _describe(node: str, case: Case) -> str:
+def _describe(node: str, case: JunitCase) -> str:
     duration = f" in {case.seconds} s" if case.seconds else ""
     parts = [f"{node} {case.outcome}{duration}", case.message, case.detail]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,4 +1,4 @@
-"""Bodies kept under the digest of their content: `<root>/<2 hex>/<62 hex>`."""
+"""Content-addressed storage of bodies: `<root>/<2 hex>/<62 hex>`, named by the SHA-256 of their content."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from engrambus.errors import (
     SpanNotFound,
 )
 
-_CHUNK = 1 << 20
-_HALF_PUT, _HALF_GONE = ".new", ".old"
-_NOTHING = digest_of_bytes(b"")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Non-blocking, so that a FIFO in the place of a body cannot hold us.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""What says nothing about a file that could not be opened."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
+_NEW_SUFFIX, _OLD_SUFFIX = ".new", ".old"
+_EMPTY_DIGEST = digest_of_bytes(b"")
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Non-blocking, so that a FIFO in the place of a body cannot block us.
+_OPEN_BODY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of the process or the machine, which say nothing about the file."""
+_CREATE_BODY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class BodyStore:
-    """A folder of bodies. A body is on the disk, with its folder, before `put` answers; `get` checks every byte."""
+    """A folder of bodies. `put` returns when a body and its folder entry are synced; `get` checks every byte."""
 
     def __init__(self, root: Path | str, *, purged: Callable[[str], int | None] = lambda digest: None) -> None:
-        """`purged` knows when a body was taken away to make room: whoever asks for it is told."""
+        """`purged` returns when garbage collection deleted a body; the error for a missing body says so."""
         self._root = Path(root)
         self._purged = purged
 
     def put(self, body: bytes | BinaryIO) -> str:
-        """Keep a body and give its digest."""
+        """Store a body and return its digest."""
         try:
             return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
         except OSError as problem:
@@ -54,8 +54,8 @@ class BodyStore:
             raise
 
     def get(self, digest: str, limit: int | None = None) -> bytes:
-        """The body of that digest, if it is here, whole and no larger than the limit; nothing at all needs no file."""
-        if digest == _NOTHING:
+        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file."""
+        if digest == _EMPTY_DIGEST:
             return b""
         with self._body(digest) as body:
             size = os.fstat(body).st_size
@@ -67,32 +67,32 @@ class BodyStore:
         return data
 
     def get_lines(self, digest: str, first: int, last: int, limit: int) -> bytes:
-        """Some lines of a body, however large it is: every byte is checked, and only these lines are held."""
-        kept: list[bytes] = []
-        held = 0
-        line = 1  # the one that the next byte belongs to
-        ends = True  # whether the last byte seen ended a line
+        """Return some lines of a body of any size: every byte is checked, only these lines are held in RAM."""
+        parts: list[bytes] = []
+        size = 0
+        line = 1  # number of the line that the next byte belongs to
+        ends_line = True  # True if the previous byte ended a line
         for chunk in self._checked(digest):
-            at = 0
-            while at < len(chunk) and line <= last:
-                after = _after_lines(chunk, at, first - line if line < first else last + 1 - line)
-                part = chunk[at:after]
+            start = 0
+            while start < len(chunk) and line <= last:
+                end = _end_of_lines(chunk, start, first - line if line < first else last + 1 - line)
+                part = chunk[start:end]
                 if line >= first:
-                    held += len(part)
-                    if held > limit:
-                        raise ContentTooLarge("The lines are more than a pointer may lead to.", limit=limit, used=held)
-                    kept.append(part)
+                    size += len(part)
+                    if size > limit:
+                        raise ContentTooLarge("The lines are more than a pointer may lead to.", limit=limit, used=size)
+                    parts.append(part)
                 line += part.count(b"\n")
-                at = after
-            line += chunk.count(b"\n", at)
-            ends = chunk.endswith(b"\n")
-        count = line - 1 if ends else line
+                start = end
+            line += chunk.count(b"\n", start)
+            ends_line = chunk.endswith(b"\n")
+        count = line - 1 if ends_line else line
         if last > count:
             raise SpanNotFound(f"The body has {count} {'line' if count == 1 else 'lines'}.", limit=count, used=last)
-        return b"".join(kept)
+        return b"".join(parts)
 
     def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes]:
-        """The first and the last bytes of a body, so many at the most; every byte between is checked."""
+        """Return the first and the last `size` bytes of a body; every byte between is checked."""
         first = last = b""
         for chunk in self._checked(digest):
             first += chunk[: size - len(first)]
@@ -100,9 +100,9 @@ class BodyStore:
         return first, last
 
     def _checked(self, digest: str) -> Iterator[bytes]:
-        """A body piece by piece; refused at its end if it is not whole."""
+        """Yield a body in chunks; raise at its end if it is damaged."""
         running = hashlib.sha256()
-        if digest != _NOTHING:
+        if digest != _EMPTY_DIGEST:
             with self._body(digest) as body:
                 for chunk in _chunks(body):
                     running.update(chunk)
@@ -111,14 +111,14 @@ class BodyStore:
                 raise _damaged()
 
     def touch(self, digest: str) -> None:
-        """Have a body left where it is for a while; refused when it is gone."""
-        if digest != _NOTHING:
+        """Protect a body from garbage collection for a while; raise if it is missing."""
+        if digest != _EMPTY_DIGEST:
             with self._body(digest):
                 pass
 
     @contextmanager
     def _body(self, digest: str) -> Iterator[int]:
-        """The file of a body, open, and as young as one just put: whoever reads it may be about to point at it."""
+        """Open the file of a body and renew its age: its reader may be about to point at it (decision 28)."""
         if not is_digest(digest):
             raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
         try:
@@ -129,24 +129,24 @@ class BodyStore:
         except NotADirectoryError:
             raise LinkRefused("A folder of the body store is a link or not a folder.") from None
         try:
-            with suppress(OSError):  # whoever may only read here points at nothing here either
+            with suppress(OSError):  # a reader without write access cannot point at it here either
                 os.utime(body)
             yield body
         finally:
             os.close(body)
 
     def _absent(self, digest: str) -> BodyNotFound:
-        at = self._purged(digest)
-        if at is None:
+        purged_us = self._purged(digest)
+        if purged_us is None:
             return BodyNotFound()
         return BodyNotFound(
-            f"The stored body was taken away to make room, at {print_time(at)}.",
-            hint="A step whose result went is executed anew the next time it is asked for.",
+            f"The stored body was deleted to free disk space, at {print_time(purged_us)}.",
+            hint="Put the tuple again: a step whose result was deleted is executed again.",
         )
 
-    def holds(self, digest: str) -> bool:
-        """Whether the body of that digest is here and whole; nothing at all needs no file."""
-        if digest == _NOTHING:
+    def is_intact(self, digest: str) -> bool:
+        """True if the body is stored and its content has its digest."""
+        if digest == _EMPTY_DIGEST:
             return True
         try:
             with self._folder(digest) as folder:
@@ -154,12 +154,12 @@ class BodyStore:
         except (LinkRefused, NotAFile):
             return False
         except OSError as problem:
-            if problem.errno in _PASSING:
+            if problem.errno in _TRANSIENT:
                 raise
             return False
 
-    def has(self, digest: str) -> bool:
-        """Whether a body lies under that digest, whole or not."""
+    def exists(self, digest: str) -> bool:
+        """True if a body is stored under that digest, damaged or not."""
         try:
             with self._folder(digest) as folder:
                 os.stat(digest[9:], dir_fd=folder, follow_symlinks=False)
@@ -168,43 +168,43 @@ class BodyStore:
         return True
 
     def sizes(self, *, untouched_since: float) -> Iterator[tuple[str, int]]:
-        """The digest and the bytes of every body here that was not put after a moment."""
+        """Yield digest and size of every body that was neither written nor read since a time."""
         for folder in _entries(self._root):
             if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
                 for body in _entries(folder.path):
                     if is_digest(digest := f"sha256:{folder.name}{body.name}"):
                         with suppress(FileNotFoundError):
-                            found = body.stat(follow_symlinks=False)
-                            if found.st_mtime <= untouched_since:
-                                yield digest, found.st_size
+                            status = body.stat(follow_symlinks=False)
+                            if status.st_mtime <= untouched_since:
+                                yield digest, status.st_size
 
     def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
-        """What is left of bodies whose putting or taking away was cut short before a moment, and its bytes."""
-        folders = [Path(each.path) for each in _entries(self._root) if each.is_dir(follow_symlinks=False)]
+        """Yield path and size of files left by a put or a removal that was interrupted before a time."""
+        folders = [Path(entry.path) for entry in _entries(self._root) if entry.is_dir(follow_symlinks=False)]
         for folder in (self._root, *folders):
-            for each in _entries(folder):
-                if each.name.startswith(".") and each.name.endswith((_HALF_PUT, _HALF_GONE)):
+            for entry in _entries(folder):
+                if entry.name.startswith(".") and entry.name.endswith((_NEW_SUFFIX, _OLD_SUFFIX)):
                     with suppress(FileNotFoundError):
-                        found = each.stat(follow_symlinks=False)
-                        if found.st_mtime <= untouched_since:
-                            yield Path(each.path), found.st_size
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_mtime <= untouched_since:
+                            yield Path(entry.path), status.st_size
 
     def remove(self, digest: str, *, untouched_since: float) -> int:
-        """Take a body away unless it was put, once more perhaps, after a moment; tells how many bytes that freed.
+        """Delete a body unless it was written or read since a time; return the bytes freed.
 
-        Whoever puts a body touches it first and names it in a receipt later: what is young may be about to be named.
+        A body is written before a receipt names it, so a young one may be about to be named.
         """
         try:
             with self._folder(digest) as folder:
-                # Out of the way before its age is looked at: what is put from now on is a file of its own.
-                aside = f".{os.urandom(8).hex()}{_HALF_GONE}"
+                # Renamed before its age is read: a put from now on creates a file of its own.
+                aside = f".{os.urandom(8).hex()}{_OLD_SUFFIX}"
                 os.rename(digest[9:], aside, src_dir_fd=folder, dst_dir_fd=folder)
-                found = os.stat(aside, dir_fd=folder, follow_symlinks=False)
-                if found.st_mtime > untouched_since:
+                status = os.stat(aside, dir_fd=folder, follow_symlinks=False)
+                if status.st_mtime > untouched_since:
                     with suppress(FileExistsError):
                         os.link(aside, digest[9:], src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
                 os.unlink(aside, dir_fd=folder)
-                return 0 if found.st_mtime > untouched_since else found.st_size
+                return 0 if status.st_mtime > untouched_since else status.st_size
         except FileNotFoundError:
             return 0
 
@@ -212,12 +212,12 @@ class BodyStore:
         digest = digest_of_bytes(body)
         with suppress(BodyNotFound, ObjectDamaged, NotAFile, LinkRefused, FileNotFoundError):
             if self.get(digest) == body:
-                # Whoever wrote it may not have come to the sync yet.
+                # The process that wrote it may not have synced it yet.
                 self._sync_existing(digest)
                 return digest
         self._make_folder(digest)
         with self._folder(digest) as folder:
-            temporary = f".{os.urandom(8).hex()}{_HALF_PUT}"
+            temporary = f".{os.urandom(8).hex()}{_NEW_SUFFIX}"
             with _temporary(folder, temporary) as target:
                 _write(target, body)
                 _sync(target)
@@ -228,11 +228,11 @@ class BodyStore:
     def _put_stream(self, body: BinaryIO) -> str:
         self._root.mkdir(parents=True, exist_ok=True)
         running = hashlib.sha256()
-        root = os.open(self._root, _FOLDER)
+        root = os.open(self._root, _OPEN_FOLDER)
         try:
-            temporary = f".{os.urandom(8).hex()}{_HALF_PUT}"
+            temporary = f".{os.urandom(8).hex()}{_NEW_SUFFIX}"
             with _temporary(root, temporary) as target:
-                while chunk := body.read(_CHUNK):
+                while chunk := body.read(_CHUNK_BYTES):
                     running.update(chunk)
                     _write(target, chunk)
                 _sync(target)
@@ -247,7 +247,7 @@ class BodyStore:
 
     def _sync_existing(self, digest: str) -> None:
         with self._folder(digest) as folder:
-            body = os.open(digest[9:], _FILE, dir_fd=folder)
+            body = os.open(digest[9:], _OPEN_BODY, dir_fd=folder)
             try:
                 os.utime(body)
                 _sync(body)
@@ -261,7 +261,7 @@ class BodyStore:
             os.mkdir(self._root / digest[7:9])
         except FileExistsError:
             return
-        root = os.open(self._root, _FOLDER)
+        root = os.open(self._root, _OPEN_FOLDER)
         try:
             _sync(root)
         finally:
@@ -271,7 +271,7 @@ class BodyStore:
     def _folder(self, digest: str) -> Iterator[int]:
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            folder = os.open(digest[7:9], _FOLDER, dir_fd=root)
+            folder = os.open(digest[7:9], _OPEN_FOLDER, dir_fd=root)
         finally:
             os.close(root)
         try:
@@ -282,15 +282,15 @@ class BodyStore:
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except FileNotFoundError:
         return []
 
 
 def _open(folder: int, name: str) -> int:
     try:
-        body = os.open(name, _FILE, dir_fd=folder)
+        body = os.open(name, _OPEN_BODY, dir_fd=folder)
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.EMLINK):
             raise LinkRefused("The stored body is a link.") from None
@@ -304,17 +304,17 @@ def _open(folder: int, name: str) -> int:
 
 
 def _chunks(body: int) -> Iterator[bytes]:
-    while chunk := os.read(body, _CHUNK):
+    while chunk := os.read(body, _CHUNK_BYTES):
         yield chunk
 
 
-def _after_lines(chunk: bytes, at: int, count: int) -> int:
-    """Where so many lines from a place on have ended; the end when there are fewer."""
+def _end_of_lines(chunk: bytes, start: int, count: int) -> int:
+    """Return the offset behind `count` lines from `start` on, or the chunk's end if it has fewer."""
     for _ in range(count):
-        at = chunk.find(b"\n", at) + 1
-        if not at:
+        start = chunk.find(b"\n", start) + 1
+        if not start:
             return len(chunk)
-    return at
+    return start
 
 
 def _damaged() -> ObjectDamaged:
@@ -322,7 +322,6 @@ def _damaged() -> ObjectDamaged:
 
 
 def _digest_of_file(folder: int, name: str) -> str:
-    """The digest of a file's content, read piece by piece."""
     body = _open(folder, name)
     try:
         running = hashlib.sha256()
@@ -335,8 +334,8 @@ def _digest_of_file(folder: int, name: str) -> str:
 
 @contextmanager
 def _temporary(folder: int, name: str) -> Iterator[int]:
-    """A new file, gone again unless it was renamed."""
-    target = os.open(name, _NEW, 0o600, dir_fd=folder)
+    """Create a file; delete it at the end unless it was renamed."""
+    target = os.open(name, _CREATE_BODY, 0o600, dir_fd=folder)
     try:
         yield target
     finally:
@@ -346,14 +345,14 @@ def _temporary(folder: int, name: str) -> Iterator[int]:
 
 
 def _write(target: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(target, left) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[os.write(target, remaining) :]
 
 
 def _sync(target: int) -> None:
-    full = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS fsync stops short of the disk
-    if full is not None:
-        fcntl.fcntl(target, full)
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS fsync stops short of the disk
+    if full_sync is not None:
+        fcntl.fcntl(target, full_sync)
     else:
         os.fsync(target)

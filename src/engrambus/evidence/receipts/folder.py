@@ -1,7 +1,7 @@
 """`.catalog/receipts/<2 hex>/<62 hex>.json`: every receipt as a file, for people and tools.
 
-A projection of the journal: written after it, by whoever comes by, as far as a mark says; delete the folder and it is
-written again. Nothing is read back from here.
+A projection of the journal: workers write it afterwards and note how far they have come in a file. If the folder is
+deleted it is written again. Nothing is read back from it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 
 from engrambus.evidence.receipts.values import Receipt
 
-MARK = ".written"
+POSITION_FILE = ".written"
 
-Numbered = Callable[[int, int], Iterable[tuple[int, Receipt]]]
-"""Gives the receipts behind a number, so many at the most, each with its number."""
+ReadReceipts = Callable[[int, int], Iterable[tuple[int, Receipt]]]
+"""Returns the receipts after a number, up to a limit, each with its number."""
 
 
 class ReceiptFolder:
@@ -27,27 +27,27 @@ class ReceiptFolder:
         self._folder = folder
 
     def path(self, receipt_id: str) -> Path:
-        """Where a receipt lies."""
+        """Return the path of a receipt's file."""
         digits = receipt_id.removeprefix("sha256:")
         return self._folder / digits[:2] / f"{digits[2:]}.json"
 
-    def catch_up(self, numbered: Numbered, *, at_once: int = 500) -> int:
-        """Write every receipt that is not there yet; tells how many."""
+    def catch_up(self, read_receipts: ReadReceipts, *, batch: int = 500) -> int:
+        """Write every receipt that is not there yet; return how many were written."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        (mark, last), written = self._read_mark(), 0
-        some = list(numbered(max(0, mark - 1), at_once + 1))
-        if mark and (not some or some[0][1].id != last):
-            # Another receipt has that number now: the journal lost its end, or was put back from a copy.
-            some = list(numbered(0, at_once))
-        elif mark:
-            del some[0]
-        while some:
-            for number, receipt in some:
+        (position, last_id), written = self._read_position(), 0
+        page = list(read_receipts(max(0, position - 1), batch + 1))
+        if position and (not page or page[0][1].id != last_id):
+            # Another receipt has that number now: the journal lost its end, or was restored from a copy.
+            page = list(read_receipts(0, batch))
+        elif position:
+            del page[0]
+        while page:
+            for number, receipt in page:
                 self._write(receipt)
-                mark, last = number, receipt.id
-            written += len(some)
-            self._write_mark(f"{mark} {last}")
-            some = list(numbered(mark, at_once))
+                position, last_id = number, receipt.id
+            written += len(page)
+            self._write_position(f"{position} {last_id}")
+            page = list(read_receipts(position, batch))
         return written
 
     def _write(self, receipt: Receipt) -> None:
@@ -55,22 +55,22 @@ class ReceiptFolder:
         if path.exists():
             return
         path.parent.mkdir(exist_ok=True)
-        _put(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
+        _replace_file(path, msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n")
 
-    def _read_mark(self) -> tuple[int, str]:
-        """The number and the id of the last receipt that was written."""
+    def _read_position(self) -> tuple[int, str]:
+        """Return number and id of the last receipt that was written."""
         try:
-            number, _, last = (self._folder / MARK).read_text("ascii").partition(" ")
+            number, _, last_id = (self._folder / POSITION_FILE).read_text("ascii").partition(" ")
         except (FileNotFoundError, UnicodeDecodeError):
             return 0, ""
-        return (int(number), last) if number.isdigit() else (0, "")
+        return (int(number), last_id) if number.isdigit() else (0, "")
 
-    def _write_mark(self, mark: str) -> None:
-        _put(self._folder / MARK, mark.encode("ascii"))
+    def _write_position(self, position: str) -> None:
+        _replace_file(self._folder / POSITION_FILE, position.encode("ascii"))
 
 
-def _put(path: Path, content: bytes) -> None:
-    """Have a file lie there whole, though others write the same one at once, in this process too."""
+def _replace_file(path: Path, content: bytes) -> None:
+    # Renamed into place under a random name: other threads and processes may write the same file now.
     draft = path.with_name(f".{os.urandom(8).hex()}.new")
     try:
         draft.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Receipts: one execution, one record, named by the hash of what it says."""
+"""Receipts: the record of one execution, identified by the hash of its content."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import msgspec
 from engrambus.core import MICROS, digest, digest_of
 
 SCHEMA = "yool-receipt/v1"
-JUNIT = "junit"
-"""What an artifact is that holds a test report."""
-EMPTY = digest(b"")
-"""The digest of nothing: what a step without output leaves."""
+JUNIT_KIND = "junit"
+"""Kind of an artifact that is a test report."""
+EMPTY_DIGEST = digest(b"")
+"""Digest of the empty body, which a step without output leaves."""
+IN_TOTO_STATEMENT = "https://in-toto.io/Statement/v1"
+IN_TOTO_PREDICATE = "urn:engrambus:receipt:v1"
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution used up."""
+    """Resources that an execution used."""
 
     usd: float = 0.0
-    """Dollars: a whole number of micro-dollars, divided by a million."""
+    """Dollars, rounded up to whole micro-dollars."""
     tokens_in: int = 0
     """Tokens that models read."""
     tokens_out: int = 0
@@ -27,101 +29,101 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: int = 0
     """Milliseconds from start to end."""
     disk_mb: float = 0.0
-    """Megabytes that were kept of it: output and artifacts."""
+    """Megabytes of output and artifacts that were stored."""
 
     @property
-    def micros(self) -> int:
-        """The money in micro-dollars."""
+    def usd_micros(self) -> int:
         return round(self.usd * MICROS)
 
     @property
     def tokens(self) -> int:
-        """All tokens."""
         return self.tokens_in + self.tokens_out
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A file a step left, kept as a body."""
+    """A file a step left, stored as a body."""
 
     kind: str
-    """What it is: `junit`, `coverage`, `file`."""
+    """`junit`, `coverage` or `file`."""
     path: str
-    """Where it lay, beneath the step's own folder."""
+    """Path relative to the step's artifacts folder."""
     sha: str
-    """The digest it is kept under."""
+    """Digest of its body."""
     size: int
-    """Its bytes."""
+    """Bytes."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one execution did. It never changes."""
+    """Record of one execution. It never changes."""
 
     yool: str
-    """What was executed, with its version; `tuple.run` for a whole tuple, `tuple.accept` for taking one in."""
+    """Yool that was executed, with its version; `tuple.run` for a complete tuple, `tuple.accept` for accepting one."""
     tuple_id: str
-    """The tuple it was executed for."""
+    """Tuple it was executed for."""
     started_at: str
     ended_at: str
     exit: int
     """0 is success."""
     stdout_sha: str
-    """The digest its output is kept under."""
+    """Digest of its output."""
     stderr_sha: str
     artifacts: tuple[Artifact, ...]
     cost: Cost
     result_sha: str
-    """The hash of what came out: equal results have equal ones."""
+    """Hash of yool, exit status, output and artifacts; equal results have equal hashes."""
     schema: str
     id: str = ""
-    """The hash of everything else here."""
+    """Hash of all other fields."""
     step: int | None = None
-    """Which step of the tuple it was, from 0."""
+    """Index of the step in its tuple, from 0."""
     attempt: int | None = None
-    """The how-manieth time the tuple was tried."""
+    """Number of the tuple's attempt, from 1."""
     worker: str | None = None
-    """Who did it."""
+    """Name of the worker."""
     key: str | None = None
-    """What the cache knows it by; none when it may not be used again."""
+    """Cache key of the result; None if it must not answer another step."""
     receipts: tuple[str, ...] = ()
-    """For a whole tuple: the receipts of its steps."""
+    """For a complete tuple: the receipts of its steps."""
     error: str | None = None
-    """In short, why it did not succeed."""
+    """Short reason why it did not succeed."""
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def result_sha(*, yool: str, exit: int, stdout_sha: str, stderr_sha: str, artifacts: tuple[Artifact, ...]) -> str:
-    """The hash of what came out, each part in a frame of its own."""
-    found = [[each.kind, each.path, each.sha] for each in artifacts]
-    return digest_of([yool, exit, stdout_sha, stderr_sha, found])
+    """Return the hash of a result, over a JSON list so that its parts cannot run into each other."""
+    files = [[artifact.kind, artifact.path, artifact.sha] for artifact in artifacts]
+    return digest_of([yool, exit, stdout_sha, stderr_sha, files])
 
 
 _NO_COST = Cost()
-_NOTHING: dict[tuple[str, int], str] = {}
+_empty_result_shas: dict[tuple[str, int], str] = {}
+"""Cache for steps that print and leave nothing."""
+_MAX_CACHED_SHAS = 1024
 
 
-def seal(
+def new_receipt(
     *,
     yool: str,
     tuple_id: str,
     started_at: str,
     ended_at: str,
     exit: int,
-    stdout_sha: str = EMPTY,
-    stderr_sha: str = EMPTY,
+    stdout_sha: str = EMPTY_DIGEST,
+    stderr_sha: str = EMPTY_DIGEST,
     artifacts: tuple[Artifact, ...] = (),
     cost: Cost | None = None,
-    **more: Any,
+    **optional: Any,
 ) -> Receipt:
-    """A receipt with its id."""
-    if stdout_sha == stderr_sha == EMPTY and not artifacts:
-        if len(_NOTHING) > 1024:
-            _NOTHING.clear()
-        result = _NOTHING.get((yool, exit))
+    """Create a receipt and compute its id."""
+    if stdout_sha == stderr_sha == EMPTY_DIGEST and not artifacts:
+        if len(_empty_result_shas) > _MAX_CACHED_SHAS:
+            _empty_result_shas.clear()
+        result = _empty_result_shas.get((yool, exit))
         if result is None:
-            result = _NOTHING[yool, exit] = result_sha(
-                yool=yool, exit=exit, stdout_sha=EMPTY, stderr_sha=EMPTY, artifacts=()
+            result = _empty_result_shas[yool, exit] = result_sha(
+                yool=yool, exit=exit, stdout_sha=EMPTY_DIGEST, stderr_sha=EMPTY_DIGEST, artifacts=()
             )
     else:
         result = result_sha(yool=yool, exit=exit, stdout_sha=stdout_sha, stderr_sha=stderr_sha, artifacts=artifacts)
@@ -137,34 +139,46 @@ def seal(
         cost=_NO_COST if cost is None else _with_floats(cost),
         result_sha=result,
         schema=SCHEMA,
-        **more,
+        **optional,
     )
-    msgspec.structs.force_setattr(draft, "id", receipt_id(draft))  # nobody has seen it yet
+    msgspec.structs.force_setattr(draft, "id", receipt_id(draft))  # frozen, but nothing else refers to it yet
     return draft
 
 
 def _with_floats(cost: Cost) -> Cost:
-    """The cost as it is read back: 1 and 1.0 are equal, and print and hash differently."""
+    """Return the cost as it is read back from JSON: 1 and 1.0 are equal but are encoded and hashed differently."""
     if type(cost.usd) is float and type(cost.disk_mb) is float:
         return cost
     return msgspec.structs.replace(cost, usd=float(cost.usd), disk_mb=float(cost.disk_mb))
 
 
 def receipt_id(receipt: Receipt) -> str:
-    """The id a receipt must have: sha256 of its canonical form without `id`."""
-    bare = receipt if not receipt.id else msgspec.structs.replace(receipt, id="")
-    cost = bare.cost
+    """Return the SHA-256 of a receipt's canonical form without `id`."""
+    without_id = receipt if not receipt.id else msgspec.structs.replace(receipt, id="")
+    cost = without_id.cost
     if cost is not _NO_COST and (_has_exponent(cost.usd) or _has_exponent(cost.disk_mb)):
-        return digest_of(msgspec.to_builtins(bare))
-    return digest(_encode(bare))
+        return digest_of(msgspec.to_builtins(without_id))
+    return digest(_encode(without_id))
 
 
 def _has_exponent(number: float) -> bool:
-    """Whether a float is printed with an exponent: the fast encoder does that otherwise than the definition."""
+    # msgspec prints such a float differently from canonical JSON, so it takes the slower path.
     return number != 0 and not 1e-4 <= abs(number) < 1e16
 
 
 def bodies_of(receipt: Receipt) -> tuple[str, ...]:
-    """The digests of everything it left."""
-    found = (receipt.stdout_sha, receipt.stderr_sha, *(artifact.sha for artifact in receipt.artifacts))
-    return tuple(dict.fromkeys(found))
+    """Return the digests of its output and artifacts, each once."""
+    shas = (receipt.stdout_sha, receipt.stderr_sha, *(artifact.sha for artifact in receipt.artifacts))
+    return tuple(dict.fromkeys(shas))
+
+
+def in_toto_statement(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as an unsigned in-toto Statement whose subjects are the bodies it names."""
+    subjects = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
+    subjects += [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
+    return {
+        "_type": IN_TOTO_STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": sha.removeprefix("sha256:")}} for name, sha in subjects],
+        "predicateType": IN_TOTO_PREDICATE,
+        "predicate": msgspec.to_builtins(receipt),
+    }

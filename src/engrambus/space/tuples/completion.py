@@ -78,7 +78,7 @@ def _complete_one(
             raise ReceiptForeign(field="receipt", used=receipt.id)
         if receipt.id in recorded:
             continue
-        uncounted = Price(micros=receipt.cost.micros, tokens=receipt.cost.tokens)
+        uncounted = Price(micros=receipt.cost.usd_micros, tokens=receipt.cost.tokens)
         if uncounted:
             uncounted = uncounted.minus(pending.counted_cost(record.id, completion.fence, receipt.step))
         facts.append(

@@ -12,7 +12,7 @@ import msgspec
 
 from engrambus.core import SECOND, parse_time, print_time
 from engrambus.errors import IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
-from engrambus.evidence.receipts import Receipt, seal
+from engrambus.evidence.receipts import Receipt, new_receipt
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, tuple_receipt
@@ -152,7 +152,7 @@ def _generation(view: WorkView, parent_id: str | None, known: dict[str, int], ru
 
 def _acceptance(tuple_id: str, now_us: int) -> Receipt:
     now = print_time(now_us)
-    return seal(yool=ACCEPT_YOOL, tuple_id=tuple_id, started_at=now, ended_at=now, exit=0)
+    return new_receipt(yool=ACCEPT_YOOL, tuple_id=tuple_id, started_at=now, ended_at=now, exit=0)
 
 
 def _acceptance_of(view: WorkView, tuple_id: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from engrambus.core import MICROS, print_time
-from engrambus.evidence.receipts import Cost, Receipt, receipt_id, seal
+from engrambus.evidence.receipts import Cost, Receipt, new_receipt, receipt_id
 from engrambus.space.tuples.facts import TupleDone
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.values import Price, TupleRecord
@@ -53,7 +53,7 @@ def tuple_receipt(
     worker: str | None = None,
 ) -> Receipt:
     """Seal the final receipt of a tuple. Its cost is that of the `executed` receipts; cache hits cost nothing."""
-    return seal(
+    return new_receipt(
         yool=TUPLE_YOOL,
         tuple_id=tuple_id,
         started_at=min([receipt.started_at for receipt in executed], default=now),
@@ -71,7 +71,7 @@ def with_total_cost(final: Receipt, spent: Price) -> Receipt:
     """Return the final receipt with the cost that was counted for the tuple, sealed again if it differs."""
     # decision 24: an execution that was cut short leaves no receipt, but its reported cost counts. Its tokens count as
     # read (`tokens_in`), because they were reported without a direction.
-    if (final.cost.micros, final.cost.tokens) == (spent.micros, spent.tokens):
+    if (final.cost.usd_micros, final.cost.tokens) == (spent.micros, spent.tokens):
         return final
     tokens_out = min(final.cost.tokens_out, spent.tokens)
     cost = msgspec.structs.replace(
@@ -86,7 +86,7 @@ def _total_cost(receipts: Sequence[Receipt]) -> Cost:
     disk_mb = 0.0
     for receipt in receipts:
         cost = receipt.cost
-        micros += cost.micros
+        micros += cost.usd_micros
         tokens_in += cost.tokens_in
         tokens_out += cost.tokens_out
         wall_ms += cost.wall_ms

@@ -1,34 +1,29 @@
-"""Workers: from a tuple that waits to the receipt of what was done."""
+"""Workers: they claim waiting tuples, run their steps under limits and record receipts."""
 
-from engrambus.space.work.cache import damaged_body, step_key
-from engrambus.space.work.caretaker import Caretaker
-from engrambus.space.work.collect import Collected, Collector, Freed
-from engrambus.space.work.flight import Flights
-from engrambus.space.work.identity import is_dead, worker_name
-from engrambus.space.work.ports import Progress, StepOutcome, StepRequest, StepRunner, Told
+from engrambus.space.work.cache import damaged_body, input_hash
+from engrambus.space.work.garbage_collector import GarbageCollector, GcReport
+from engrambus.space.work.gc_worker import GcWorker
+from engrambus.space.work.guard import is_dead, worker_name
+from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
 from engrambus.space.work.runner import ProcessRunner
-from engrambus.space.work.tuple_run import TupleRun
+from engrambus.space.work.single_flight import SingleFlight
 from engrambus.space.work.worker import LaneWorkerPool, eval_
-from engrambus.space.work.workshop import Workshop
+from engrambus.space.work.worker_dependencies import WorkerDependencies
 
 __all__ = [
-    "Caretaker",
-    "Collected",
-    "Collector",
-    "Flights",
-    "Freed",
+    "GarbageCollector",
+    "GcReport",
+    "GcWorker",
     "LaneWorkerPool",
     "ProcessRunner",
     "Progress",
+    "SingleFlight",
     "StepOutcome",
     "StepRequest",
-    "StepRunner",
-    "Told",
-    "TupleRun",
-    "Workshop",
+    "WorkerDependencies",
     "damaged_body",
     "eval_",
+    "input_hash",
     "is_dead",
-    "step_key",
     "worker_name",
 ]

@@ -1,4 +1,4 @@
-"""What a worker asks of whatever runs a step, and what it tells about how it goes."""
+"""The port between a worker and what runs its steps, and the progress a worker reports."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     tuple_id: str
     step: int
     fence: Fence | None = None
-    """The claim it is executed under; without one, what it spends is not counted should this process die."""
+    """Claim the step is executed under; without one its spending is not counted if this process dies."""
     root: Path
-    """The project's folder, where it is run."""
+    """Folder of the project, in which the step runs."""
     env: Mapping[str, str]
-    """All it sees of the environment."""
+    """Complete environment of the step."""
     limits: StepLimits = NO_LIMITS
-    """What it may take of the machine, and what it may spend itself."""
-    deadline: int | None = None
-    """The moment at which it is stopped."""
+    deadline_us: int | None = None
+    """Time at which the step is stopped."""
 
 
 class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it."""
+    """Result of one step: its exit status, and the digests of what it printed and left."""
 
     exit: int
     stdout_sha: str
@@ -45,50 +44,48 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     usd_micros: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    kept_bytes: int = 0
-    """How much was kept of output and artifacts."""
+    stored_bytes: int = 0
+    """Size of output and artifacts together."""
     error: str | None = None
-    """In short, why it did not succeed."""
+    """Short reason why the step did not succeed."""
 
 
-Told = Callable[[Price], EngramBusError | None]
-"""Told, while a step runs and when it has ended, what it has spent in all. Counts it, and tells why the step must stop,
-if it must; raises when it could not be counted."""
+ReportSpending = Callable[[Price], EngramBusError | None]
+"""Called with a step's total spending while it runs and when it has ended. Counts it and returns the reason if the step
+must stop; raises if the spending could not be counted."""
 
 
 class StepRunner(Protocol):
-    """Runs steps. Safe under threads."""
+    """Runs steps. Safe to call from several threads."""
 
-    def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
-        """Run one step to its end, or until it is told to stop; its output is kept before this returns."""
+    def run(self, request: StepRequest, report_spending: ReportSpending, stop: threading.Event) -> StepOutcome:
+        """Run one step to its end, or until `stop` is set; its output is stored before this returns."""
         ...
 
-    def note(self) -> str:
-        """How it holds steps to their quotas, in a few words for people."""
+    def describe_limits(self) -> str:
+        """Say in a few words how limits are enforced on this machine."""
         ...
 
-    def sweep(self, spend: Callable[[str, Fence, int, Price], object]) -> None:
-        """Count what steps of killed workers said they spent, by tuple, claim and step; take away what they left."""
+    def sweep(self, count_spending: Callable[[str, Fence, int, Price], object]) -> None:
+        """Count what steps of killed workers reported as spent, by tuple, claim and step, then delete their folders."""
         ...
 
-    def close(self) -> None:
-        """Let go of every process."""
-        ...
+    def close(self) -> None: ...
 
 
-What = Literal["hit", "miss", "failed", "refused", "done", "again", "dead", "lost", "damaged", "pressure"]
+ProgressKind = Literal["hit", "miss", "failed", "refused", "done", "again", "dead", "lost", "damaged", "pressure"]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened while a worker worked."""
+    """One thing that happened while a worker worked; `engrambus worker --json` prints it."""
 
-    what: What
+    kind: ProgressKind = msgspec.field(name="what")
     tuple_id: str
     yool: str = ""
     step: int | None = None
     receipt: str | None = None
-    micros: int = 0
-    """What it cost."""
-    total: int = 0
-    """What the tuple's steps cost so far in this attempt, in micro-dollars."""
+    usd_micros: int = msgspec.field(name="micros", default=0)
+    """Cost of this step."""
+    total_usd_micros: int = msgspec.field(name="total", default=0)
+    """Cost of the tuple's steps so far in this attempt."""
     error: str | None = None

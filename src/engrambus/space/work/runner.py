@@ -1,72 +1,130 @@
-"""Runs steps as they come: commands in process groups of their own, callables in warm processes, all under guard."""
+"""Run steps: a command in a process group of its own, a callable in a warm process, both under a limit enforcer."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from engrambus.core import Clock
-from engrambus.errors import EngramBusError
+from engrambus.errors import EngramBusError, error_line
 from engrambus.evidence.receipts import BodyStore
-from engrambus.space.work.commands import look_after, mark_of_step, start_command
-from engrambus.space.work.folder import Execution, Spend, StepFolder, sweep
-from engrambus.space.work.guard import Warden
-from engrambus.space.work.pool import WarmPool
-from engrambus.space.work.ports import StepOutcome, StepRequest, Told
-from engrambus.space.work.refused import told_of
-from engrambus.space.work.script import check_not_loading
+from engrambus.space.catalog import fill_argv
+from engrambus.space.work.guard import LimitEnforcer, reap
+from engrambus.space.work.main_script import check_not_loading
+from engrambus.space.work.ports import ReportSpending, StepOutcome, StepRequest
+from engrambus.space.work.step_context import ARTIFACTS, COST, TUPLE
+from engrambus.space.work.step_folder import CountSpending, Execution, StepFolder, sweep
+from engrambus.space.work.step_process import (
+    POLL_SECONDS,
+    STOPPED_EXIT,
+    check_running,
+    conclude,
+    end_group,
+    environment_mark,
+    has_ended,
+)
+from engrambus.space.work.warm_pool import WarmPool
 
-NOT_STARTED = 127
+NOT_STARTED_EXIT = 127
+"""Exit status a shell gives for a command it cannot start."""
 
 
 class ProcessRunner:
-    """Processes under guard; their output goes to files, and from there, piece by piece, to the bodies."""
+    """Runs each step in processes of its own and stores what it printed and left."""
 
     def __init__(self, bodies: BodyStore, scratch: Path, clock: Clock, modules: Iterable[str] = ()) -> None:
+        """`modules` register the callables; warm processes import them."""
         check_not_loading()
         self._bodies = bodies
         self._scratch = scratch
         self._clock = clock
-        self._warden = Warden()
-        self._pool = WarmPool(modules, clock, self._warden)
+        self._enforcer = LimitEnforcer()
+        self._pool = WarmPool(modules, clock, self._enforcer)
 
-    def run(self, request: StepRequest, told: Told, stop: threading.Event) -> StepOutcome:
-        """Run one step; everything it printed and left is kept before this returns."""
+    def run(self, request: StepRequest, report_spending: ReportSpending, stop: threading.Event) -> StepOutcome:
+        """Run one step to its end; its output and artifacts are stored before this returns."""
         fence = request.fence
-        of = None if fence is None else Execution(id=request.tuple_id, fence=fence, step=request.step)
-        with StepFolder(self._scratch, of) as folder:
+        execution = None if fence is None else Execution(id=request.tuple_id, fence=fence, step=request.step)
+        with StepFolder(self._scratch, execution) as folder:
             if request.yool.kind == "command":
-                exit, error = self._command(request, folder, told, stop)
+                exit, error = self._run_command(request, folder, report_spending, stop)
             else:
-                exit, error = self._pool.run(request, folder, told, stop)
-            return folder.keep(self._bodies, exit=exit, error=error)
+                exit, error = self._pool.run(request, folder, report_spending, stop)
+            return folder.store(self._bodies, exit=exit, error=error)
 
-    def sweep(self, spend: Spend) -> None:
-        """Count what steps of killed workers said they spent; take away what they left."""
-        sweep(self._scratch, spend)
+    def sweep(self, count_spending: CountSpending) -> None:
+        """Count what steps of killed workers reported as spent, then delete their folders."""
+        sweep(self._scratch, count_spending)
 
     def close(self) -> None:
-        """Let go of every process."""
         self._pool.close()
-        self._warden.close()
+        self._enforcer.close()
 
-    def note(self) -> str:
-        """How quotas are held on this machine."""
-        return self._warden.note()
+    def describe_limits(self) -> str:
+        """Say in a few words how limits are enforced on this machine."""
+        return self._enforcer.describe()
 
-    def _command(
-        self, request: StepRequest, folder: StepFolder, told: Told, stop: threading.Event
+    def _run_command(
+        self, request: StepRequest, folder: StepFolder, report_spending: ReportSpending, stop: threading.Event
     ) -> tuple[int, str | None]:
-        mark = mark_of_step(folder)
-        self._warden.expect(mark)
+        mark = environment_mark(COST, str(folder.cost))
+        # Announced before it starts: if this worker dies in between, the enforcer still finds the process and ends it.
+        self._enforcer.expect(mark)
         try:
-            process = start_command(request, folder)
+            process = _start_command(request, folder)
         except (EngramBusError, OSError) as problem:
-            self._warden.expect_no_more(mark)
+            self._enforcer.cancel_expected(mark)
             if isinstance(problem, EngramBusError):
-                folder.say(f"refused: {told_of(problem)}")
-                return NOT_STARTED, problem.code
-            folder.say(f"{problem.strerror}: {problem.filename}")
-            return NOT_STARTED, "the command could not be started"
-        return look_after(process, request, folder, told, stop, self._clock, self._warden)
+                folder.add_error_line(f"refused: {error_line(problem)}")
+                return NOT_STARTED_EXIT, problem.code
+            folder.add_error_line(f"{problem.strerror}: {problem.filename}")
+            return NOT_STARTED_EXIT, "the command could not be started"
+        return self._wait_for_command(process, mark, request, folder, report_spending, stop)
+
+    def _wait_for_command(
+        self,
+        process: subprocess.Popen[bytes],
+        mark: str,
+        request: StepRequest,
+        folder: StepFolder,
+        report_spending: ReportSpending,
+        stop: threading.Event,
+    ) -> tuple[int, str | None]:
+        """Wait until the command ends or must stop; return its exit status, and why it was stopped."""
+        refusal: EngramBusError | None = None
+        watch, ended, peak_bytes = self._enforcer.watch(process.pid, request.limits, mark), False, 0
+        try:
+            while not ended and refusal is None and not stop.is_set():
+                ended = has_ended(process, POLL_SECONDS)
+                refusal = check_running(request, folder, report_spending, self._clock, watch)
+        finally:
+            # Also background processes it left: those in its group here, the others by the enforcer.
+            end_group(process)
+            watch.end()
+            # Reaped last: until then the kernel still reports what the process has written (decision 27).
+            peak_bytes = reap(process)
+        refusal = conclude(request, folder, report_spending, watch, refusal, peak_bytes)
+        if refusal is not None or not ended:
+            return STOPPED_EXIT, "stopped" if refusal is None else refusal.code
+        status: int = process.returncode
+        return (status if status >= 0 else 128 - status), (f"exit {status}" if status else None)
+
+
+def _start_command(request: StepRequest, folder: StepFolder) -> subprocess.Popen[bytes]:
+    """Start a step's command: arguments as a list, output to files, no terminal, no input."""
+    if not isinstance(request.yool.run, tuple):
+        raise TypeError("a command is a list of arguments")
+    argv = fill_argv(request.yool.run, request.args)
+    variables = {ARTIFACTS: str(folder.artifacts), COST: str(folder.cost), TUPLE: request.tuple_id}
+    with folder.stdout.open("ab") as stdout, folder.stderr.open("ab") as stderr:
+        return subprocess.Popen(
+            argv,
+            cwd=request.root,
+            env={**request.env, **variables, "TMPDIR": str(folder.temporary)},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )

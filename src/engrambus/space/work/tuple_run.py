@@ -1,4 +1,4 @@
-"""One tuple in a worker's hands: from its first missing step to its end."""
+"""One claimed tuple in a worker: from its first step without a receipt to its end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from engrambus.errors import (
     StaleFence,
     TupleNotFound,
     YoolForbidden,
+    error_line,
 )
-from engrambus.evidence.receipts import Cost, Receipt, seal
-from engrambus.policy.guardrails import step_limits
-from engrambus.space.catalog import CatalogEntry, Yool
+from engrambus.evidence.receipts import Cost, Receipt, new_receipt
+from engrambus.policy.guardrails import Quotas, step_limits
+from engrambus.space.catalog import CatalogEntry, Terms, Yool
 from engrambus.space.tuples import (
     Claim,
     Completion,
@@ -36,282 +37,294 @@ from engrambus.space.tuples import (
     tuple_receipt,
 )
 from engrambus.space.work.cache import damaged_body, step_key
-from engrambus.space.work.flight import Flight
-from engrambus.space.work.ports import Progress, StepOutcome, StepRequest
-from engrambus.space.work.refused import told_of
-from engrambus.space.work.terms import quotas_of
-from engrambus.space.work.workshop import Workshop
+from engrambus.space.work.ports import Progress, ProgressKind, StepOutcome, StepRequest
+from engrambus.space.work.single_flight import StepLock
+from engrambus.space.work.worker_dependencies import WorkerDependencies
 
-PRESSED_SECONDS = 5.0
-"""How long a worker waits for room on the disk before it looks again."""
+PRESSURE_RETRY_SECONDS = 5.0
+"""Time a worker waits for free disk space before it tries again."""
 SLOT_SECONDS = 1.0
-"""How long a tuple of which nothing was begun is kept for the next free slot."""
+"""Time a tuple without a begun step waits for a free slot before it is released."""
+
+StepHit = tuple[int, str]
+"""A step, and the receipt in the cache that answers it."""
 
 
 class TupleRun:
-    """One tuple, held by one worker, from its first missing step to its end."""
+    """One tuple, claimed by one worker, from its first step without a receipt to its end."""
 
     def __init__(
         self,
-        shop: Workshop,
+        deps: WorkerDependencies,
         claim: Claim,
         slots: threading.Semaphore,
-        told: Callable[[Progress], None],
+        on_progress: Callable[[Progress], None],
     ) -> None:
         self.claim = claim
         self.stop = threading.Event()
-        self._shop = shop
+        self.released_unbegun = False
+        """True if the tuple was released because no slot became free."""
+        self._deps = deps
         self._slots = slots
-        self._told = told
+        self._on_progress = on_progress
         self._tuple = claim.tuple
-        self._limits = read_limits(self._tuple.agent_terms, self._tuple.schema)
+        self._terms = read_limits(self._tuple.agent_terms, self._tuple.schema)
         self._lock = threading.Lock()
         self._done: dict[int, str] = dict(claim.finished_steps)
-        self._own: list[Receipt] = []
-        self._unsettled: list[Receipt | tuple[int, str]] = []
-        self._flights: list[Flight] = []
-        self._begun = self._ending = False
-        self.given_back = False
-        """Whether it was given back because there was no slot for it."""
-        self._total = 0
+        self._receipts: list[Receipt] = []
+        """Receipts of the steps executed here."""
+        self._unrecorded: list[Receipt | StepHit] = []
+        self._step_locks: list[StepLock] = []
+        self._has_begun = self._is_finishing = False
+        self._total_usd_micros = 0
 
     def run(self) -> None:
-        """Run every step that is not done; write down the end, or that it is to be tried again."""
+        """Run every step without a receipt; record the end, or that the tuple is to be tried again."""
         try:
-            failed = self._run_steps()
+            failure = self._run_steps()
             if self.stop.is_set():
                 return
-            self._ending = True
-            self._finish(failed)
+            self._is_finishing = True
+            self._finish(failure)
         except (StaleFence, TupleNotFound):
-            self._lost()
+            self._stop_as_lost()
         finally:
-            for flight in self._flights:
-                flight.end()
+            for step_lock in self._step_locks:
+                step_lock.release()
 
     def lose(self) -> None:
-        """Stop: the tuple is not held any more. While its end is written down, that tells whether it still was."""
-        if not self._ending:
-            self._lost()
+        """Stop, because the claim is lost; unless the end is being recorded, where the commit decides that."""
+        if not self._is_finishing:
+            self._stop_as_lost()
 
-    def _lost(self) -> None:
+    def _stop_as_lost(self) -> None:
         if not self.stop.is_set():
             self.stop.set()
-            self._tell("lost")
+            self._report("lost")
 
-    def yield_unbegun(self) -> bool:
-        """Stop if nothing was begun; whether it was so."""
+    def stop_if_unbegun(self) -> bool:
+        """Stop if no step was begun; return True if so."""
         with self._lock:
-            if not self._begun:
+            if not self._has_begun:
                 self.stop.set()
-            return not self._begun
+            return not self._has_begun
 
     def _run_steps(self) -> str | None:
-        """Run the steps in order, or, where the tuple says what each waits for, as soon as they can."""
+        """Run the steps in order, or, where steps name what they wait for, as soon as they can; return a failure."""
         steps = self._tuple.payload
-        waits = dependencies(len(steps), tuple(step.after for step in steps))
+        waits_for = dependencies(len(steps), tuple(step.after for step in steps))
         in_order = all(step.after is msgspec.UNSET for step in steps)
         if in_order:
-            for at in range(len(steps)):
-                failed = self._step(at)
-                if failed is not None or self.stop.is_set():
-                    return failed
+            for index in range(len(steps)):
+                failure = self._run_step(index)
+                if failure is not None or self.stop.is_set():
+                    return failure
             return None
-        return self._run_graph(waits)
+        return self._run_graph(waits_for)
 
-    def _run_graph(self, waits: list[frozenset[int]]) -> str | None:
-        left = set(range(len(waits))) - self._done.keys()
-        under_way: dict[Future[str | None], int] = {}
-        failed: str | None = None
-        with ThreadPoolExecutor(max(1, len(left)), "step") as threads:
-            while (left and failed is None and not self.stop.is_set()) or under_way:
-                ready = {at for at in left if waits[at] <= self._done.keys()} if failed is None else set()
-                left -= ready
-                under_way |= {threads.submit(self._step, at): at for at in sorted(ready)}
-                if not under_way:
+    def _run_graph(self, waits_for: list[frozenset[int]]) -> str | None:
+        remaining = set(range(len(waits_for))) - self._done.keys()
+        running: dict[Future[str | None], int] = {}
+        failure: str | None = None
+        with ThreadPoolExecutor(max(1, len(remaining)), "step") as threads:
+            while (remaining and failure is None and not self.stop.is_set()) or running:
+                ready = set()
+                if failure is None:
+                    ready = {index for index in remaining if waits_for[index] <= self._done.keys()}
+                remaining -= ready
+                running |= {threads.submit(self._run_step, index): index for index in sorted(ready)}
+                if not running:
                     break
-                ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
-                for each in ended:
-                    del under_way[each]
-                    failed = failed or each.result()
-        return failed
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    del running[future]
+                    failure = failure or future.result()
+        return failure
 
-    def _step(self, at: int) -> str | None:
-        """Have one step done; why it failed, if it did."""
-        if at in self._done:
+    def _run_step(self, index: int) -> str | None:
+        """Answer one step from the cache or execute it; return why it failed, if it did."""
+        if index in self._done:
             return None
-        step = self._tuple.payload[at]
+        step = self._tuple.payload[index]
         try:
-            yool, entry = self._shop.resolve(step.yool)
-            held = authority_kind(self._tuple.authority)
-            if not entry.admits(held):
+            yool, entry = self._deps.resolve(step.yool)
+            authority = authority_kind(self._tuple.authority)
+            if not entry.admits(authority):
                 raise YoolForbidden(
-                    f"'{entry.full_name}' does not run on the authority of '{held}': "
+                    f"'{entry.full_name}' does not run on the authority of '{authority}': "
                     "its catalog and its code must both admit it.",
-                    field=f"payload[{at}].yool",
+                    field=f"payload[{index}].yool",
                     limit=", ".join(entry.authority) or "none",
-                    used=held,
+                    used=authority,
                 )
-            env = self._shop.seen_by(entry)
-            key = self._key(at, entry, env)
+            env = self._deps.step_environment(entry)
+            key = self._cache_key(index, entry, env)
             if key is None or self._tuple.no_cache:
-                return self._execute(at, yool, entry, env, key)
-            return None if self._hit(at, entry, key) else self._execute_once(at, yool, entry, env, key)
+                return self._execute(index, yool, entry, env, key)
+            if self._answer_from_cache(index, entry, key):
+                return None
+            return self._execute_once(index, yool, entry, env, key)
         except StaleFence:
             raise
         except EngramBusError as refusal:
-            return self._refused(at, told_of(refusal))
-        except Exception as problem:  # no process could be started, nothing kept, or a mistake of ours
-            return self._refused(at, f"{type(problem).__name__}: {problem}")
+            return self._refuse(index, error_line(refusal))
+        except Exception as problem:  # no process could be started, nothing stored, or a bug of ours
+            return self._refuse(index, f"{type(problem).__name__}: {problem}")
 
-    def _refused(self, at: int, why: str) -> str:
-        """Tell why a step was not begun: there is no receipt of its own that could."""
-        self._tell("refused", at, self._tuple.payload[at].yool, error=why)
+    def _refuse(self, index: int, why: str) -> str:
+        """Report why a step was not begun: it has no receipt that could say so."""
+        self._report("refused", index, self._tuple.payload[index].yool, error=why)
         return why
 
-    def _hit(self, at: int, entry: CatalogEntry, key: str) -> bool:
-        """Whether the step had been executed on the same input, and everything it left is whole."""
-        with self._shop.space.store.read() as view:
-            found = view.cached_receipt(key)
-        if found is None:
+    def _answer_from_cache(self, index: int, entry: CatalogEntry, key: str) -> bool:
+        """Use the receipt of an equal execution; False if there is none, or if a body it names is damaged."""
+        with self._deps.space.store.read() as view:
+            cached = view.cached_receipt(key)
+        if cached is None:
             return False
-        damaged = damaged_body(found, self._shop.bodies)
-        if damaged is not None and self._shop.made_room_of(damaged):
+        damaged = damaged_body(cached, self._deps.bodies)
+        if damaged is not None and self._deps.was_collected(damaged):
             return False
         if damaged is not None:
-            self._shop.space.report_damage(found.id, damaged)
-            self._tell("damaged", at, entry.full_name, receipt=found.id, error=damaged)
+            self._deps.space.report_damage(cached.id, damaged)
+            self._report("damaged", index, entry.full_name, receipt=cached.id, error=damaged)
             return False
-        self._note(at, (at, found.id), found.id)
-        self._tell("hit", at, entry.full_name, receipt=found.id)
+        self._record(index, (index, cached.id), cached.id)
+        self._report("hit", index, entry.full_name, receipt=cached.id)
         return True
 
-    def _execute_once(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str) -> str | None:
-        """Execute a step, unless an equal one that is under way leaves its result first."""
-        flight = self._shop.flights.begin(key, self._is_late, self.stop)
-        held = False
+    def _execute_once(
+        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str
+    ) -> str | None:
+        """Execute a step, unless an equal one that is running leaves its result first."""
+        step_lock = self._deps.single_flight.acquire(key, self._is_late, self.stop)
+        keep_lock = False
         try:
-            if flight.waited and not self.stop.is_set() and self._hit(at, entry, key):
+            if step_lock.waited and not self.stop.is_set() and self._answer_from_cache(index, entry, key):
                 return None
-            failed = self._execute(at, yool, entry, env, key)
+            failure = self._execute(index, yool, entry, env, key)
             with self._lock:
-                # The last receipt is found by others once it is in the journal. Every other is there already, and a
-                # failure is found by nobody: those who wait go ahead at once, for one of them may be a step this very
-                # tuple waits for.
-                held = failed is None and len(self._done) == len(self._tuple.payload)
-                if held:
-                    self._flights.append(flight)
-            return failed
+                # decision 32: the last receipt is in the journal only when the tuple is finished, so its lock is kept
+                # until then. The others are there already, and a failure answers nobody: the waiting steps go on at
+                # once, since one of them may be a step this very tuple waits for.
+                keep_lock = failure is None and len(self._done) == len(self._tuple.payload)
+                if keep_lock:
+                    self._step_locks.append(step_lock)
+            return failure
         finally:
-            if not held:
-                flight.end()
+            if not keep_lock:
+                step_lock.release()
 
-    def _key(self, at: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
-        args, salt = self._tuple.payload[at].args, self._shop.space.settings.cache_salt
-        return step_key(entry, args, root=self._shop.root, env=env, salt=salt)
+    def _cache_key(self, index: int, entry: CatalogEntry, env: Mapping[str, str]) -> str | None:
+        args, salt = self._tuple.payload[index].args, self._deps.space.settings.cache_salt
+        return step_key(entry, args, root=self._deps.root, env=env, salt=salt)
 
-    def _has_changed(self, at: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
-        """Whether what a step read is not what it was when it began."""
+    def _inputs_changed(self, index: int, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> bool:
+        """True if files a step reads changed while it ran."""
         if key is None or not entry.contract.inputs:
             return False
         try:
-            return key != self._key(at, entry, env)
-        except (EngramBusError, OSError):  # the step is done all the same
+            return key != self._cache_key(index, entry, env)
+        except (EngramBusError, OSError):  # unreadable now; the step itself succeeded
             return True
 
     def _is_late(self) -> bool:
-        return self._limits.deadline_us is not None and self._shop.clock.now() >= self._limits.deadline_us
+        return self._terms.deadline_us is not None and self._deps.clock.now() >= self._terms.deadline_us
 
-    def _deadline(self) -> int | None:
-        """The moment at which a step is stopped: that of its tuple, or of one it is a part of, if that is earlier."""
+    def _deadline_us(self) -> int | None:
+        """Return the earliest deadline of the tuple and its ancestors."""
         if self._tuple.parent_id is None:
-            return self._limits.deadline_us
-        with self._shop.space.store.read() as view:
-            own = view.find(self.claim.id)
-            found = [each.deadline_us for each in (lineage(view, own) if own is not None else ()) if each.deadline_us]
-        return min(found, default=None)
+            return self._terms.deadline_us
+        with self._deps.space.store.read() as view:
+            record = view.find(self.claim.id)
+            ancestors = lineage(view, record) if record is not None else ()
+            return min((ancestor.deadline_us for ancestor in ancestors if ancestor.deadline_us), default=None)
 
-    def _execute(self, at: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None) -> str | None:
-        space, clock = self._shop.space, self._shop.clock
+    def _execute(
+        self, index: int, yool: Yool, entry: CatalogEntry, env: Mapping[str, str], key: str | None
+    ) -> str | None:
+        space, clock = self._deps.space, self._deps.clock
         if not self._take_slot():
             return "stopped"
         try:
             with space.store.read() as view:
-                past = view.cost_history(entry.full_name)
-            said = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
-            space.start_step(self.claim, at, estimate_price(past, said))
-            started = clock.now()
+                history = view.cost_history(entry.full_name)
+            declared = Price(micros=entry.contract.cost_micros or 0, tokens=entry.contract.cost_tokens or 0)
+            space.start_step(self.claim, index, estimate_price(history, declared))
+            started_us = clock.now()
             request = StepRequest(
                 yool=yool,
-                args=self._tuple.payload[at].args,
+                args=self._tuple.payload[index].args,
                 tuple_id=self.claim.id,
-                step=at,
+                step=index,
                 fence=self.claim.fence,
-                root=self._shop.root,
+                root=self._deps.root,
                 env=env,
-                limits=step_limits(*self._shop.quotas(), *quotas_of(self._limits.terms, entry.terms)),
-                deadline=self._deadline(),
+                limits=step_limits(*self._deps.quotas(), *quotas_of(self._terms.terms, entry.terms)),
+                deadline_us=self._deadline_us(),
             )
-            outcome = self._shop.runner.run(request, lambda said: self._spend(at, said), self.stop)
+            outcome = self._deps.runner.run(request, lambda spent: self._count_spending(index, spent), self.stop)
         finally:
             self._slots.release()
         if self.stop.is_set():
             return "stopped"
-        if outcome.exit != 0 or self._has_changed(at, entry, env, key):
-            key = None  # a failure is no result, nor is what was made of files that changed meanwhile
-        receipt = self._receipt(at, entry, outcome, started, key)
-        self._note(at, receipt, receipt.id if receipt.exit == 0 else None)
-        self._total += receipt.cost.micros
-        self._tell(
+        if outcome.exit != 0 or self._inputs_changed(index, entry, env, key):
+            key = None  # neither a failure nor a result of files that changed may answer another step
+        receipt = self._step_receipt(index, entry, outcome, started_us, key)
+        self._record(index, receipt, receipt.id if receipt.exit == 0 else None)
+        self._total_usd_micros += receipt.cost.usd_micros
+        self._report(
             "miss" if receipt.exit == 0 else "failed",
-            at,
+            index,
             entry.full_name,
             receipt=receipt.id,
-            micros=receipt.cost.micros,
+            usd_micros=receipt.cost.usd_micros,
             error=receipt.error,
         )
         return None if receipt.exit == 0 else receipt.error or f"exit {receipt.exit}"
 
     def _take_slot(self) -> bool:
-        """Wait for a slot. A tuple of which nothing was begun does not wait long: another worker may have one free."""
+        """Wait for a slot; False if stopped, or if the tuple was released because none became free."""
         while not self._slots.acquire(timeout=SLOT_SECONDS):
             if self.stop.is_set():
                 return False
-            if self.yield_unbegun():
-                self.given_back = True
-                self._shop.space.release([(self.claim.id, self.claim.fence)], reason="no slot was free")
+            if self.stop_if_unbegun():
+                # decision 33: another worker may have a free slot.
+                self.released_unbegun = True
+                self._deps.space.release([(self.claim.id, self.claim.fence)], reason="no slot was free")
                 return False
         with self._lock:
-            stopped = self.stop.is_set()
-            self._begun = self._begun or not stopped
-        if stopped:
+            is_stopped = self.stop.is_set()
+            self._has_begun = self._has_begun or not is_stopped
+        if is_stopped:
             self._slots.release()
-        return not stopped
+        return not is_stopped
 
-    def _spend(self, at: int, said: Price) -> EngramBusError | None:
-        """Count what a step says it spends, whoever holds its tuple by now. It must stop when that is another, and when
-        it spends what its tuple does not have."""
-        space = self._shop.space
-        if not space.record_cost(self.claim.id, self.claim.fence, at, said):
+    def _count_spending(self, index: int, spent: Price) -> EngramBusError | None:
+        """Count a step's total spending, even if the claim is lost; return why the step must stop, if it must."""
+        space = self._deps.space
+        if not space.record_cost(self.claim.id, self.claim.fence, index, spent):
             return StaleFence(field="fence", used=str(self.claim.fence))
         with space.store.read() as view:
-            one = view.find(self.claim.id)
-            if one is not None:
-                # What is set aside counts for nothing here: it was set aside for this.
-                own = msgspec.structs.replace(one, reserved_micros=0, reserved_tokens=0)
+            record = view.find(self.claim.id)
+            if record is not None:
+                # Without the amount reserved for this step: it is what the spending was reserved for.
+                unreserved = msgspec.structs.replace(record, reserved_micros=0, reserved_tokens=0)
                 try:
-                    check_affordable(view, own, Price(), view.as_of)
+                    check_affordable(view, unreserved, Price(), view.as_of)
                 except (BudgetExceeded, DeadlinePast) as refusal:
                     return refusal
         return None
 
-    def _receipt(self, at: int, entry: CatalogEntry, outcome: StepOutcome, started: int, key: str | None) -> Receipt:
-        ended = self._shop.clock.now()
-        return seal(
+    def _step_receipt(
+        self, index: int, entry: CatalogEntry, outcome: StepOutcome, started_us: int, key: str | None
+    ) -> Receipt:
+        ended_us = self._deps.clock.now()
+        return new_receipt(
             yool=entry.full_name,
             tuple_id=self.claim.id,
-            started_at=print_time(started),
-            ended_at=print_time(ended),
+            started_at=print_time(started_us),
+            ended_at=print_time(ended_us),
             exit=outcome.exit,
             stdout_sha=outcome.stdout_sha,
             stderr_sha=outcome.stderr_sha,
@@ -320,83 +333,106 @@ class TupleRun:
                 usd=outcome.usd_micros / MICROS,
                 tokens_in=outcome.tokens_in,
                 tokens_out=outcome.tokens_out,
-                wall_ms=(ended - started) // 1000,
-                disk_mb=round(outcome.kept_bytes / 1_000_000, 6),
+                wall_ms=(ended_us - started_us) // 1000,
+                disk_mb=round(outcome.stored_bytes / 1_000_000, 6),
             ),
-            step=at,
+            step=index,
             attempt=self.claim.attempt,
             worker=self.claim.worker,
             key=key,
             error=outcome.error,
         )
 
-    def _note(self, at: int, what: Receipt | tuple[int, str], done: str | None) -> None:
-        """Keep what was done; all but the last of it goes into the journal at once."""
-        with self._lock:
-            self._begun = True
-            if isinstance(what, Receipt):
-                self._own.append(what)
-            self._unsettled.append(what)
-            if done is not None:
-                self._done[at] = done
-            last = len(self._done) == len(self._tuple.payload) or done is None
-            settled = None if last else self._settled()
-        if settled is not None:
-            self._settle(settled)
+    def _record(self, index: int, result: Receipt | StepHit, done: str | None) -> None:
+        """Note a result; `done` is the receipt that completes the step.
 
-    def _settled(self, **more: Any) -> Completion:
-        noted, self._unsettled = self._unsettled, []
+        The last result of the tuple is journalled with its end, the others at once.
+        """
+        with self._lock:
+            self._has_begun = True
+            if isinstance(result, Receipt):
+                self._receipts.append(result)
+            self._unrecorded.append(result)
+            if done is not None:
+                self._done[index] = done
+            is_last = len(self._done) == len(self._tuple.payload) or done is None
+            results = None if is_last else self._take_unrecorded()
+        if results is not None:
+            self._complete(results)
+
+    def _take_unrecorded(self, **ending: Any) -> Completion:
+        results, self._unrecorded = self._unrecorded, []
         return Completion(
             id=self.claim.id,
             fence=self.claim.fence,
-            receipts=tuple(each for each in noted if isinstance(each, Receipt)),
-            hits=tuple(each for each in noted if not isinstance(each, Receipt)),
-            **more,
+            receipts=tuple(result for result in results if isinstance(result, Receipt)),
+            hits=tuple(result for result in results if not isinstance(result, Receipt)),
+            **ending,
         )
 
-    def _finish(self, failed: str | None) -> None:
-        if failed is not None:
-            self._settle(self._settled(failure=failed))
-            self._tell("again" if self._waits_again() else "dead", error=failed)
+    def _finish(self, failure: str | None) -> None:
+        if failure is not None:
+            self._complete(self._take_unrecorded(failure=failure))
+            self._report("again" if self._waits_for_retry() else "dead", error=failure)
             return
-        receipts = [self._done[at] for at in range(len(self._tuple.payload))]
-        last = tuple_receipt(
+        final_receipt = tuple_receipt(
             self.claim.id,
-            executed=self._every_own(),
-            receipts=receipts,
+            executed=self._all_executions(),
+            receipts=[self._done[index] for index in range(len(self._tuple.payload))],
             exit=0,
-            now=print_time(self._shop.clock.now()),
+            now=print_time(self._deps.clock.now()),
             attempt=self.claim.attempt,
             worker=self.claim.worker,
         )
-        self._settle(self._settled(final_receipt=last))
-        with self._shop.space.store.read() as view:  # it tells all that was counted, which may be more than we knew
-            self._tell("done", receipt=view.receipt_ids(self.claim.id)[-1])
+        self._complete(self._take_unrecorded(final_receipt=final_receipt))
+        # Read back: the commit adds spending this worker did not know of, which changes the receipt's id.
+        with self._deps.space.store.read() as view:
+            self._report("done", receipt=view.receipt_ids(self.claim.id)[-1])
 
-    def _every_own(self) -> list[Receipt]:
-        """The executions of this tuple, those of earlier attempts among them."""
+    def _all_executions(self) -> list[Receipt]:
+        """Return the receipts of this tuple's executions, including those of earlier attempts."""
         if self.claim.attempt == 1 and not self.claim.finished_steps:
-            return self._own
-        known = {receipt.id for receipt in self._own}
-        with self._shop.space.store.read() as view:
-            others = [view.receipt(each) for each in view.receipt_ids(self.claim.id) if each not in known]
-        ours = (each for each in others if each is not None and each.tuple_id == self.claim.id)
-        return [*(each for each in ours if each.step is not None), *self._own]
+            return self._receipts
+        known = {receipt.id for receipt in self._receipts}
+        with self._deps.space.store.read() as view:
+            stored = [view.receipt(id) for id in view.receipt_ids(self.claim.id) if id not in known]
+        earlier = (receipt for receipt in stored if receipt is not None and receipt.tuple_id == self.claim.id)
+        return [*(receipt for receipt in earlier if receipt.step is not None), *self._receipts]
 
-    def _settle(self, settled: Completion) -> None:
-        ends = time.monotonic() + self._shop.space.settings.lease_us / SECOND
+    def _complete(self, results: Completion) -> None:
+        ends = time.monotonic() + self._deps.space.settings.lease_us / SECOND
         while True:
             try:
-                answers, _ = self._shop.space.complete([settled])
+                answers, _ = self._deps.space.complete([results])
                 break
-            except DiskPressure:  # what was done is kept until there is room to tell it, or it is no longer ours
-                if time.monotonic() >= ends or self.stop.wait(PRESSED_SECONDS):
+            except DiskPressure:  # the results wait for free space for as long as the claim can last
+                if time.monotonic() >= ends or self.stop.wait(PRESSURE_RETRY_SECONDS):
                     raise
         if answers[0] is not None:
             raise StaleFence(field="fence", used=str(self.claim.fence))
 
-    def _waits_again(self) -> bool:
-        return self._shop.space.get(self.claim.id).state == "waiting"
+    def _waits_for_retry(self) -> bool:
+        return self._deps.space.get(self.claim.id).state == "waiting"
 
-    def _tell(self, what: Any, at: int | None = None, yool: str = "", **more: Any) -> None:
-        self._told(Progress(what=what, tuple_id=self.claim.id, step=at, yool=yool, total=self._total, **more))
+    def _report(self, kind: ProgressKind, step: int | None = None, yool: str = "", **details: Any) -> None:
+        self._on_progress(
+            Progress(
+                kind=kind,
+                tuple_id=self.claim.id,
+                step=step,
+                yool=yool,
+                total_usd_micros=self._total_usd_micros,
+                **details,
+            )
+        )
+
+
+def quotas_of(tuple_terms: Terms, yool_terms: Terms) -> tuple[Quotas, Quotas]:
+    """Return the quotas of a tuple and of its yool for one step; a budget the tuple names replaces the yool's."""
+    tokens = yool_terms.budget_tokens if tuple_terms.budget_tokens is None else tuple_terms.budget_tokens
+    micros = yool_terms.budget_micros if tuple_terms.budget_micros is None else tuple_terms.budget_micros
+    of_tuple, of_yool = (
+        Quotas(cpu_quota_pct=terms.cpu_quota_pct, memory_mb=terms.memory_mb, disk_quota_mb=terms.disk_quota_mb)
+        for terms in (tuple_terms, yool_terms)
+    )
+    return msgspec.structs.replace(of_tuple, budget_tokens=tokens, budget_usd_micros=micros), of_yool

@@ -1,4 +1,4 @@
-"""Workers: they hold tuples of a lane, look in the cache, run what is not there, and write down what was done."""
+"""Workers: they claim tuples of a lane, answer steps from the cache or run them, and record the results."""
 
 from __future__ import annotations
 
@@ -13,221 +13,215 @@ from engrambus.core import SECOND
 from engrambus.errors import DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import Claim, Fence, Pattern, read_pattern
-from engrambus.space.work.identity import worker_name
+from engrambus.space.work.guard import worker_name
 from engrambus.space.work.ports import Progress
-from engrambus.space.work.tuple_run import PRESSED_SECONDS, TupleRun
-from engrambus.space.work.workshop import Workshop
+from engrambus.space.work.tuple_run import PRESSURE_RETRY_SECONDS, TupleRun
+from engrambus.space.work.worker_dependencies import WorkerDependencies
 
 IDLE_SECONDS = 1.0
-"""How long a worker waits for work before it looks whether it should stop."""
-LOOK_SECONDS = 1.0
-"""How often a worker looks whether what it works on was cancelled or taken from it."""
+"""Time a worker waits for work before it checks whether it should stop."""
+CLAIM_CHECK_SECONDS = 1.0
+"""Interval at which a worker checks whether its tuples were cancelled or claimed by another worker."""
 
 
 def eval_(
-    shop: Workshop,
+    deps: WorkerDependencies,
     draft: Mapping[str, Any],
     *,
     authority: Mapping[str, Any],
     run: str,
-    told: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> threading.Thread:
-    """Linda's `eval`: an active tuple that computes itself, here and now, and is a passive one when it has ended.
+    """Linda's `eval`: put an active tuple, which computes itself in a thread of this process and then is passive.
 
-    The thread's name is the tuple's id. Should this process die, the tuple is any worker's once its lease has ended;
-    should it fail, the next attempt goes to whoever comes first.
+    The thread's name is the tuple's id. If this process dies, any worker gets the tuple once its lease has ended; if
+    the attempt fails, the next attempt goes to the worker that asks first.
     """
-    put, claim = shop.space.out_claimed(draft, authority=authority, run=run, worker=worker_name())
-    pool = LaneWorkerPool(shop, read_pattern({"id": put.id}), told=told)
-    begin = {"until_empty": True, "held": [claim] if claim is not None else []}
-    thread = threading.Thread(target=pool.run, kwargs=begin, name=put.id, daemon=True)
+    put, claim = deps.space.out_claimed(draft, authority=authority, run=run, worker=worker_name())
+    pool = LaneWorkerPool(deps, read_pattern({"id": put.id}), on_progress=on_progress)
+    arguments = {"until_empty": True, "claims": [claim] if claim is not None else []}
+    thread = threading.Thread(target=pool.run, kwargs=arguments, name=put.id, daemon=True)
     thread.start()
     return thread
 
 
 class LaneWorkerPool:
-    """Works on the tuples of some lanes, several at once, until it is told to stop."""
+    """A worker: it runs the tuples that match a pattern, several at a time, until it is stopped."""
 
     def __init__(
         self,
-        shop: Workshop,
+        deps: WorkerDependencies,
         pattern: Pattern,
         *,
         concurrency: int | None = None,
-        told: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
         under_pressure: bool = False,
     ) -> None:
-        """`under_pressure` works on when the disk is short of room: on what makes room."""
-        settings = shop.space.settings
-        wanted = settings.lane_concurrency if concurrency is None else concurrency
-        self.concurrency = max(1, min(wanted, settings.max_lane_concurrency))
+        """With `under_pressure` it also works while the disk is nearly full: for tuples that free space."""
+        settings = deps.space.settings
+        requested = settings.lane_concurrency if concurrency is None else concurrency
+        self.concurrency = max(1, min(requested, settings.max_lane_concurrency))
         self.worker = worker_name()
-        self._shop = shop
+        self._deps = deps
         self._pattern = pattern
-        self._hear = told
-        self._unheard: Exception | None = None
+        self._on_progress = on_progress
+        self._callback_error: Exception | None = None
         self._under_pressure = under_pressure
         self._slots = threading.Semaphore(self.concurrency)
-        self._held: dict[str, TupleRun] = {}
+        self._runs: dict[str, TupleRun] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._over = threading.Event()
-        self._hold_more = True
-        self._leaving: list[tuple[str, Fence]] = []
-        """What is to be given back when its step has ended."""
+        self._finished = threading.Event()
+        self._claim_ahead = True
+        self._release_when_stopped: list[tuple[str, Fence]] = []
 
-    def run(self, *, until_empty: bool = False, held: Iterable[Claim] = ()) -> None:
-        """Work until told to stop, or, if asked, until nothing is left that could be done now.
-
-        It begins with what it is told that it holds already.
-        """
-        self._over.clear()
-        beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
-        beat.start()
+    def run(self, *, until_empty: bool = False, claims: Iterable[Claim] = ()) -> None:
+        """Work until stopped or, with `until_empty`, until there is nothing to do; `claims` are worked on first."""
+        self._finished.clear()
+        heartbeat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+        heartbeat.start()
         with ThreadPoolExecutor(self.concurrency * 2, "tuple") as threads:
-            under_way = {threads.submit(self._work, self._hold(claim)) for claim in held}
+            running = {threads.submit(self._work, self._start(claim)) for claim in claims}
             try:
                 while not self._stopping.is_set():
-                    under_way = _going_on(under_way)
-                    room = self._most() - len(under_way)
-                    patience = 0.0 if until_empty or under_way else IDLE_SECONDS
-                    claims = self._claim(min(room, self.concurrency), patience, until_empty) if room > 0 else []
-                    if self._stopping.is_set():  # it was told so while it claimed
-                        self._shop.space.release([(claim.id, claim.fence) for claim in claims])
+                    running = _unfinished(running)
+                    free = self._max_claims() - len(running)
+                    timeout = 0.0 if until_empty or running else IDLE_SECONDS
+                    new = self._claim(min(free, self.concurrency), timeout, until_empty) if free > 0 else []
+                    if self._stopping.is_set():  # stopped while it claimed
+                        self._deps.space.release([(claim.id, claim.fence) for claim in new])
                         break
-                    under_way |= {threads.submit(self._work, self._hold(claim)) for claim in claims}
-                    if not claims and not under_way and until_empty and not self._something_comes():
+                    running |= {threads.submit(self._work, self._start(claim)) for claim in new}
+                    if not new and not running and until_empty and not self._expects_more():
                         break
-                    if not claims and under_way:
-                        wait(under_way, timeout=IDLE_SECONDS if room <= 0 else 0.2, return_when=FIRST_COMPLETED)
+                    if not new and running:
+                        wait(running, timeout=IDLE_SECONDS if free <= 0 else 0.2, return_when=FIRST_COMPLETED)
             finally:
-                wait(under_way)
-                self._over.set()
-                beat.join()
-        self._shop.space.write_receipts(self._shop.receipts)
-        _going_on(under_way)
-        if self._unheard is not None:
-            raise self._unheard
+                wait(running)
+                self._finished.set()
+                heartbeat.join()
+        self._deps.space.write_receipts(self._deps.receipts)
+        _unfinished(running)
+        if self._callback_error is not None:
+            raise self._callback_error
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Claim no more; what is begun is finished, or, at once, given back as soon as its step has been ended. What is
-        not begun is given back anyway."""
+        """Claim no more and release tuples without a begun step; the others finish.
+
+        With `at_once` their running steps are stopped, and they are released too.
+        """
         self._stopping.set()
         with self._lock:
-            back = [run for run in self._held.values() if run.yield_unbegun()]
-            for run in self._held.values() if at_once else ():
+            unbegun = [run for run in self._runs.values() if run.stop_if_unbegun()]
+            for run in self._runs.values() if at_once else ():
                 if not run.stop.is_set():
-                    self._leaving.append((run.claim.id, run.claim.fence))
+                    self._release_when_stopped.append((run.claim.id, run.claim.fence))
                     run.stop.set()
-        if back:
-            self._shop.space.release([(run.claim.id, run.claim.fence) for run in back])
+        if unbegun:
+            self._deps.space.release([(run.claim.id, run.claim.fence) for run in unbegun])
 
-    def _told(self, progress: Progress) -> None:
-        """Tell whoever listens. When that goes wrong no step is the worse for it: what is begun is finished, nothing
-        more is begun, and `run` raises what went wrong."""
-        if self._unheard is not None:
+    def _report(self, progress: Progress) -> None:
+        # An exception of the callback must not harm a step: begun tuples finish, no more are claimed, and `run` raises.
+        if self._callback_error is not None:
             return
         try:
-            self._hear(progress)
+            self._on_progress(progress)
         except Exception as problem:
-            self._unheard = problem
-            with suppress(EngramBusError, OSError):  # then what is not begun is another's when its lease has ended
+            self._callback_error = problem
+            with suppress(EngramBusError, OSError):  # then unbegun tuples are free once their leases have ended
                 self.stop()
 
-    def _most(self) -> int:
-        """How many tuples are held at once.
+    def _max_claims(self) -> int:
+        # decision 33: twice the slots, so that tuples answered from the cache never wait for a slot. After one had to
+        # be released because it did wait, only as many as there are slots, until another tuple ends.
+        return self.concurrency * 2 if self._claim_ahead else self.concurrency
 
-        Twice as many as there are slots, so that what is in the cache never waits for a slot; but when one had to be
-        given back, because it did wait, no more than can be worked on until something has ended.
-        """
-        return self.concurrency * 2 if self._hold_more else self.concurrency
-
-    def _claim(self, limit: int, patience: float, until_empty: bool) -> list[Claim]:
+    def _claim(self, limit: int, timeout: float, until_empty: bool) -> list[Claim]:
         try:
             if not self._under_pressure:
-                self._shop.space.check_disk_space()
-            return self._shop.space.claim(
+                self._deps.space.check_disk_space()
+            return self._deps.space.claim(
                 self._pattern,
                 worker=self.worker,
                 limit=limit,
-                timeout=patience,
-                before_claim=self._shop.sweep,  # what the worker before spent is spent when the next one begins
-                on_ended=self._tell_ended,
+                timeout=timeout,
+                before_claim=self._deps.sweep,  # counts first what the step of a killed worker spent
+                on_ended=self._report_ended,
             )
         except DiskPressure as refusal:
             if until_empty:
                 raise
-            self._told(Progress(what="pressure", tuple_id="", error=refusal.detail))
-            self._stopping.wait(PRESSED_SECONDS)
+            self._report(Progress(kind="pressure", tuple_id="", error=refusal.detail))
+            self._stopping.wait(PRESSURE_RETRY_SECONDS)
             return []
 
-    def _tell_ended(self, last: Receipt) -> None:
-        """A tuple was not given out any more: this is all that is ever heard of it."""
-        self._told(Progress(what="dead", tuple_id=last.tuple_id, receipt=last.id, error=last.error))
+    def _report_ended(self, last: Receipt) -> None:
+        """Report a tuple that ended instead of being claimed: it had no attempt left, or was late."""
+        self._report(Progress(kind="dead", tuple_id=last.tuple_id, receipt=last.id, error=last.error))
 
-    def _something_comes(self) -> bool:
-        """Whether a tuple waits for its next attempt, then it is waited for; or has come due just now."""
-        with self._shop.space.store.read() as view:
-            due = view.next_due_us(self._pattern)
-            as_of = view.as_of
-            if due is None:
+    def _expects_more(self) -> bool:
+        """True if a tuple can be claimed now, or waits for its next attempt; then wait for that a little."""
+        with self._deps.space.store.read() as view:
+            due_us = view.next_due_us(self._pattern)
+            now_us = view.as_of
+            if due_us is None:
                 return bool(view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1))
-        self._stopping.wait(min(IDLE_SECONDS, (due - as_of) / SECOND))
+        self._stopping.wait(min(IDLE_SECONDS, (due_us - now_us) / SECOND))
         return True
 
-    def _hold(self, claim: Claim) -> TupleRun:
-        run = TupleRun(self._shop, claim, self._slots, self._told)
+    def _start(self, claim: Claim) -> TupleRun:
+        run = TupleRun(self._deps, claim, self._slots, self._report)
         with self._lock:
-            self._held[claim.id] = run
+            self._runs[claim.id] = run
         return run
 
     def _work(self, run: TupleRun) -> None:
-        own = run.claim.id, run.claim.fence
+        claim = run.claim.id, run.claim.fence
         try:
             run.run()
-            if own in self._leaving:
-                self._shop.space.release([own])
+            if claim in self._release_when_stopped:
+                self._deps.space.release([claim])
         finally:
             with self._lock:
-                if self._held.get(run.claim.id) is run:
-                    del self._held[run.claim.id]
-                self._hold_more = not run.given_back
+                if self._runs.get(run.claim.id) is run:
+                    del self._runs[run.claim.id]
+                self._claim_ahead = not run.released_unbegun
 
     def _heartbeat(self) -> None:
-        """Go on holding what is worked on; what is not held any more is stopped."""
-        every = self._shop.space.settings.lease_us / SECOND / 3
+        """Renew the leases of running tuples; stop those whose claim is lost."""
+        renew_seconds = self._deps.space.settings.lease_us / SECOND / 3
         due = 0.0
-        while not self._over.wait(min(every, LOOK_SECONDS)):
+        while not self._finished.wait(min(renew_seconds, CLAIM_CHECK_SECONDS)):
             with self._lock:
-                held = [run for run in self._held.values() if not run.stop.is_set()]
-            # Whoever settles is told what is wrong with the store; a heart that stopped would give everything away.
+                runs = [run for run in self._runs.values() if not run.stop.is_set()]
+            # A broken store is reported by the commit of a result; a heartbeat that ends would lose every claim.
             with suppress(Exception):
-                lost = self._taken_away(held)
+                lost = self._lost_claims(runs)
                 if time.monotonic() >= due:
-                    due = time.monotonic() + every
-                    if held:
-                        lost |= set(self._shop.space.renew([(run.claim.id, run.claim.fence) for run in held]))
-                    self._shop.space.write_receipts(self._shop.receipts)
-                for run in held:
+                    due = time.monotonic() + renew_seconds
+                    if runs:
+                        lost |= set(self._deps.space.renew([(run.claim.id, run.claim.fence) for run in runs]))
+                    self._deps.space.write_receipts(self._deps.receipts)
+                for run in runs:
                     if run.claim.id in lost:
                         run.lose()
 
-    def _taken_away(self, held: list[TupleRun]) -> set[str]:
-        """What was cancelled meanwhile, or is another worker's."""
-        if not held:
+    def _lost_claims(self, runs: list[TupleRun]) -> set[str]:
+        """Return the ids of tuples that were cancelled, or claimed by another worker."""
+        if not runs:
             return set()
-        with self._shop.space.store.read() as view:
-            kept = view.find_all([run.claim.id for run in held])
-        ours = {run.claim.id: run.claim.fence for run in held}
-        return {each for each, fence in ours.items() if each not in kept or kept[each].fence != fence}
+        with self._deps.space.store.read() as view:
+            records = view.find_all([run.claim.id for run in runs])
+        fences = {run.claim.id: run.claim.fence for run in runs}
+        return {id for id, fence in fences.items() if id not in records or records[id].fence != fence}
 
 
-def _going_on(under_way: Iterable[Future[None]]) -> set[Future[None]]:
-    """Those that have not ended; what went wrong with one that has goes wrong here."""
-    left = set()
-    for each in under_way:
-        if each.done():
-            each.result()
+def _unfinished(futures: Iterable[Future[None]]) -> set[Future[None]]:
+    """Return the unfinished futures; re-raise the exception of a finished one."""
+    remaining = set()
+    for future in futures:
+        if future.done():
+            future.result()
         else:
-            left.add(each)
-    return left
+            remaining.add(future)
+    return remaining

@@ -87,7 +87,7 @@ class WorkFigureConformance:
         kept = harness.space.get(one)
         last = harness.space.receipt(harness.space.public_tuple(one)["receipts"][-1])
         assert (kept.state, kept.own_spent) == ("done", Price(micros=350, tokens=8))
-        assert (last.cost.micros, last.cost.tokens) == (350, 8), "what came after it was claimed stands on it too"
+        assert (last.cost.usd_micros, last.cost.tokens) == (350, 8), "what came after it was claimed stands on it too"
         assert harness.space.store.verify() == []
 
     def test_what_comes_after_the_end_counts_and_changes_no_receipt(self, harness: WorkHarness) -> None:
@@ -112,7 +112,7 @@ class WorkFigureConformance:
             told = [view.receipt(each[-1]) for each in before[:3]]
         assert [one and one.state for one in found] == ["done", "dead", "cancelled", "taken"]
         assert [one and one.own_spent for one in found] == [Price(micros=30, tokens=2)] * 4
-        assert [each and (each.cost.micros, each.cost.tokens) for each in told] == [(10, 1)] * 3
+        assert [each and (each.cost.usd_micros, each.cost.tokens) for each in told] == [(10, 1)] * 3
         assert (harness.space.get(top).spent_micros, harness.space.get(top).spent_tokens) == (120, 8)
         _check_run(harness, 120, 8)
         assert harness.space.store.verify() == []

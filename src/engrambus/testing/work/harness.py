@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from engrambus.core import SECOND, print_time
 from engrambus.errors import EngramBusError
-from engrambus.evidence.receipts import Cost, Receipt, seal
+from engrambus.evidence.receipts import Cost, Receipt, new_receipt
 from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
 from engrambus.testing.clock import ManualClock
 
@@ -64,7 +64,7 @@ def receipt(harness: WorkHarness, claim: Claim, step: int = 0, *, exit: int = 0,
     """Return the receipt of a step that ran now."""
     now = print_time(harness.clock.now())
     cost = Cost(usd=fields.pop("usd", 0.0), tokens_in=fields.pop("tokens_in", 0))
-    return seal(
+    return new_receipt(
         yool=YOOL,
         tuple_id=claim.id,
         started_at=now,

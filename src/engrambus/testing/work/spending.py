@@ -123,7 +123,7 @@ class SpendingConformance:
         said = {}
         for each in (one, other, child):
             whole = harness.space.receipt(harness.space.public_tuple(each)["receipts"][-1])
-            said[each] = (whole.cost.micros, whole.cost.tokens)
+            said[each] = (whole.cost.usd_micros, whole.cost.tokens)
         assert said == {one: (1_800, 12), other: (1_500, 7), child: (500_000, 50)}
         kept = harness.space.get(one)
         assert (kept.spent_micros, kept.spent_tokens, kept.own_spent) == (501_800, 62, Price(micros=1_800, tokens=12))
@@ -146,7 +146,7 @@ class SpendingConformance:
         )
         kept = harness.space.get(one)
         last = harness.space.receipt(harness.space.public_tuple(one)["receipts"][-1])
-        assert (kept.state, last.cost.micros, last.cost.tokens) == ("dead", 1_110, 10)
+        assert (kept.state, last.cost.usd_micros, last.cost.tokens) == ("dead", 1_110, 10)
         assert kept.own_spent == Price(micros=1_110, tokens=10)
 
     def test_children_settled_at_once_spend_one_after_the_other(self, harness: WorkHarness) -> None:

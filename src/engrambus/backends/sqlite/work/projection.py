@@ -269,7 +269,7 @@ class WorkProjection:
             self._rows["result"] += (receipt.key, number)
         past = self.state.figures.yools.setdefault(receipt.yool, [0, 0, 0])
         past[0] += 1
-        past[1] += receipt.cost.micros
+        past[1] += receipt.cost.usd_micros
         past[2] += receipt.cost.tokens
 
     def _keep_receipt(self, receipt: Receipt, run: str, ordinal: int, step: int | None = None) -> int:

@@ -20,7 +20,7 @@ from engrambus.edges.cli.session import Session
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
     from engrambus.space.tuples import Pattern, TupleRecord
-    from engrambus.space.work import LaneWorkerPool, Progress, Workshop
+    from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
 
 _NAMED = 5
 """How many runs are named at once."""
@@ -44,14 +44,14 @@ _IMPORT = click.Option(
 )
 def worker(session: Session, values: Values) -> None:
     """Run the tasks of a lane (a queue) until stopped."""
-    from engrambus.app import open_caretaker
+    from engrambus.app import open_gc_worker
     from engrambus.space.tuples import check_lane, read_pattern
 
     check_lane(values["lane"])
     once = values["until_empty"]
     with (
         _opened(session, values.get("modules", ())) as (gateway, shop),
-        nullcontext() if once else open_caretaker(gateway, shop),  # nobody makes room beside work that ends by itself
+        nullcontext() if once else open_gc_worker(gateway, shop),  # nobody makes room beside work that ends by itself
     ):
         wanted = {"lane": values["lane"]}
         run = _chosen(session, gateway)
@@ -99,7 +99,7 @@ def _chosen(session: Session, gateway: Gateway) -> str | None:
     return caller.run.run_id if credential.run is not None or caller.role != ADMIN else None
 
 
-def _unfinished(shop: Workshop, pattern: dict[str, Any]) -> dict[str, list[TupleRecord]]:
+def _unfinished(shop: WorkerDependencies, pattern: dict[str, Any]) -> dict[str, list[TupleRecord]]:
     """What has steps and no end, by its run, the newest first.
 
     What only says something waits for a reader, and alarms for somebody to take them.
@@ -128,7 +128,7 @@ def _which(run: str | None, *, chosen: bool, left: bool, others: list[str]) -> I
         yield f"[resume] work is unfinished in {', '.join(others[:_NAMED])}{more} (--run RUN)"
 
 
-def _resumed(session: Session, shop: Workshop, one: TupleRecord, *, held: bool) -> bool:
+def _resumed(session: Session, shop: WorkerDependencies, one: TupleRecord, *, held: bool) -> bool:
     """Say how a tuple goes on; whether it does here. Without the code for all that is missing, it is left as it is."""
     from engrambus.space.tuples import dead_letter_reason
 
@@ -153,7 +153,7 @@ def _resumed(session: Session, shop: Workshop, one: TupleRecord, *, held: bool) 
     return not unknown
 
 
-def _carried_out(shop: Workshop, name: str) -> bool:
+def _carried_out(shop: WorkerDependencies, name: str) -> bool:
     """Whether code here carries a yool out."""
     from engrambus.errors import YoolNotFound
 
@@ -165,8 +165,8 @@ def _carried_out(shop: Workshop, name: str) -> bool:
 
 
 @contextmanager
-def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, Workshop]]:
-    from engrambus.app import open_project, open_workshop
+def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, WorkerDependencies]]:
+    from engrambus.app import open_project, open_worker_dependencies
     from engrambus.edges.cli.progress import Bytes
 
     if session.remote:
@@ -174,16 +174,18 @@ def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gatewa
     session.credential()
     with closing(open_project(session.folder, session.settings, progress=Bytes("Building the index"))) as gateway:
         import_modules(modules, gateway.project_files.root)
-        shop = open_workshop(gateway, session.settings, modules=modules)
+        shop = open_worker_dependencies(gateway, session.settings, modules=modules)
         with closing(shop.runner):
             yield gateway, shop
 
 
-def _work(session: Session, shop: Workshop, wanted: Pattern, concurrency: int | None, *, until_empty: bool) -> None:
+def _work(
+    session: Session, shop: WorkerDependencies, wanted: Pattern, concurrency: int | None, *, until_empty: bool
+) -> None:
     from engrambus.space.work import LaneWorkerPool
 
     if not until_empty:
-        session.say(f"Quotas are held by {shop.runner.note()}.")
+        session.say(f"Quotas are held by {shop.runner.describe_limits()}.")
 
     def waiting() -> int:
         with shop.space.store.read() as view:
@@ -192,7 +194,7 @@ def _work(session: Session, shop: Workshop, wanted: Pattern, concurrency: int | 
             )
 
     shown = Shown(session, waiting)
-    pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, told=shown.tell)
+    pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, on_progress=shown.tell)
     if concurrency is not None and pool.concurrency < concurrency:
         session.say(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
     with _drained(pool, session), closing(shown):
@@ -242,16 +244,16 @@ class Shown:
     def tell(self, progress: Progress) -> None:
         """Tell people, or, as JSON, a program."""
         with self._lock:
-            self._micros += progress.micros
-            self._hits += progress.what == "hit"
+            self._micros += progress.usd_micros
+            self._hits += progress.kind == "hit"
             if self._session.json:
                 import msgspec
 
                 self._standing.print(json_line(msgspec.json.encode(progress)))
             elif (line := self._line(progress)) is not None:
                 self._standing.print(line)
-            self._done += progress.what == "done"
-            self._dead += progress.what == "dead"
+            self._done += progress.kind == "done"
+            self._dead += progress.kind == "dead"
             self._stand()
 
     def _stand(self) -> None:
@@ -271,9 +273,9 @@ class Shown:
     def _line(self, progress: Progress) -> str | None:
         at = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
-        cost = print_dollars(progress.micros / MICROS)
+        cost = print_dollars(progress.usd_micros / MICROS)
         short = progress.tuple_id[:19]
-        match progress.what:
+        match progress.kind:
             case "hit":
                 return f"{at} {name} HIT skip cost=$0"
             case "miss":

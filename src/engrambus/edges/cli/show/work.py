@@ -74,7 +74,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     """What one execution did, and how to read what it left."""
     import json
 
-    from engrambus.evidence.receipts import EMPTY
+    from engrambus.evidence.receipts import EMPTY_DIGEST
 
     if answer.receipt is None:
         yield from map(safe, json.dumps(answer.statement, indent=2, ensure_ascii=False).splitlines())
@@ -102,7 +102,7 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     for name, sha in kept:
         if sha in answer.gone:
             rows.append((name, f"gone since {answer.gone[sha]}, to make room"))
-        elif sha != EMPTY:
+        elif sha != EMPTY_DIGEST:
             rows.append((name, f"engrambus deref artifact:{sha}{more}"))
     rows += [("of", each) for each in one.get("receipts", ())]
     yield from pairs(row for row in rows if row[1])

@@ -1,6 +1,6 @@
-"""Guards: they see to it that the processes of a step, all of them, take no more of the machine than they may."""
+"""Limits on the machine: a step's processes, all of them, use no more CPU, RAM and disk than the step may."""
 
-from engrambus.space.work.guard.memory import OwnPeak, reap
-from engrambus.space.work.guard.warden import Warden, Watch
+from engrambus.space.work.guard.limit_enforcer import LimitEnforcer, StepWatch
+from engrambus.space.work.guard.processes import PeakRam, is_dead, reap, worker_name
 
-__all__ = ["OwnPeak", "Warden", "Watch", "reap"]
+__all__ = ["LimitEnforcer", "PeakRam", "StepWatch", "is_dead", "reap", "worker_name"]

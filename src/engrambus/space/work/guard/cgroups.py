@@ -1,4 +1,4 @@
-"""Control groups, version 2: the kernel itself holds a step to its quota, where it lets us make groups."""
+"""Control groups, version 2: the kernel itself enforces limits where this process may create groups."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ from pathlib import Path
 from engrambus.policy.guardrails import StepLimits
 
 PERIOD_US = 100_000
-WANTED = frozenset({"cpu", "memory"})
-MOUNT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CONTROLLERS = frozenset({"cpu", "memory"})
+CGROUP_MOUNT, SELF_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_WORKER_GROUP = "engrambus-worker"
 
 
 class CgroupsRefused(Exception):
-    """There is no control group here that we may divide; the reason is for people."""
+    """No control group that may be divided among steps; the message says why."""
 
 
 class Cgroups:
-    """A control group that is ours to divide among steps."""
+    """The control group of this process, divided among steps."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made = 0
+        self._count = 0
 
     @classmethod
-    def find(cls, mount: Path = MOUNT, own: Path = OWN) -> Cgroups:
-        """The group this process is in, if it may be divided; it is left as it was if not."""
-        folder = _own_folder(mount, own)
-        offered = set(_text(folder / "cgroup.controllers").split())
-        if not offered >= WANTED:
-            missing = " and ".join(sorted(WANTED - offered))
+    def find(cls, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> Cgroups:
+        """Prepare the group this process is in; raise, and leave it as it was, if it cannot be divided."""
+        folder = _current_group(mount, membership)
+        offered = set(_read(folder / "cgroup.controllers").split())
+        if not offered >= CONTROLLERS:
+            missing = " and ".join(sorted(CONTROLLERS - offered))
             raise CgroupsRefused(f"cgroup v2 does not offer {missing} here")
         if not os.access(folder / "cgroup.procs", os.W_OK) or not os.access(folder, os.W_OK):
             raise CgroupsRefused("the cgroup is not writable")
         _divide(folder)
         return cls(folder)
 
-    def group(self, limits: StepLimits) -> Cgroup:
-        """A group for one step."""
-        self._made += 1
-        folder = self._folder / f"engrambus-{os.getpid()}-{self._made}"
+    def create(self, limits: StepLimits) -> Cgroup:
+        """Create a group for one step."""
+        self._count += 1
+        folder = self._folder / f"engrambus-{os.getpid()}-{self._count}"
         folder.mkdir()
         (folder / "cpu.max").write_text(f"{max(1000, round(limits.cores * PERIOD_US))} {PERIOD_US}")
-        if limits.memory is not None:
-            (folder / "memory.max").write_text(str(limits.memory))
+        if limits.ram_bytes is not None:
+            (folder / "memory.max").write_text(str(limits.ram_bytes))
             with suppress(OSError):
                 (folder / "memory.swap.max").write_text("0")
             with suppress(OSError):
@@ -53,72 +54,69 @@ class Cgroups:
 
 
 class Cgroup:
-    """One step's group."""
+    """The control group of one step."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._in: set[int] = set()
+        self._added: set[int] = set()
 
-    def take(self, pids: list[int]) -> None:
-        """Have these processes, and all they start from now on, in the group."""
+    def add(self, pids: list[int]) -> None:
+        """Move processes into the group, with everything they start from now on."""
         for pid in pids:
-            if pid not in self._in:
+            if pid not in self._added:
                 with suppress(OSError):  # it has ended
                     (self._folder / "cgroup.procs").write_text(str(pid))
-                self._in.add(pid)
+                self._added.add(pid)
 
-    def give_back(self, pid: int) -> None:
-        """Have a process out of the group again."""
+    def release(self, pid: int) -> None:
+        """Move a process back to the worker's group."""
         with suppress(OSError):
-            (self._folder.parent / _WORKER / "cgroup.procs").write_text(str(pid))
+            (self._folder.parent / _WORKER_GROUP / "cgroup.procs").write_text(str(pid))
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel ended processes because they held more memory than they may."""
-        told = dict(line.split() for line in _text(self._folder / "memory.events").splitlines())
-        return int(told.get("oom_kill", 0)) > 0
+        """True if the kernel killed processes of the group for exceeding its RAM."""
+        events = dict(line.split() for line in _read(self._folder / "memory.events").splitlines())
+        return int(events.get("oom_kill", 0)) > 0
 
     def end(self) -> None:
-        """End every process in it, and take it away."""
+        """Kill every process in the group and delete it."""
         with suppress(OSError):
             (self._folder / "cgroup.kill").write_text("1")
         with suppress(OSError):
             self._folder.rmdir()
 
 
-_WORKER = "engrambus-worker"
-
-
 def _divide(folder: Path) -> None:
-    """Let the group have parts: then it holds no processes itself, so those in it, all ours, move into a part."""
-    inside = [int(pid) for pid in _text(folder / "cgroup.procs").split()]
+    # A group with subgroups may hold no processes itself (the kernel's rule), so ours move into one of the subgroups.
+    pids = [int(pid) for pid in _read(folder / "cgroup.procs").split()]
     ours = {os.getpid(), os.getppid()}
-    if set(inside) - ours:
+    if set(pids) - ours:
         raise CgroupsRefused("other processes are in the same cgroup")
-    part = folder / _WORKER
+    worker_group = folder / _WORKER_GROUP
     try:
-        part.mkdir(exist_ok=True)
-        for pid in inside:
-            (part / "cgroup.procs").write_text(str(pid))
-        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(WANTED)))
+        worker_group.mkdir(exist_ok=True)
+        for pid in pids:
+            (worker_group / "cgroup.procs").write_text(str(pid))
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(CONTROLLERS)))
     except OSError as problem:
-        for pid in inside:
+        for pid in pids:
             with suppress(OSError):
                 (folder / "cgroup.procs").write_text(str(pid))
         with suppress(OSError):
-            part.rmdir()
+            worker_group.rmdir()
         raise CgroupsRefused(f"the cgroup cannot be divided: {problem.strerror}") from None
 
 
-def _own_folder(mount: Path, own: Path) -> Path:
-    for line in _text(own).splitlines():
+def _current_group(mount: Path, membership: Path) -> Path:
+    for line in _read(membership).splitlines():
         if line.startswith("0::"):
-            place = mount / line[3:].strip("/")
-            if (place / "cgroup.controllers").exists():
-                return place
+            folder = mount / line[3:].strip("/")
+            if (folder / "cgroup.controllers").exists():
+                return folder
     raise CgroupsRefused("there is no cgroup v2 here")
 
 
-def _text(path: Path) -> str:
+def _read(path: Path) -> str:
     try:
         return path.read_text("ascii", "replace")
     except OSError:

@@ -1,169 +1,165 @@
-"""The processes of this machine, as the kernel tells about them in /proc, or else as `ps` does."""
+"""Processes of this machine, read from /proc, or from `ps` where there is none.
+
+psutil is not used: it reads every process to list one's children and leaves out cancelled writes, and the limit
+enforcer looks up to a hundred times a second.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
+import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 PROC = Path("/proc")
+_RUSAGE_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
-class Seen(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One process at one moment."""
 
     pid: int
     parent: int
     group: int
     session: int
-    started: int
-    """When it started: another process of the same number started at another time."""
-    cpu: float
-    """Seconds of CPU it has used itself."""
-    reaped: float
-    """Seconds of CPU of its children that have ended."""
-    memory: int
-    """Bytes of memory that are its own."""
-    shared: int
-    """Bytes of memory it shares with others: programs and libraries."""
-    written: int
-    """Bytes it and its ended children have written to disk, as far as the kernel tells."""
+    start_ticks: int
+    """When it started; tells it from a later process with the same id."""
+    cpu_seconds: float
+    """CPU time it has used itself."""
+    reaped_cpu_seconds: float
+    """CPU time of its children that have ended and were waited for."""
+    private_bytes: int
+    """RAM that is its own."""
+    shared_bytes: int
+    """RAM it shares with others: programs and libraries."""
+    written_bytes: int
+    """Bytes that it and its reaped children have written to disk, as far as the kernel reports them."""
 
 
-class Table(Protocol):
-    """Where processes are looked up."""
+class ProcessTable(Protocol):
+    """Source of information about processes."""
 
-    def refresh(self, *, anew: bool = False) -> None:
-        """A new look begins; who is there is told as of now, or, unless it must be, as of a moment ago."""
+    def refresh(self, *, force: bool = False) -> None:
+        """Update the list of processes; without `force` it may be a moment old."""
         ...
 
-    def find(self, pid: int) -> Seen | None:
-        """The process of that number."""
+    def find(self, pid: int) -> ProcessInfo | None: ...
+
+    def children(self, pid: int) -> Iterable[int]: ...
+
+    def pids(self) -> Iterator[int]:
+        """Return the ids of all processes, as of the last refresh."""
         ...
 
-    def children(self, pid: int) -> Iterable[int]:
-        """Its children."""
-        ...
-
-    def everyone(self) -> Iterator[int]:
-        """Every process there is."""
-        ...
-
-    def bears(self, pid: int, mark: bytes) -> bool:
-        """Whether a process was started with a mark in its environment."""
+    def has_mark(self, pid: int, mark: bytes) -> bool:
+        """True if a process was started with this variable in its environment."""
         ...
 
 
-def table() -> Table:
-    """The table of this machine."""
+def process_table() -> ProcessTable:
+    """Return the table that works on this machine."""
     return ProcTable() if (PROC / "self" / "stat").exists() else PsTable()
 
 
 class ProcTable:
-    """Reads /proc."""
+    """Processes as /proc shows them."""
 
     def __init__(self) -> None:
-        self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
-        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._tick_seconds = 1.0 / os.sysconf("SC_CLK_TCK")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._newest = (b"", b"")
-        self._everyone: list[int] = []
+        self._pids: list[int] = []
 
-    def refresh(self, *, anew: bool = False) -> None:
-        """List who is there, unless nobody has been started since: the kernel tells the number it gave out last."""
+    def refresh(self, *, force: bool = False) -> None:
+        """List the processes, unless the last process id the kernel assigned shows that none was started."""
         newest = _read("/proc/loadavg").strip().rpartition(b" ")[2]
-        # It is given out a moment before its process is listed: what was listed once is listed once more.
-        if anew or newest in (b"", b"0") or self._newest != (newest, newest):
-            self._everyone = [int(name) for name in os.listdir(PROC) if name.isdigit()]
+        # An id is assigned a moment before its process is listed: the list is read twice after each new id.
+        if force or newest in (b"", b"0") or self._newest != (newest, newest):
+            self._pids = [int(name) for name in os.listdir(PROC) if name.isdigit()]
         self._newest = (self._newest[1], newest)
 
-    def find(self, pid: int) -> Seen | None:
-        """The process of that number."""
+    def find(self, pid: int) -> ProcessInfo | None:
         text = _read(f"/proc/{pid}/stat")
-        memory = _read(f"/proc/{pid}/statm").split()
-        if not text or len(memory) < 3:
+        pages = _read(f"/proc/{pid}/statm").split()
+        if not text or len(pages) < 3:
             return None
-        # The name, in brackets, may hold anything.
-        fields = text.rpartition(b")")[2].split()
-        shared = int(memory[2]) * self._page
-        return Seen(
+        fields = _stat_fields(text)
+        shared_bytes = int(pages[2]) * self._page_bytes
+        return ProcessInfo(
             pid=pid,
             parent=int(fields[1]),
             group=int(fields[2]),
             session=int(fields[3]),
-            started=int(fields[19]),
-            cpu=(int(fields[11]) + int(fields[12])) * self._tick,
-            reaped=(int(fields[13]) + int(fields[14])) * self._tick,
-            memory=max(0, int(memory[1]) * self._page - shared),
-            shared=shared,
-            written=_written(pid),
+            start_ticks=int(fields[19]),
+            cpu_seconds=(int(fields[11]) + int(fields[12])) * self._tick_seconds,
+            reaped_cpu_seconds=(int(fields[13]) + int(fields[14])) * self._tick_seconds,
+            private_bytes=max(0, int(pages[1]) * self._page_bytes - shared_bytes),
+            shared_bytes=shared_bytes,
+            written_bytes=_written_bytes(pid),
         )
 
     def children(self, pid: int) -> Iterator[int]:
-        """Its children; each of its threads may have some."""
+        """Yield its children; the kernel lists them by the thread that started them."""
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 for child in _read(f"/proc/{pid}/task/{thread}/children").split():
                     yield int(child)
 
-    def everyone(self) -> Iterator[int]:
-        """Every process there is."""
-        return iter(self._everyone)
+    def pids(self) -> Iterator[int]:
+        return iter(self._pids)
 
-    def bears(self, pid: int, mark: bytes) -> bool:
-        """Whether a process was started with a mark in its environment."""
+    def has_mark(self, pid: int, mark: bytes) -> bool:
         return mark in _read(f"/proc/{pid}/environ")
 
 
 class PsTable:
-    """Asks `ps`, where there is no /proc: macOS. It tells nothing of ended children, of what was written, of marks."""
+    """Processes as `ps` lists them, for macOS; without reaped children, written bytes and environments."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, Seen] = {}
+        self._rows: dict[int, ProcessInfo] = {}
 
-    def refresh(self, *, anew: bool = False) -> None:
-        """Ask."""
-        asked = ["ps", "-axo", "pid=,ppid=,pgid=,rss=,time="]
-        told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-        rows = (line.split() for line in told.splitlines())
+    def refresh(self, *, force: bool = False) -> None:
+        command = ["ps", "-axo", "pid=,ppid=,pgid=,rss=,time="]
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        rows = (line.split() for line in output.splitlines())
         self._rows = {int(row[0]): _from_ps(row) for row in rows if len(row) == 5}
 
-    def find(self, pid: int) -> Seen | None:
-        """The process of that number."""
+    def find(self, pid: int) -> ProcessInfo | None:
         return self._rows.get(pid)
 
     def children(self, pid: int) -> list[int]:
-        """Its children."""
-        return [each.pid for each in self._rows.values() if each.parent == pid]
+        return [process.pid for process in self._rows.values() if process.parent == pid]
 
-    def everyone(self) -> Iterator[int]:
-        """Every process there is."""
+    def pids(self) -> Iterator[int]:
         return iter(self._rows)
 
-    def bears(self, pid: int, mark: bytes) -> bool:
-        """Not told."""
+    def has_mark(self, pid: int, mark: bytes) -> bool:
+        """False: `ps` does not show environments."""
         return False
 
 
-def _from_ps(row: list[str]) -> Seen:
-    pid, parent, group, rss, spent = row
-    days, _, clock = spent.rpartition("-")
+def _from_ps(row: list[str]) -> ProcessInfo:
+    pid, parent, group, rss_kib, cpu_time = row
+    days, _, clock = cpu_time.rpartition("-")
     seconds = 0.0
     for part in clock.split(":"):
         seconds = seconds * 60 + float(part)
-    return Seen(
+    return ProcessInfo(
         pid=int(pid),
         parent=int(parent),
         group=int(group),
         session=int(group),
-        started=0,
-        cpu=seconds + int(days or 0) * 86_400,
-        reaped=0.0,
-        memory=int(rss) * 1024,
-        shared=0,
-        written=0,
+        start_ticks=0,
+        cpu_seconds=seconds + int(days or 0) * 86_400,
+        reaped_cpu_seconds=0.0,
+        private_bytes=int(rss_kib) * 1024,
+        shared_bytes=0,
+        written_bytes=0,
     )
 
 
@@ -174,13 +170,111 @@ def _read(path: str) -> bytes:
         return b""
     try:
         return os.read(descriptor, 1 << 20)
-    except OSError:  # it ended while it was being read
+    except OSError:  # the process ended while it was read
         return b""
     finally:
         os.close(descriptor)
 
 
-def _written(pid: int) -> int:
-    told = dict(line.split(b":") for line in _read(f"/proc/{pid}/io").splitlines())
-    # What was written and taken back before it reached the disk does not count.
-    return max(0, int(told.get(b"write_bytes", 0)) - int(told.get(b"cancelled_write_bytes", 0)))
+def _stat_fields(text: bytes) -> list[bytes]:
+    # The second field is the program's name in brackets, and may contain anything: spaces and brackets too.
+    return text.rpartition(b")")[2].split()
+
+
+def _written_bytes(pid: int) -> int:
+    counters = dict(line.split(b":") for line in _read(f"/proc/{pid}/io").splitlines())
+    # Not counted: what was written and deleted before it reached the disk.
+    return max(0, int(counters.get(b"write_bytes", 0)) - int(counters.get(b"cancelled_write_bytes", 0)))
+
+
+class PeakRam:
+    """Most RAM that this process, or an ended child of it, held since this object was created.
+
+    The kernel records it, so a peak between two checks of the limit enforcer is not missed.
+    """
+
+    def __init__(self) -> None:
+        self._self_bytes = _max_rss(resource.RUSAGE_SELF)
+        self._children_bytes = _max_rss(resource.RUSAGE_CHILDREN)
+        try:
+            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")  # resets VmHWM
+        except OSError:  # then only a peak above all earlier ones is noticed
+            return
+        self._self_bytes = 0
+
+    def peak(self) -> int:
+        """Return the peak in bytes; 0 if it is not above an earlier one that cannot be reset, or unknown."""
+        self_bytes = _status_bytes("VmHWM:") if self._self_bytes == 0 else _max_rss(resource.RUSAGE_SELF)
+        children_bytes = _max_rss(resource.RUSAGE_CHILDREN)
+        return max(
+            self_bytes if self_bytes > self._self_bytes else 0,
+            children_bytes if children_bytes > self._children_bytes else 0,
+        )
+
+    def current(self) -> int:
+        """Return the bytes this process holds now; 0 if unknown."""
+        return _status_bytes("VmRSS:")
+
+
+def reap(process: subprocess.Popen[bytes]) -> int:
+    """Reap an ended process; return the most RAM in bytes that it or a child it waited for held, 0 if unknown.
+
+    A peak below our own is unknown: before it executes its program a process is a copy of us, and the kernel counts
+    that too.
+    """
+    if process.returncode is not None:
+        return 0
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak_bytes = usage.ru_maxrss * _RUSAGE_UNIT_BYTES
+    return peak_bytes if peak_bytes > _max_rss(resource.RUSAGE_SELF) else 0
+
+
+def _max_rss(who: int) -> int:
+    return resource.getrusage(who).ru_maxrss * _RUSAGE_UNIT_BYTES
+
+
+def _status_bytes(name: str) -> int:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(name)), 0)
+    except OSError:
+        return 0
+
+
+def worker_name(pid: int | None = None) -> str:
+    """Return `<host>/<pid>.<start time>`, a name that no other process ever has."""
+    number = os.getpid() if pid is None else pid
+    return f"{socket.gethostname()}/{number}.{_start_ticks(number) or 0}"
+
+
+def is_dead(worker: str) -> bool:
+    """True if a worker of this machine has ended; False for one of another machine, which cannot be looked up."""
+    host, _, process = worker.rpartition("/")
+    pid, _, start_ticks = process.partition(".")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    found = _start_ticks(int(pid))
+    return found is None or str(found) != start_ticks
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return when a process started, in ticks since boot; 0 if that is unknown, None if the process has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return None
+    except ProcessLookupError:
+        return None
+    else:
+        fields = _stat_fields(text)
+        return None if fields[0] == b"Z" else int(fields[19])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return 0
+    return 0

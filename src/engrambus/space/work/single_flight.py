@@ -1,4 +1,4 @@
-"""One of several equal steps runs while the others wait for its result, whichever processes they are in."""
+"""Single flight: of several equal steps one runs while the others wait for its result, across processes."""
 
 from __future__ import annotations
 
@@ -11,58 +11,56 @@ from pathlib import Path
 
 from engrambus.core import digest
 
-SHORTEST, LONGEST = 0.01, 0.25
-"""Seconds between two looks whether the other has ended."""
+MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.01, 0.25
+"""Bounds of the time between two attempts to take a lock."""
 
 
-class Flight:
-    """A step that runs, or is about to; nobody else runs an equal one until it has ended."""
+class StepLock:
+    """Right to run a step; no other process runs an equal one until it is released."""
 
     def __init__(self, path: Path | None, descriptor: int | None, *, waited: bool) -> None:
         self._path = path
         self._descriptor = descriptor
         self.waited = waited
-        """Whether another one ran meanwhile, and may have left a result."""
+        """True if an equal step ran before, and may have left a result."""
 
-    def end(self) -> None:
-        """Let the next one go ahead."""
+    def release(self) -> None:
         if self._descriptor is not None and self._path is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None
 
 
-class Flights:
-    """The steps under way in a project, by what their results are found by: a locked file each.
+class SingleFlight:
+    """Locks of the steps that run now in a project, one file for each cache key."""
 
-    A lock goes with its process, so nobody waits for the dead.
-    """
+    # decision 32: a kernel lock ends with its process, so nothing waits for a dead one, and no lease is needed.
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begin(self, key: str, over: Callable[[], bool], stop: threading.Event) -> Flight:
-        """Wait until nobody else runs an equal step, it is told to stop, or waiting is over."""
+    def acquire(self, key: str, is_late: Callable[[], bool], stop: threading.Event) -> StepLock:
+        """Wait until no equal step runs, the deadline has passed, or `stop` is set."""
         path = self._folder / digest(key.encode()).removeprefix("sha256:")
-        pause, waited = SHORTEST, False
-        while not stop.is_set() and not over():
+        pause, waited = MIN_WAIT_SECONDS, False
+        while not stop.is_set() and not is_late():
             try:
-                descriptor = self._locked(path)
-            except OSError:  # no locks here, or no room: better twice than never
+                descriptor = self._try_lock(path)
+            except OSError:  # no locks on this file system, or a full disk: rather run twice than never
                 break
             if descriptor is not None:
-                return Flight(path, descriptor, waited=waited)
+                return StepLock(path, descriptor, waited=waited)
             waited = True
             stop.wait(pause)
-            pause = min(pause * 2, LONGEST)
-        return Flight(None, None, waited=waited)
+            pause = min(pause * 2, MAX_WAIT_SECONDS)
+        return StepLock(None, None, waited=waited)
 
-    def _locked(self, path: Path) -> int | None:
+    def _try_lock(self, path: Path) -> int | None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have taken the file away between our opening and our locking.
+            # The previous holder may have deleted the file between our open and our lock.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                     return descriptor

@@ -1,0 +1,161 @@
+"""Guardrails: limits on a step, how long what it left is kept, and how much disk space must stay free."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from engrambus.errors import DiskPressure, PolicyInvalid
+
+MB = 1_000_000
+"""Bytes in a megabyte, in quotas and on receipts."""
+DISK_CHECK_SECONDS = 1.0
+"""Time for which a reading of the free disk space is used again."""
+_MAX_VALUES = {"cpu_quota_pct": 100, "hot_days": 36_500, "warm_days": 36_500, "nightly_hour": 23}
+_MIN_VALUES = {"cpu_quota_pct": 1, "disk_quota_mb": 1, "memory_mb": 1}
+_DEFAULT_MAX = 1_000_000_000
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Limits on a step from one source: environment, project, tuple or yool. None sets no limit."""
+
+    cpu_quota_pct: int | None = None
+    """Share of one core for all its processes together; 100 is one core."""
+    memory_mb: int | None = None
+    """Megabytes of RAM of all its processes together."""
+    disk_quota_mb: int | None = None
+    """Megabytes it may write."""
+    budget_tokens: int | None = None
+    """Tokens it may spend."""
+    budget_usd_micros: int | None = None
+    """Money it may spend, in micro-dollars."""
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How long what steps left is kept. Receipts are kept for ever."""
+
+    # decision 28: three tiers; output is small and what people read of an old run, so it outlives artifacts.
+    hot_days: int = 30
+    """Days for which everything is kept: artifacts, output, receipts."""
+    warm_days: int = 365
+    """Days for which output is kept, counted from the start; then only receipts are."""
+    max_total_mb: int = 5_000
+    """Megabytes the catalog may take; above it the oldest bodies are deleted."""
+    free_mb_floor: int = 1_000
+    """Megabytes that stay free on the disk; below it no work is begun and the oldest bodies are deleted."""
+    nightly_hour: int = 3
+    """Hour of the day, in local time, at which a worker collects garbage."""
+
+
+class Guardrails(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Section `guardrails` of `.catalog/policy.yaml`: the most a step may use, and how long things are kept."""
+
+    cpu_quota_pct: int | None = None
+    memory_mb: int | None = None
+    disk_quota_mb: int | None = None
+    gc: Retention = Retention()
+
+    @property
+    def quotas(self) -> Quotas:
+        """The most any step of the project may use."""
+        return Quotas(cpu_quota_pct=self.cpu_quota_pct, memory_mb=self.memory_mb, disk_quota_mb=self.disk_quota_mb)
+
+
+def check_guardrails(guardrails: Guardrails) -> None:
+    """Raise if a value is out of range."""
+    for section, values in (("guardrails", guardrails), ("guardrails.gc", guardrails.gc)):
+        for name in values.__struct_fields__:
+            number = getattr(values, name)
+            least, most = _MIN_VALUES.get(name, 0), _MAX_VALUES.get(name, _DEFAULT_MAX)
+            if isinstance(number, int) and not least <= number <= most:
+                raise PolicyInvalid(f"'{name}' is out of range.", field=f"{section}.{name}", limit=f"{least}..{most}")
+    if guardrails.gc.warm_days < guardrails.gc.hot_days:
+        raise PolicyInvalid(
+            "Output is kept at least as long as artifacts: warm_days must not be below hot_days.",
+            field="guardrails.gc.warm_days",
+            limit=guardrails.gc.hot_days,
+            used=guardrails.gc.warm_days,
+        )
+
+
+class StepLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits on one step, in the units they are measured in."""
+
+    cores: float = 1.0
+    """Cores whose time all its processes together may use."""
+    ram_bytes: int | None = None
+    disk_bytes: int | None = None
+    """Bytes it may write."""
+    tokens: int | None = None
+    usd_micros: int | None = None
+
+
+NO_LIMITS = StepLimits()
+"""Limits of a step if no source sets any: one core, and nothing else."""
+
+
+def step_limits(*sources: Quotas) -> StepLimits:
+    """Return the lowest limit that any source sets; so none can raise another's, in whatever order they come."""
+
+    def lowest(name: str) -> int | None:
+        return min((value for quotas in sources if (value := getattr(quotas, name)) is not None), default=None)
+
+    cpu_pct = lowest("cpu_quota_pct")
+    memory_mb, disk_mb = lowest("memory_mb"), lowest("disk_quota_mb")
+    return StepLimits(
+        cores=1.0 if cpu_pct is None else min(max(cpu_pct, 1), 100) / 100,
+        ram_bytes=None if memory_mb is None else memory_mb * MB,
+        disk_bytes=None if disk_mb is None else disk_mb * MB,
+        tokens=lowest("budget_tokens"),
+        usd_micros=lowest("budget_usd_micros"),
+    )
+
+
+def niceness(cores: float) -> int:
+    """Return the niceness of a step with this share of a core; the specification maps 60 % to 7 and 10 % to 15."""
+    return min(19, max(0, round((100 - cores * 100) / 6)))
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes free for this user on the disk that holds `folder`."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
+
+
+class DiskBreaker:
+    """Circuit breaker for a full disk: below a floor of free space no work is begun."""
+
+    def __init__(
+        self,
+        folder: Path,
+        floor_mb: Callable[[], int],
+        free: Callable[[Path], int] = free_bytes,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._floor_mb = floor_mb
+        self._free = free
+        self._now = now
+        self._checked_seconds: float | None = None
+        self._shortage: tuple[int, int] | None = None
+
+    def check(self) -> None:
+        """Raise DiskPressure if less is free than the project demands."""
+        now = self._now()
+        if self._checked_seconds is None or now - self._checked_seconds >= DISK_CHECK_SECONDS:
+            self._checked_seconds = now
+            floor, free = self._floor_mb() * MB, self._free(self._folder)
+            self._shortage = (floor, free) if free < floor else None
+        if self._shortage is not None:
+            floor, free = self._shortage
+            raise DiskPressure(
+                f"Only {free // MB} MB are free on the disk; no work is begun below {floor // MB} MB.",
+                field="guardrails.gc.free_mb_floor",
+                limit=floor // MB,
+                used=free // MB,
+                hint="Free some space, or see what `engrambus gc --dry-run` would free.",
+            )
