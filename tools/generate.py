@@ -57,6 +57,8 @@ class Entry(NamedTuple):
     example: str
     source: str
     """Its operation; for a command without one `module:function` in `engrambus.edges.cli.commands`."""
+    title: str = ""
+    """The title of its operation, by which errors and hints refer to it."""
 
 
 # fmt: off
@@ -122,8 +124,13 @@ def commands_table() -> str:
     from engrambus.edges.cli.root import SECTIONS
     from engrambus.gateway.declare import split_help
 
-    rows = [
-        (command.words, command.section, command.rank, operation.summary, command.example, operation.name)
+    rows: list[tuple[str, str, int, tuple[str, ...]]] = [
+        (
+            command.words,
+            command.section,
+            command.rank,
+            (operation.summary, command.example, operation.name, operation.title),
+        )
         for operation in declared_operations()
         if (command := operation.command) is not None
     ]
@@ -131,13 +138,14 @@ def commands_table() -> str:
         for name, local in vars(import_module(f"{commands.__name__}.{module}")).items():
             if isinstance(local, LocalCommand):
                 source = f"{module}:{name}"
-                rows.append((local.words, local.section, local.rank, split_help(local.run)[0], local.example, source))
+                summary, _ = split_help(local.run)
+                rows.append((local.words, local.section, local.rank, (summary, local.example, source)))
     rows.sort(key=lambda row: (list(SECTIONS).index(row[1]), row[2]))
     entries = (
         f"    {_quoted(words)}: Entry(\n"
-        + "".join(f"        {_quoted(text)},\n" for text in (section, summary, example, source))
+        + "".join(f"        {_quoted(text)},\n" for text in (section, *texts))
         + "    ),\n"
-        for words, section, _, summary, example, source in rows
+        for words, section, _, texts in rows
     )
     return COMMANDS_HEAD + "".join(entries) + "}\n"
 

@@ -194,7 +194,7 @@ def test_looking_up_and_listing_from_the_command_line(declared: Desk) -> None:  
 
 
 def test_lint_and_diff_tell_what_a_build_would_break(declared: Desk) -> None:  # YT-01
-    assert declared.ok("catalog", "lint").out == "Nothing to say against any name.\n"
+    assert declared.ok("catalog", "lint").out == "All names follow the rules.\n"
     declared.ok("catalog", "build")
     assert declared.ok("catalog", "diff").out == "They are the same.\n"
     old = declared.path / "old file.json"

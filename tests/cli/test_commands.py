@@ -216,10 +216,37 @@ def test_a_refusal_names_code_field_limit_and_what_to_do(desk: Desk) -> None:
     assert said.out == ""
     lines = said.err.splitlines()
     assert lines[0].startswith("error CLAIM_TOO_LONG: ")
-    assert "field: claim" in lines[1]
+    assert "field: CLAIM" in lines[1]
     assert "limit: 500" in lines[1]
     problem = desk.run("put", "x" * 501, "--at", AT, "--json").problem
     assert (problem["code"], problem["field"], problem["limit"]) == ("CLAIM_TOO_LONG", "claim", 500)
+
+
+HINTS = [
+    (["put", CLAIM], "--at"),
+    (["put", CLAIM, "--at", "new.py:1"], "engrambus anchor --snapshot"),
+    (["query", "parser", "--cursor", "1"], "--k"),
+    (["query", "--max-tokens", "5"], "--max-tokens"),
+    (["anchor", "some text", "--snapshot", "--revision", "HEAD"], "--revision"),
+]
+
+
+@pytest.mark.parametrize(("words", "option"), HINTS, ids=[option for _, option in HINTS])
+def test_a_hint_names_options_and_not_fields(desk: Desk, words: list[str], option: str) -> None:
+    desk.ok("put", CLAIM, "--at", AT)
+    (desk.path / "new.py").write_text("new\n")
+    said = desk.run(*words)
+    assert said.code == 1
+    hint = said.err.splitlines()[-1]
+    assert option in hint, said.err
+    assert "`" not in hint
+
+
+def test_a_refusal_names_the_option_that_is_wrong(desk: Desk) -> None:
+    said = desk.run("put", CLAIM, "--at", AT, "--at", "src/parser.py:99")
+    assert "field: --at (number 2)" in said.err
+    assert desk.run("put", CLAIM, "--at", "src/parser.py:99", "--json").problem["field"] == "at[0]"
+    assert "field: --max-tokens" in desk.run("query", "--max-tokens", "5").err
 
 
 @pytest.mark.parametrize(

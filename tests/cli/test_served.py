@@ -82,6 +82,14 @@ def test_a_port_that_is_taken(desk: Desk) -> None:
         assert refused.problem["used"] == port
 
 
+def test_a_port_that_is_taken_leaves_no_project_behind(bare_desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused = bare_desk.process("up", "--port", str(other.getsockname()[1]), "--json")
+    assert refused.problem["code"] == "PORT_TAKEN"
+    assert not (bare_desk.path / ".catalog").exists()
+    assert not (bare_desk.home / ".local" / "state").exists()
+
+
 def test_the_next_port_is_taken_when_none_was_asked_for(desk: Desk) -> None:
     with _listening_on_default(), up(desk) as serving:
         assert int(serving["url"].rpartition(":")[2]) > 7171

@@ -171,6 +171,9 @@ def test_options_of_every_command_may_stand_before_it(team: Desk) -> None:
     assert "ada" in team.ok("--as", "lead", "grant", "requests").out
     assert "ada" in team.ok("grant", "--as", "lead", "requests").out
     assert team.ok("--json", "query", "--", "--parser").json["engrams"]
+    assert team.ok("--as", "lead", "review", "--help") == team.ok("review", "--help")
+    assert team.ok("--json", "--run", "x", "grant", "--as=lead", "--help") == team.ok("grant", "--help")
+    assert team.ok("--as", "lead", "--help") == team.ok("--help")
     alone = team.run("--as", "ada")
     assert (alone.code, "--as goes with a command" in alone.err) == (2, True)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engrambus.edges.cli.log import JsonFormatter
+from engrambus.edges.cli.json_log import JsonFormatter
 from tests.cli.runner import COMMAND
 from tests.projects import make_repository
 

@@ -19,8 +19,11 @@ _NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
 _TOKENS = re.compile(r'"(?>[^"\\]+|\\.)*+"?|[\[\]{},:\n]|[^\s"\[\]{},:]+', re.DOTALL)
 
 
-def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
-    """The value of a JSON body, or a refusal that names what is wrong with it."""
+def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, first_line: int = 1) -> Any:
+    """Return the value of a JSON body, or refuse it with the line and column of the mistake.
+
+    `first_line` is the line number of the body's first line, for one that is part of a larger file.
+    """
     if len(body) > max_bytes:
         raise BodyTooLarge(limit=max_bytes, used=len(body))
     check_depth(body, max_depth)
@@ -31,9 +34,9 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as problem:
+        line = first_line + problem.lineno - 1
         raise BadJson(
-            f"The body is not JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}.",
-            line=problem.lineno,
+            f"The body is not JSON: {problem.msg} at line {line}, column {problem.colno}.", line=line
         ) from None
     if "\\u" in text and _has_lone_surrogate(value):
         raise BadText("A text holds half of a surrogate pair.")

@@ -50,4 +50,6 @@ def answer_size(answer: msgspec.Struct, max_tokens: int) -> int:
 
 def _budget_too_small(max_tokens: int, size_bytes: int) -> BudgetTooSmall:
     needed = -(-size_bytes // BYTES_PER_TOKEN)
-    return BudgetTooSmall(field="max_tokens", limit=max_tokens, used=needed, hint=f"Ask with at least {needed}.")
+    return BudgetTooSmall(
+        field="max_tokens", limit=max_tokens, used=needed, hint=f"Set `max_tokens` to at least {needed}."
+    )

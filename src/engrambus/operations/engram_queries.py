@@ -84,7 +84,7 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
         if keys or request.q.strip():
             if request.cursor is not None:
                 raise FieldValue(
-                    "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with k."
+                    "A query with words or keys has no pages.", field="cursor", hint="Ask for more engrams with `k`."
                 )
             return _query_answer(context, request, recall(stores, keys, k=request.k, kind=request.kind), [])
         # decision 10: without words only the nearest store is listed; there is no order across stores

@@ -246,7 +246,7 @@ def anchor_text(context: Context, request: AnchorText) -> AnchorAnswer:
         raise FieldValue(
             "A snapshot is of the files on disk, so it takes no revision.",
             field="revision",
-            hint="Leave out the revision or the snapshot.",
+            hint="Leave out `revision` or `snapshot`.",
         )
     files = context.project_files
     commit = files.snapshot(request.path) if request.snapshot else files.expand(request.revision or "HEAD")

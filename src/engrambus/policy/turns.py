@@ -37,8 +37,8 @@ _IN_MESSAGES = {
 """What a parent's message calls these limits."""
 
 _ASK = (
-    "Say what you have and go on next turn, or ask for it: less.request_deref or `engrambus grant ask` with a reason; "
-    "your parent, or a person with `engrambus grant approve`, answers."
+    "Report what you have and go on in the next turn, or ask to read more with `less.request_deref` and a reason; "
+    "your parent, or a person with `engrambus grant approve`, decides."
 )
 
 

@@ -1,4 +1,4 @@
-"""The command line. Nothing is loaded before it is needed: `engrambus --help` reads a table, not the product."""
+"""The command line. `engrambus --help` reads a generated table and loads nothing else of the product."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import os
 import sys
 
 _INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C has ended."""
 _COLLECT_AFTER = 50_000
-"""Objects made before the first collection: a command that only starts, asks and ends needs none."""
+"""Objects made before the first garbage collection: a command that calls once and ends needs none."""
 
 
 def main() -> None:
-    """Run `engrambus`: exit 0 done, 1 refused, 2 not a command."""
+    """Run `engrambus`: exit 0 if done, 1 if refused, 2 if the command line is wrong."""
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     code = _run(sys.argv[1:])
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # nobody reads on: the ordinary way out knows what to do
+    except OSError:  # the reader closed the pipe; the ordinary exit handles that
         sys.exit(code)
-    os._exit(code)  # everything is written and closed; taking the interpreter apart costs 12 ms more
+    os._exit(code)  # everything is written and closed; taking the interpreter apart would cost 12 ms more
 
 
 def _run(words: list[str]) -> int:
-    if words == ["hook"]:  # started for every event of a client, who waits: the rest of the command line stays away
+    # decision 31: a coding agent waits for every hook, so the rest of the command line is not even loaded
+    if words == ["hook"]:
         from engrambus.edges.integrations.client_hook import main as answer_hook
 
         return answer_hook()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from engrambus.edges.cli.session import EVERYWHERE, Session, everywhere
+from engrambus.edges.cli.session import SHARED, Session, shared_options
 
 if TYPE_CHECKING:
     from engrambus.errors import EngramBusError
@@ -110,7 +110,7 @@ class Command(click.Command):
     ) -> None:
         super().__init__(
             name,
-            params=[*parameters, *everywhere()],
+            params=[*parameters, *shared_options()],
             help=help,
             epilog=f"Example:  {example}",
         )
@@ -120,7 +120,14 @@ class Command(click.Command):
         """Run the command; print an error and exit with status 1 if it fails."""
         from engrambus.errors import EngramBusError
 
-        session = Session(**{name: ctx.params.pop(name) for name in EVERYWHERE})
+        session = Session(**{name: ctx.params.pop(name) for name in SHARED})
+        session.option_names = {
+            parameter.name: parameter.opts[0]
+            if isinstance(parameter, click.Option)
+            else parameter.human_readable_name.strip("[]")
+            for parameter in self.params
+            if parameter.name and parameter.name not in SHARED
+        }
         ctx.color = False if session.settings.no_color else None
         try:
             self._run(session, {name: value for name, value in ctx.params.items() if value not in (None, ())})
@@ -133,7 +140,7 @@ class Command(click.Command):
             _silence_stdout()
             ctx.exit(BROKEN_PIPE)
         except Exception as problem:
-            session.refuse(problem if isinstance(problem, EngramBusError) else _internal_error(problem))
+            session.print_error(problem if isinstance(problem, EngramBusError) else _internal_error(problem))
             ctx.exit(1)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -143,7 +150,7 @@ class Command(click.Command):
             if isinstance(parameter, Argument):
                 sections["Arguments"].append((parameter.human_readable_name, parameter.help_text))
             elif (record := parameter.get_help_record(ctx)) is not None:
-                shared = parameter.name in EVERYWHERE or parameter.name == "help"
+                shared = parameter.name in SHARED or parameter.name == "help"
                 sections["On every command" if shared else "Options"].append(record)
         for title, records in sections.items():
             if records:

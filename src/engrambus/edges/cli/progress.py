@@ -1,4 +1,4 @@
-"""How far long work has come: a bar or a line on a terminal, nothing in a pipe."""
+"""Progress of long work on a terminal: a bar or a status line on stderr; nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -13,39 +13,38 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-class Bytes:
-    """A bar over bytes, to be told how many of how many are done; 0 in all means that nobody knows.
+class ProgressBar:
+    """A bar over bytes, called with how many of how many are done; a total of 0 means that it is not known.
 
-    It appears with the first news that is not already the last, and goes when the work is done.
+    It appears with the first call that does not already complete the work, and disappears when the work is done.
     """
 
-    def __init__(self, working: str) -> None:
-        self._working = working
-        self._shown: tuple[Progress, TaskID] | None = None
-        self._shows = sys.stderr.isatty()
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._bar: tuple[Progress, TaskID] | None = None
+        self._is_terminal = sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
-        """So much is done."""
-        if not self._shows:
+        """Show that `done` of `total` bytes are done."""
+        if not self._is_terminal:
             return
-        ended = 0 < total <= done
-        if self._shown is None and not ended:
-            bar = _make_bar()
-            self._shown = bar, bar.add_task(self._working, total=total or None)
+        complete = 0 < total <= done
+        if self._bar is None and not complete:
+            bar = _transient_bar()
+            self._bar = bar, bar.add_task(self._label, total=total or None)
             bar.start()
-        if self._shown is not None:
-            bar, task = self._shown
+        if self._bar is not None:
+            bar, task = self._bar
             bar.update(task, completed=done)
-            if ended:
+            if complete:
                 self.close()
 
     def close(self) -> None:
-        """Take the bar away."""
-        if self._shown is not None:
-            self._shown[0].stop()
-            self._shown = None
+        if self._bar is not None:
+            self._bar[0].stop()
+            self._bar = None
 
-    def __enter__(self) -> Bytes:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(
@@ -54,40 +53,39 @@ class Bytes:
         self.close()
 
 
-class Standing:
-    """One line that says how long work stands, below what it prints; nothing in a pipe."""
+class StatusLine:
+    """One line that is rewritten in place, below the lines that the work prints."""
 
     def __init__(self) -> None:
-        self._shown: Status | None = None
-        self.shows = sys.stderr.isatty()
+        self._status: Status | None = None
+        self.is_visible = sys.stderr.isatty()
 
-    def say(self, text: str) -> None:
-        """So it stands now."""
-        if not self.shows:
+    def update(self, text: str) -> None:
+        """Show a new text; do nothing in a pipe."""
+        if not self.is_visible:
             return
-        if self._shown is None:
+        if self._status is None:
             from rich.console import Console
 
-            self._shown = Console(stderr=True, markup=False, highlight=False, emoji=False).status(text)
-            self._shown.start()
-        self._shown.update(text)
+            self._status = Console(stderr=True, markup=False, highlight=False, emoji=False).status(text)
+            self._status.start()
+        self._status.update(text)
 
     def print(self, line: str) -> None:
-        """A line of the work's own: above the one that stands there, where both are on a terminal."""
-        if self._shown is not None and sys.stdout.isatty():
-            self._shown.console.print(line, soft_wrap=True)
+        """Print a line of output; above the status line where both are on a terminal."""
+        if self._status is not None and sys.stdout.isatty():
+            self._status.console.print(line, soft_wrap=True)
         else:
             click.echo(line)
 
     def close(self) -> None:
-        """Take the line away."""
-        if self._shown is not None:
-            self._shown.stop()
-            self._shown = None
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
 
 
-def _make_bar() -> Progress:
-    """A bar on stderr that leaves nothing behind."""
+def _transient_bar() -> Progress:
+    """Return a bar on stderr that leaves nothing behind."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

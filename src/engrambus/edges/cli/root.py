@@ -1,4 +1,4 @@
-"""The tree of commands: help from the table, each command built when it is called."""
+"""The tree of commands: help is printed from the generated table, and a command is built when it is called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECTIONS = {
     "team": "Team: agents, what they send each other and what they may read",
     "maintenance": "Maintenance",
 }
-"""The titles of the help's sections, in their order."""
+"""The titles of the sections of the help, in their order."""
 
 GROUPS = {
     "receipt": "Show, check and add receipts: records of executed steps.",
@@ -45,58 +45,56 @@ ENGRAMBUS_TOKEN to act as the agent the token was made for; without a token you 
 """
 
 
-class Tree(click.Group):
-    """The commands that begin with some words."""
+class CommandGroup(click.Group):
+    """The commands that begin with the same words; the root is the group of no words."""
 
     def __init__(self, words: str, help: str) -> None:
         super().__init__(words.rpartition(" ")[2] or "engrambus", help=help, short_help=help, no_args_is_help=True)
         self._words = words
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, once options that every command takes stand where the command looks for them."""
-        return super().parse_args(ctx, _after_the_command(args))
+        """Parse as click does, after moving shared options from before the command to behind it."""
+        return super().parse_args(ctx, _options_after_command(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The next word of every command, in the table's order."""
-        return list(dict.fromkeys(word for _, word, _ in self._entries()))
+        """Return the next word of every command of the group, in the order of the table."""
+        return list(dict.fromkeys(word for _, word, _ in self._rows()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command, built now."""
+        """Return the command or group of that name, built now."""
         words = f"{self._words} {cmd_name}".strip()
         if words in GROUPS:
-            return Tree(words, GROUPS[words])
-        if words not in COMMANDS:
-            return None
-        return _build(COMMANDS[words].source)
+            return CommandGroup(words, GROUPS[words])
+        return _build(COMMANDS[words].source) if words in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the nearest names when there is no such command."""
+        """Resolve as click does; suggest similar names if there is no such command."""
         if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self.list_commands(ctx))
-            asked = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{asked}", ctx)
+            similar = get_close_matches(args[0], self.list_commands(ctx))
+            suggestion = f" Did you mean {' or '.join(repr(name) for name in similar)}?" if similar else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{suggestion}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands under their sections, a group as one line."""
+        """Write the commands under their sections; a group of commands is one line."""
         sections: dict[str, dict[str, str]] = {}
-        for section, word, summary in self._entries():
+        for section, word, summary in self._rows():
             sections.setdefault(section, {}).setdefault(word, summary)
         for section, rows in sections.items():
             with formatter.section(SECTIONS[section] if not self._words else "Commands"):
                 formatter.write_dl(list(rows.items()))
 
-    def _entries(self) -> Iterator[tuple[str, str, str]]:
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield section, next word and help of every command of the group."""
+        prefix = f"{self._words} " if self._words else ""
         for words, entry in COMMANDS.items():
-            rest = words.removeprefix(f"{self._words} ") if self._words else words
-            if self._words and rest == words:
-                continue
-            word, _, more = rest.partition(" ")
-            yield entry.section, word, GROUPS[word] if more else entry.summary
+            if words.startswith(prefix):
+                word, _, deeper = words.removeprefix(prefix).partition(" ")
+                yield entry.section, word, GROUPS[word] if deeper else entry.summary
 
 
 def _build(source: str) -> click.Command:
@@ -112,22 +110,26 @@ def _build(source: str) -> click.Command:
     return build_command(name)
 
 
-def _after_the_command(args: list[str]) -> list[str]:
-    """`--as ada inbox` as `inbox --as ada`."""
+def _options_after_command(args: list[str]) -> list[str]:
+    """Move shared options behind the command word: `--as ada inbox` becomes `inbox --as ada`."""
     if not args or not args[0].startswith("--"):
         return args
-    from engrambus.edges.cli.session import everywhere
+    from engrambus.edges.cli.session import shared_options
 
-    takes_value = {each.opts[0]: not each.is_flag for each in everywhere() if isinstance(each, click.Option)}
-    moved, rest = list[str](), list(args)
-    while rest and rest[0].partition("=")[0] in takes_value:
-        name = rest[0]
+    takes_value = {
+        option.opts[0]: not option.is_flag for option in shared_options() if isinstance(option, click.Option)
+    }
+    moved, remaining = list[str](), list(args)
+    while remaining and remaining[0].partition("=")[0] in takes_value:
+        name = remaining[0]
         length = 2 if takes_value[name.partition("=")[0]] and "=" not in name else 1
-        moved, rest = moved + rest[:length], rest[length:]
-    if moved and not rest:
+        moved, remaining = moved + remaining[:length], remaining[length:]
+    if moved and not remaining:
         raise click.UsageError(f"{moved[0]} goes with a command: engrambus inbox {moved[0]} …")
-    end = rest.index("--") if "--" in rest else len(rest)
-    return [*rest[:end], *moved, *rest[end:]]
+    if remaining[:1] == ["--help"]:  # the help of a group, which takes no other options
+        return remaining
+    # Directly behind the word: if that is a group, it moves them on; at the end they could follow a "--".
+    return [*remaining[:1], *moved, *remaining[1:]]
 
 
-engrambus = click.version_option(__version__, message="engrambus %(version)s")(Tree("", _ABOUT))
+engrambus = click.version_option(__version__, message="engrambus %(version)s")(CommandGroup("", _ABOUT))

@@ -1,7 +1,8 @@
-"""What every command has at hand: the options given everywhere, the bus, and where answers and refusals go."""
+"""A session: what one command works with. The shared options, the bus, and the printing of answers and errors."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,41 +17,50 @@ if TYPE_CHECKING:
     from engrambus.gateway import Credential, Operation
     from engrambus.settings import Settings
 
-EVERYWHERE = ("json", "speak_as", "in_run", "project")
+SHARED = ("json", "speak_as", "in_run", "project")
+"""The names of the shared options, as parameters of `Session`."""
+INDEXING = "Building the index"
+"""The label of the progress bar while a project is opened."""
+_QUOTED_NAME = re.compile(r"`([\w.]+)`")
+_FIELD = re.compile(r"(?P<name>\w+)(\[(?P<index>\d+)\])?(?P<inner>.*)")
 
 
-def everywhere() -> list[click.Parameter]:
-    """The options every command takes."""
+def shared_options() -> list[click.Parameter]:
+    """Return the options every command takes."""
     return [
         click.Option(["--json", "json"], is_flag=True, help="Print the answer as one line of JSON."),
-        click.Option(["--as", "speak_as"], metavar="NAME", help="Speak as this descendant of yours."),
+        click.Option(
+            ["--as", "speak_as"], metavar="NAME", help="Act as this agent: one you added, or one of its descendants."
+        ),
         click.Option(
             ["--run", "in_run"],
             metavar="RUN",
-            help="Act in this run; the current one unless said. Lists of work keep to it.",
+            help="Use this run instead of the current one (see: engrambus run list).",
         ),
         click.Option(
             ["--project", "project"],
             type=click.Path(exists=True, file_okay=False, path_type=Path),
             default=Path(),
-            help="Work from this folder; the current one unless said.",
+            help="Work as if started in this folder.",
         ),
     ]
 
 
 class Session:
-    """One command being carried out."""
+    """One command while it runs."""
 
     def __init__(self, *, json: bool, speak_as: str | None, in_run: str | None, project: Path) -> None:
         self.json = json
         self.folder = project.resolve()
+        self.option_names: dict[str, str] = {}
+        """What the command line calls each request field, for errors and hints: `{"at": "--at"}`."""
         self._speak_as = speak_as
         self._run = in_run
         self._settings: Settings | None = None
 
     @property
     def settings(self) -> Settings:
-        """What the environment says."""
+        """The settings of the environment."""
         if self._settings is None:
             from engrambus.settings import Settings
 
@@ -59,17 +69,17 @@ class Session:
 
     @property
     def remote(self) -> bool:
-        """Whether calls go to a gateway elsewhere."""
+        """True if calls go to a server instead of the project's files."""
         return self.settings.url is not None
 
     def credential(self) -> Credential:
-        """Whom to act as: the token's bearer, or the admin of this machine's files."""
+        """Return the credential to act under: the token, or the admin of this machine's files."""
         from engrambus.gateway import Credential
 
         token = self.settings.token
         by_token = token is not None or self.remote
         if self._run is not None and by_token:
-            raise click.UsageError("--run is for the admin at the machine; a token names its own run.")
+            raise click.UsageError("--run is for the admin at the machine; a token belongs to one run.")
         if token is None and self.remote:
             from engrambus.errors import TokenMissing
 
@@ -84,79 +94,96 @@ class Session:
             speak_as=self._speak_as,
         )
 
-    def way(self, working: str = "Building the index") -> Transport:
-        """The gateway at ENGRAMBUS_URL, or that of the project's files. A long opening shows how it goes."""
+    def transport(self, progress: str = INDEXING) -> Transport:
+        """Open the server at ENGRAMBUS_URL, or the project's files; `progress` labels a bar if that takes long."""
         if self.settings.url is not None:
             from engrambus.edges.sdk.http_transport import HttpTransport
 
             return HttpTransport(self.settings.url)
         from engrambus.app import open_project
-        from engrambus.edges.cli.progress import Bytes
+        from engrambus.edges.cli.progress import ProgressBar
 
-        return open_project(self.folder, self.settings, progress=Bytes(working))
+        return open_project(self.folder, self.settings, progress=ProgressBar(progress))
 
-    def bus(self, working: str = "Building the index") -> Bus:
-        """The bus to speak on."""
+    def bus(self, progress: str = INDEXING) -> Bus:
+        """Open the bus under the session's credential."""
         from engrambus.edges.sdk import Bus
 
         credential = self.credential()
-        return Bus(self.way(working), credential)
+        return Bus(self.transport(progress), credential)
 
-    def call(self, operation: Operation[Any, Any], values: dict[str, Any], working: str = "Building the index") -> Any:
+    def call(self, operation: Operation[Any, Any], values: dict[str, Any], progress: str = INDEXING) -> Any:
         """Call an operation with the given values and return its answer."""
         from engrambus.gateway import to_request
 
         request = to_request(values, operation.request)
-        with self.bus(working) as bus:
+        with self.bus(progress) as bus:
             return bus.call(operation, request)
-
-    def print_answer(self, operation: Operation[Any, Any], answer: Any) -> None:
-        """Print an operation's answer with the renderer it declares."""
-        from engrambus.edges.cli.show import renderer
-
-        self.answer(answer, renderer(operation))
 
     def call_and_print(self, operation: Operation[Any, Any], values: dict[str, Any]) -> None:
         """Call an operation with the given values and print its answer."""
         self.print_answer(operation, self.call(operation, values))
 
-    def answer(self, answer: Any, show: Callable[[Any], Iterable[str]]) -> None:
-        """Print an answer: as JSON for programs, in lines for people."""
+    def print_answer(self, operation: Operation[Any, Any], answer: Any) -> None:
+        """Print an operation's answer with the renderer it declares."""
+        from engrambus.edges.cli.show import renderer
+
+        self.print(answer, renderer(operation))
+
+    def print(self, answer: Any, render: Callable[[Any], Iterable[str]]) -> None:
+        """Print an answer: as one line of JSON with `--json`, otherwise as lines for people."""
         if self.json:
             import msgspec
 
             click.echo(json_line(msgspec.json.encode(answer)))
             return
-        for line in show(answer):
+        for line in render(answer):
             click.echo(line)
 
-    def say(self, line: str) -> None:
-        """Tell people something beside the answer."""
+    def note(self, line: str) -> None:
+        """Print a line for people that is not part of the answer, to stderr."""
         click.echo(line, err=True)
 
     def warn(self, text: str) -> None:
-        """Tell people about something they may not have meant."""
-        self.say(click.style("warning: ", fg="yellow", bold=True) + safe(text))
+        """Print a warning to stderr."""
+        self.note(click.style("warning: ", fg="yellow", bold=True) + safe(text))
 
-    def refuse(self, refusal: EngramBusError) -> None:
-        """Print a refusal: what, where, and what to do next."""
+    def print_error(self, error: EngramBusError) -> None:
+        """Print an error to stderr: what happened, where, and what to do next."""
         if self.json:
             import msgspec
 
-            self.say(json_line(msgspec.json.encode(refusal.problem())))
+            self.note(json_line(msgspec.json.encode(error.problem())))
             return
-        self.say(click.style(f"error {refusal.code}: ", fg="red", bold=True) + safe(refusal.detail))
-        facts = [
-            f"{name}: {safe(str(value))}"
-            for name in ("field", "line", "limit", "used")
-            if (value := getattr(refusal, name)) is not None
-        ]
-        if facts:
-            self.say("  " + "   ".join(facts))
-        if refusal.hint:
-            self.say(click.style("  " + safe(refusal.hint), fg="cyan"))
-        resend = getattr(refusal, "resend", None)
+        detail = safe(self._in_command_words(error.detail))
+        self.note(click.style(f"error {error.code}: ", fg="red", bold=True) + detail)
+        facts = {"field": self._option_of(error.field), "line": error.line, "limit": error.limit, "used": error.used}
+        shown = [f"{name}: {safe(str(value))}" for name, value in facts.items() if value is not None]
+        if shown:
+            self.note("  " + "   ".join(shown))
+        if error.hint:
+            self.note(click.style("  " + safe(self._in_command_words(error.hint)), fg="cyan"))
+        resend = getattr(error, "resend", None)
         if resend:
-            self.say("  This could be sent instead, once what stands as ... is filled in:")
+            self.note("  Replace each ... and send this instead:")
             for line in resend.splitlines():
-                self.say("    " + safe_line(line))
+                self.note("    " + safe_line(line))
+
+    def _in_command_words(self, text: str) -> str:
+        """Replace what the domain quotes as `field` or `operation.title` by the option or command of that name."""
+        return _QUOTED_NAME.sub(lambda match: self._command_word(match[1]) or match[0], text)
+
+    def _command_word(self, name: str) -> str | None:
+        from engrambus.edges.cli.table import COMMANDS
+
+        titles = (f"engrambus {words}" for words, entry in COMMANDS.items() if entry.title == name)
+        return self.option_names.get(name) or next(titles, None)
+
+    def _option_of(self, field: str | None) -> str | None:
+        """Return a field as the command line calls it: `at[1]` is `--at (number 2)`."""
+        match = _FIELD.fullmatch(field or "")
+        option = self.option_names.get(match["name"]) if match else None
+        if match is None or option is None:
+            return field
+        number = int(match["index"] or 0) + 1
+        return f"{option} (number {number})" if number > 1 else option

@@ -16,7 +16,7 @@ import msgspec
 
 from engrambus.app import find_project_damage, open_project
 from engrambus.core import SystemClock
-from engrambus.edges.cli.commands.up import HOST, RUNNING, said_in
+from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
 from engrambus.edges.integrations import jsonc, toml_edit
 from engrambus.edges.integrations.client_config import CLIENTS, PROGRAM, ClientFile, installed_command, setup_for
 from engrambus.edges.integrations.config_files import is_installed
@@ -172,7 +172,7 @@ def _keys(folder: Path) -> Iterator[CheckResult]:
 
 def _server(folder: Path) -> CheckResult:
     try:
-        running = said_in((folder / RUNNING).read_bytes())
+        running = read_record((folder / SERVER_RECORD).read_bytes())
         if running is not None:
             os.kill(running["pid"], 0)
     except OSError:

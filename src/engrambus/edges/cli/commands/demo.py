@@ -45,7 +45,7 @@ def demo(session: Session, values: Values) -> None:
         silent=session.json,
     )
     if session.json:
-        session.answer(figures, lambda _: ())
+        session.print(figures, lambda _: ())
 
 
 def _load() -> Any:

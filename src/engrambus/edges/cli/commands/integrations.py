@@ -1,4 +1,4 @@
-"""`engrambus install`, `uninstall` and `doctor`: set up clients on this machine and check the set-up."""
+"""`engrambus install`, `uninstall` and `doctor`: connect coding agents on this machine, and check the set-up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEXT = {
 
 _PARAMETERS = (
     Argument("client", None, ", ".join(CLIENTS), required=True, type=click.Choice(CLIENTS)),
-    click.Option(["--user", "user"], is_flag=True, help="In the home folder, for all projects."),
+    click.Option(["--user", "user"], is_flag=True, help="In your home folder, for all projects."),
     click.Option(["--dry-run", "dry_run"], is_flag=True, help="Show what would change, and change nothing."),
 )
 
@@ -44,9 +44,13 @@ _PARAMETERS = (
     rank=40,
 )
 def install(session: Session, values: Values) -> None:
-    """Connect a coding agent: write the MCP server, the hooks and the skill into its configuration."""
+    """Connect a coding agent: write the MCP server, the hooks and the skill into its configuration.
+
+    The MCP server gives the agent tools to read and record claims. The hooks tell it what matters when a session
+    starts, and check its final answer. The skill explains both to it.
+    """
     from engrambus.edges.integrations.client_config import installed_command
-    from engrambus.edges.integrations.install import install as put_in
+    from engrambus.edges.integrations.install import install as write_configuration
     from engrambus.errors import NotPublished
 
     if values["uvx"]:
@@ -56,13 +60,13 @@ def install(session: Session, values: Values) -> None:
         )
     command = installed_command(session.settings)
     root = _root(session, values)
-    changes = put_in(values["client"], root, session.settings, command, dry_run=values["dry_run"])
-    following = [_NEXT[values["client"]]]
+    changes = write_configuration(values["client"], root, session.settings, command, dry_run=values["dry_run"])
+    next_steps = [_NEXT[values["client"]]]
     if root is not None and not _is_project(session):
-        following.append(
-            "There is no project here yet, and without one the hooks say nothing: engrambus init makes one."
+        next_steps.append(
+            "There is no project here yet, and without one the hooks do nothing: engrambus init makes one."
         )
-    _tell(session, values, changes, "Nothing to change: everything is as it should be.", following)
+    _print_changes(session, values, changes, "Nothing to change: everything is as it should be.", next_steps)
 
 
 def _is_project(session: Session) -> bool:
@@ -78,11 +82,11 @@ def _is_project(session: Session) -> bool:
 @local_command("uninstall", *_PARAMETERS, section="start", example="engrambus uninstall claude-code", rank=42)
 def uninstall(session: Session, values: Values) -> None:
     """Remove what install wrote into a coding agent's configuration."""
-    from engrambus.edges.integrations.install import uninstall as take_out
+    from engrambus.edges.integrations.install import uninstall as remove_configuration
 
     root = _root(session, values)
-    changes = take_out(values["client"], root, session.settings, dry_run=values["dry_run"])
-    _tell(session, values, changes, "Nothing to remove: nothing of Engram Bus was found.", [])
+    changes = remove_configuration(values["client"], root, session.settings, dry_run=values["dry_run"])
+    _print_changes(session, values, changes, "Nothing to remove: nothing of Engram Bus was found.", [])
 
 
 def _root(session: Session, values: Values) -> Path | None:
@@ -91,21 +95,23 @@ def _root(session: Session, values: Values) -> Path | None:
     return None if values["user"] else project_root(session.folder)
 
 
-def _tell(session: Session, values: Values, changes: list[FileChange], nothing: str, following: list[str]) -> None:
+def _print_changes(
+    session: Session, values: Values, changes: list[FileChange], unchanged: str, next_steps: list[str]
+) -> None:
     rows = [{"path": str(change.path), "action": _action(change), "diff": "".join(_diff(change))} for change in changes]
     changed = any(row["action"] != "unchanged" for row in rows)
 
-    def show(_: Any) -> Iterator[str]:
+    def render(_: Any) -> Iterator[str]:
         for change in changes:
-            yield from _shown(change)
+            yield from _change_lines(change)
         if not changed:
-            yield nothing
+            yield unchanged
         elif values["dry_run"]:
-            yield dim("Nothing was written.")
+            yield dim("Nothing was written: this was a dry run.")
         else:
-            yield from map(dim, following)
+            yield from map(dim, next_steps)
 
-    session.answer({"client": values["client"], "dry_run": values["dry_run"], "files": rows}, show)
+    session.print({"client": values["client"], "dry_run": values["dry_run"], "files": rows}, render)
 
 
 def _action(change: FileChange) -> str:
@@ -114,7 +120,7 @@ def _action(change: FileChange) -> str:
     return "created" if change.before is None else "removed" if change.after is None else "changed"
 
 
-def _shown(change: FileChange) -> Iterator[str]:
+def _change_lines(change: FileChange) -> Iterator[str]:
     action = _action(change)
     if action == "unchanged":
         return
@@ -146,13 +152,15 @@ def doctor(session: Session, values: Values) -> None:
     from engrambus.edges.integrations.doctor import examine
 
     results = examine(session.folder, session.settings)
-    session.answer({"ok": all(result.state != "broken" for result in results), "checks": results}, _table(results))
+    session.print(
+        {"ok": all(result.state != "broken" for result in results), "checks": results}, _results_table(results)
+    )
     if any(result.state == "broken" for result in results):
         click.get_current_context().exit(1)
 
 
-def _table(results: list[CheckResult]) -> Callable[[Any], Iterator[str]]:
-    def show(_: Any) -> Iterator[str]:
+def _results_table(results: list[CheckResult]) -> Callable[[Any], Iterator[str]]:
+    def render(_: Any) -> Iterator[str]:
         heading, *rows = table(
             ["", "CHECK", "FOUND"], [[_MARKS[result.state][0], result.check, result.message] for result in results]
         )
@@ -165,4 +173,4 @@ def _table(results: list[CheckResult]) -> Callable[[Any], Iterator[str]]:
         yield ""
         yield f"To fix: {', '.join(broken)}." if broken else "Everything is in order."
 
-    return show
+    return render

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,24 +11,34 @@ import click
 
 from engrambus.core import digest
 from engrambus.edges.cli.command import Override, Values, override
-from engrambus.edges.cli.places import find_worktree, from_link, from_top, full_ref, head_of_linked, print_place
+from engrambus.edges.cli.inputs import (
+    STDIN,
+    find_worktree,
+    full_ref,
+    linked_head,
+    path_from_top,
+    pointer_of_link,
+    print_span,
+    read_text_file,
+)
 from engrambus.edges.cli.session import Session
-from engrambus.errors import BadText, EngramBusError, FieldValue, FileNotFound, InputNotAFile, PointerPath
+from engrambus.errors import BodyTooLarge, EngramBusError, FieldValue, FileNotFound, PointerPath
 from engrambus.evidence.pointers import GitRepository, RepoAddress, parse_ref
 from engrambus.gateway import FileSpan, Operation, is_ref, parse_file_span
 from engrambus.knowledge.engrams import Engram
 
 HEAD = "HEAD"
-STDIN = "-"
 
 
 @override(
     click.Option(
         ["--file", "file"],
         metavar="FILE",
-        help="Put every engram of a JSONL file, one to a line; - reads stdin.",
+        help="Put every engram of a JSONL file, one JSON object a line; - reads stdin.",
     ),
-    click.Option(["--from-line", "from_line"], type=click.IntRange(1), help="Where in the file to go on."),
+    click.Option(
+        ["--from-line", "from_line"], type=click.IntRange(1), help="With --file: start at this line of the file."
+    ),
     optional_arguments=True,
 )
 def put(session: Session, operation: Operation[Any, Any], values: Values) -> None:
@@ -37,7 +46,7 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
     file, from_line = values.pop("file", None), values.pop("from_line", 1)
     if file is not None:
         if values:
-            raise click.UsageError("--file brings whole engrams; give nothing beside it but --from-line.")
+            raise click.UsageError("--file brings whole engrams; the only other option it takes is --from-line.")
         from engrambus.edges.cli.commands.put_file import put_file
 
         put_file(session, file, from_line)
@@ -50,14 +59,15 @@ def put(session: Session, operation: Operation[Any, Any], values: Values) -> Non
 
 
 def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Put a claim and say what its pointers were stamped as."""
-    refs = [full_ref(ref, session.folder, f"pointer[{n}]") for n, ref in enumerate(values.pop("pointers", ()))]
-    places: dict[str, FileSpan] = {}
+    """Put one engram; paths are given from the current folder."""
+    session.option_names["snapshot"] = "engrambus anchor --snapshot"
+    refs = [full_ref(ref, session.folder, f"pointers[{index}]") for index, ref in enumerate(values.pop("pointers", ()))]
+    spans: dict[str, FileSpan] = {}
     top = None if session.remote else find_worktree(session.folder)
     at: list[str] = []
     for position, text in enumerate(values.pop("at", ())):
         field = f"at[{position}]"
-        linked = from_link(text, field)
+        linked = pointer_of_link(text, field)
         if linked is not None:
             refs.append(linked.ref)
         elif is_ref(text):
@@ -65,67 +75,66 @@ def _put_one(session: Session, operation: Operation[Any, Any], values: Values) -
         elif top is None:
             at.append(text)
         else:
-            place = from_top(parse_file_span(text), session.folder, top, field)
-            places[text] = place
-            at.append(print_place(_pinned(place, top)))
+            span = path_from_top(parse_file_span(text), session.folder, top, field)
+            spans[text] = span
+            at.append(print_span(_with_linked_head(span, top)))
     values |= {"pointers": [{"type": ref.partition(":")[0], "ref": ref} for ref in refs], "at": at}
-    for name in ("tags", "hash_keys"):
-        if name in values:
-            values[name] = list(values[name])
     try:
         engram = session.call(operation, values)
     except EngramBusError as refusal:
-        if top is not None:
-            _explain(refusal, places, top)
+        if top is not None and isinstance(refusal, FileNotFound):
+            _explain_uncommitted(refusal, spans, top)
         raise
     session.print_answer(operation, engram)
     if top is not None:
-        _warn_of_changes(session, engram, places, top)
+        _warn_of_changes(session, engram, spans, top)
 
 
-def _pinned(place: FileSpan, top: Path) -> FileSpan:
-    """In a linked checkout HEAD is that checkout's own, not the one the gateway stands on."""
-    head = head_of_linked(top) if place.revision == HEAD else None
-    return place._replace(revision=head) if head is not None else place
+def _with_linked_head(span: FileSpan, top: Path) -> FileSpan:
+    """Replace HEAD by a linked worktree's own commit: the gateway sees the HEAD of the main worktree."""
+    head = linked_head(top) if span.revision == HEAD else None
+    return span._replace(revision=head) if head is not None else span
 
 
-def _explain(refusal: EngramBusError, places: dict[str, FileSpan], top: Path) -> None:
-    """Say what to do when the evidence is there for the eye and not for git."""
-    if isinstance(refusal, FileNotFound) and any((top / place.path).is_file() for place in places.values()):
+def _explain_uncommitted(refusal: FileNotFound, spans: dict[str, FileSpan], top: Path) -> None:
+    """Give a better hint when the file exists on disk and is only missing from git."""
+    if any((top / span.path).is_file() for span in spans.values()):
         refusal.hint = (
-            "The file is not in that commit: commit it first, or keep its lines with engrambus anchor --snapshot."
+            "The file is not in that commit: commit it first, or store its lines with engrambus anchor --snapshot."
         )
 
 
-def _warn_of_changes(session: Session, engram: Engram, places: dict[str, FileSpan], top: Path) -> None:
-    """Say so when the lines on disk are not the ones that were stamped."""
-    stamped = {pointer.digest for pointer in engram.pointers}
-    for text, place in places.items():
-        if place.revision == HEAD and not _on_disk(engram, place, top) & stamped:
+def _warn_of_changes(session: Session, engram: Engram, spans: dict[str, FileSpan], top: Path) -> None:
+    """Warn when the lines on disk differ from the committed lines that the pointer got the digest of."""
+    digests = {pointer.digest for pointer in engram.pointers}
+    for text, span in spans.items():
+        if span.revision == HEAD and not _digests_on_disk(engram, span, top) & digests:
             session.warn(
-                f"{text} differs on disk from HEAD, and HEAD's lines were stamped. See them: engrambus deref {text}"
+                f"{text} differs on disk from HEAD; the pointer leads to HEAD's lines. See them: engrambus deref {text}"
             )
 
 
-def _on_disk(engram: Engram, place: FileSpan, top: Path) -> set[str]:
-    """The digests the pointed lines would have as they lie on disk, with and without carriage returns."""
+def _digests_on_disk(engram: Engram, span: FileSpan, top: Path) -> set[str]:
+    """Return the digests of the lines as they are on disk, with carriage returns and without."""
     from engrambus.evidence.pointers import cut_lines
 
     addresses = [parse_ref(pointer.ref) for pointer in engram.pointers]
-    spans = [each.lines for each in addresses if isinstance(each, RepoAddress) and each.path == place.path]
+    line_spans = [
+        address.lines for address in addresses if isinstance(address, RepoAddress) and address.path == span.path
+    ]
     try:
-        whole = (top / place.path).read_bytes()
+        content = (top / span.path).read_bytes()
         return {
             digest(cut_lines(data, *lines) if lines else data)
-            for lines in spans
-            for data in (whole, whole.replace(b"\r\n", b"\n"))
+            for lines in line_spans
+            for data in (content, content.replace(b"\r\n", b"\n"))
         }
     except (OSError, EngramBusError):
         return set()
 
 
 def with_full_ref(field: str) -> Callable[[Session, Operation[Any, Any], Values], None]:
-    """Return an override that completes a pointer field: a path, a short revision or a link becomes a full ref."""
+    """Return a function that completes a pointer field (path, short revision or link), then calls the operation."""
 
     def run(session: Session, operation: Operation[Any, Any], values: Values) -> None:
         values[field] = full_ref(values[field], session.folder, field)
@@ -143,56 +152,39 @@ link = Override(with_full_ref("ref"))
     optional_arguments=True,
 )
 def anchor(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Find the lines that hold a text."""
-    session.call_and_print(operation, _complete(session, values))
+    """Find the lines that contain a text given as argument, as a file or on stdin."""
+    from engrambus.operations.pointers import MAX_ANCHOR_TEXT
 
-
-def _complete(session: Session, values: Values) -> Values:
-    """What is asked of the gateway: the text read, the path from the top, a linked checkout's own commit."""
     file = values.pop("file", None)
     if (file is None) == ("text" not in values):
         raise click.UsageError("Give the text, or --file, or - for standard input.")
     if file is not None or values["text"] == STDIN:
-        values["text"] = _read_excerpt(file or STDIN)
+        try:
+            values["text"] = read_text_file(file or STDIN, "--file", MAX_ANCHOR_TEXT)
+        except BodyTooLarge as refusal:
+            raise FieldValue("The text is too long.", field="text", limit=refusal.limit) from None
     top = None if session.remote else find_worktree(session.folder)
-    if top is None:
-        return values
+    if top is not None:
+        _complete_anchor(session, values, top)
+    session.call_and_print(operation, values)
+
+
+def _complete_anchor(session: Session, values: Values, top: Path) -> None:
+    """Name the path from the top of the checkout, and a linked worktree's own commit."""
     if "path" in values:
-        values["path"] = _from_top(values["path"], session.folder, top)
-    if "revision" not in values and (head := head_of_linked(top)) is not None:
-        # The gateway stands in the main checkout, and sees neither this one's HEAD nor its files.
+        values["path"] = _hint_from_top(values["path"], session.folder, top)
+    if "revision" not in values and (head := linked_head(top)) is not None:
+        # The gateway works in the main worktree, and sees neither this one's HEAD nor its files.
         values["revision"] = _snapshot(top, values.get("path")) if values.pop("snapshot", False) else head
-    return values
 
 
-def _read_excerpt(name: str) -> str:
-    from engrambus.operations.pointers import MAX_ANCHOR_TEXT
-
-    if name == STDIN:
-        data = sys.stdin.buffer.read(MAX_ANCHOR_TEXT + 1)
-    else:
-        path = Path(name)
-        if not path.exists():
-            raise click.BadParameter(f"There is no file '{name}'.", param_hint="'--file'")
-        if not path.is_file():
-            raise InputNotAFile(f"'{name}' is not a regular file.", field="file")
-        with path.open("rb") as source:
-            data = source.read(MAX_ANCHOR_TEXT + 1)
-    if len(data) > MAX_ANCHOR_TEXT:
-        raise FieldValue("The text is too long.", field="text", limit=MAX_ANCHOR_TEXT)
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise BadText("The text is not UTF-8.", field="text") from None
-
-
-def _from_top(hint: str, folder: Path, top: Path) -> str:
-    """A hint that leads to a file from here, as it is called from the top; any other as it is."""
-    place = parse_file_span(hint)
-    if not (folder / place.path).exists():
+def _hint_from_top(hint: str, folder: Path, top: Path) -> str:
+    """Return the path from the top if the hint is a file in the folder; any other hint as it is."""
+    span = parse_file_span(hint)
+    if not (folder / span.path).exists():
         return hint
     try:
-        return from_top(place, folder, top, "path").path
+        return path_from_top(span, folder, top, "path").path
     except PointerPath:
         return hint
 
@@ -213,47 +205,65 @@ _MEMORY_OBJECTS = {
     "deny_classifications": "trust_filter",
     "trust_snapshot_path": "trust_filter",
 }
-"""The object of the input that an option of `memory read` belongs to."""
+"""The object of the request that an option of `memory read` belongs to."""
 
 
 @override(
-    click.Option(["--query"], help="What to look for."),
+    click.Option(["--query"], help="What to search for."),
     click.Option(["--store", "store_paths"], multiple=True, metavar="FILE", help="A JSONL file (repeatable)."),
     click.Option(["--max-excerpt-tokens"], type=int, help="Tokens of all excerpts together."),
     click.Option(["--per-item-max-excerpt-tokens"], type=int, help="Tokens of one excerpt."),
-    click.Option(["--max-items"], type=int, help="How many excerpts at the most [default: 50]"),
-    click.Option(["--term", "query_terms"], multiple=True, help="A term, instead of the query's (repeatable)."),
-    click.Option(["--now-utc"], help="The moment recency is measured from: 2026-01-31T12:00:00Z"),
-    click.Option(["--recency", "enable_recency_weight"], is_flag=True, help="Newer records score higher."),
-    click.Option(["--half-life-days", "recency_half_life_days"], type=int, help="[default: 30]"),
-    click.Option(["--no-tags", "no_tags"], is_flag=True, help="Tags count for nothing."),
-    click.Option(["--trust-snapshot", "trust_snapshot_path"], metavar="FILE", help="Leave out what it denies."),
-    click.Option(["--deny", "deny_classifications"], multiple=True, help="A class to leave out (repeatable)."),
-    click.Option(["--dropped"], type=click.Choice(["full", "counts"]), help="[default: full]"),
-    click.Option(["--input", "file"], metavar="FILE", help="The whole input as JSON; - reads stdin."),
+    click.Option(["--max-items"], type=int, help="Number of excerpts at most [default: 50]"),
+    click.Option(
+        ["--term", "query_terms"], multiple=True, help="A search term, in place of the words of --query (repeatable)."
+    ),
+    click.Option(["--now-utc"], help="The time that ages are measured from: 2026-01-31T12:00:00Z"),
+    click.Option(["--recency", "enable_recency_weight"], is_flag=True, help="Score newer records higher."),
+    click.Option(
+        ["--half-life-days", "recency_half_life_days"],
+        type=int,
+        help="With --recency: days in which a score halves [default: 30]",
+    ),
+    click.Option(["--no-tags", "no_tags"], is_flag=True, help="Do not score matching tags."),
+    click.Option(
+        ["--trust-snapshot", "trust_snapshot_path"],
+        metavar="FILE",
+        help="Leave out records that this file classifies as denied.",
+    ),
+    click.Option(
+        ["--deny", "deny_classifications"],
+        multiple=True,
+        help="Leave out records of this classification (repeatable).",
+    ),
+    click.Option(
+        ["--dropped"],
+        type=click.Choice(["full", "counts"]),
+        help="List the records left out, or only count them [default: full]",
+    ),
+    click.Option(["--input", "file"], metavar="FILE", help="Read the whole request as JSON; - reads stdin."),
     with_fields=False,
 )
 def memory_read(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Read memory stores: the input as options, or whole from a file."""
+    """Search memory files; the request is given as options, or whole as a file."""
     from engrambus.core import read_json
-    from engrambus.edges.cli.commands.put_file import read_text_file
 
-    sent = {name: value for name, value in values.items() if value is not False}
-    file = sent.pop("file", None)
+    options = {name: value for name, value in values.items() if value is not False}
+    file = options.pop("file", None)
     if file is not None:
-        if sent:
-            raise click.UsageError("--input brings the whole input; give nothing beside it.")
+        if options:
+            raise click.UsageError("--input brings the whole request; it takes no other option.")
+        session.option_names.clear()
         request = read_json(read_text_file(file, "--input").encode())
     else:
-        if sent.pop("no_tags", False):
-            sent["enable_tag_overlap"] = False
-        request = _nested(sent)
+        if options.pop("no_tags", False):
+            options["enable_tag_overlap"] = False
+        request = _nested(options)
     session.call_and_print(operation, request)
 
 
-def _nested(said: dict[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    for name, value in said.items():
-        place = _MEMORY_OBJECTS.get(name)
-        (asked if place is None else asked.setdefault(place, {}))[name] = value
-    return {**asked, "budget": asked.get("budget", {})}  # so that what is missing of it is named
+def _nested(options: Values) -> Values:
+    request: Values = {"budget": {}}  # always there, so that an error names the field that is missing in it
+    for name, value in options.items():
+        parent = _MEMORY_OBJECTS.get(name)
+        (request if parent is None else request.setdefault(parent, {}))[name] = value
+    return request

@@ -27,8 +27,8 @@ def verify(session: Session, operation: Operation[Any, Any], values: Values) -> 
 
 @override()
 def gc(session: Session, operation: Operation[Any, Any], values: Values) -> None:
-    """Delete what receipts no longer have to keep."""
-    session.print_answer(operation, session.call(operation, values, "Making room"))
+    """Delete what no receipt has to keep, with a progress bar."""
+    session.print_answer(operation, session.call(operation, values, "Deleting what is no longer needed"))
 
 
 @override()
@@ -40,18 +40,18 @@ def policy_apply(session: Session, operation: Operation[Any, Any], values: Value
 
     path = find_project(session.folder).catalog / POLICY_FILE
     try:
-        said = read_yaml(path.read_text("utf-8"))
+        policy = read_yaml(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise BadText(f"{path} is not UTF-8.", field=POLICY_FILE) from None
     except FileNotFoundError:
-        hint = "What was applied last stays in force. An empty file has the defaults."
+        hint = "The policy applied last stays in force. To go back to the defaults, apply an empty file."
         raise PolicyInvalid(f"There is no {path}.", field=POLICY_FILE, hint=hint) from None
-    session.call_and_print(operation, {"policy": {} if said is None else said})
+    session.call_and_print(operation, {"policy": {} if policy is None else policy})
 
 
 @local_command(
     "recover",
-    click.Option(["--yes", "agreed"], is_flag=True, help="Do not ask."),
+    click.Option(["--yes", "agreed"], is_flag=True, help="Do it without asking."),
     section="maintenance",
     example="engrambus recover",
     rank=40,
@@ -63,7 +63,7 @@ def recover(session: Session, values: Values) -> None:
     damaged = find_project_damage(session.folder)
     if damaged and not values["agreed"]:
         for line in (line for damage in damaged for line in _describe(damage)):
-            session.say(line)
+            session.note(line)
         click.confirm("Set the damaged part aside?", abort=True, err=True)
     if damaged:
         damaged = recover_project(session.folder)
@@ -82,16 +82,16 @@ def recover(session: Session, values: Values) -> None:
         ],
     }
     sound = ["The journals are sound: there is nothing to recover."]
-    session.answer(answer, lambda _: [line for damage in damaged for line in _done(damage)] or sound)
+    session.print(answer, lambda _: [line for damage in damaged for line in _outcome(damage)] or sound)
 
 
 def _describe(damage: Damage) -> Iterator[str]:
     yield f"{safe(str(damage.journal))} is damaged at line {damage.line}, byte {damage.offset:,}."
     yield f"The {damage.commits:,} commits before it are sound and stay."
-    yield f"The {damage.size_bytes:,} bytes from there on will be gone from the project; a copy of all of it is kept."
+    yield f"The {damage.size_bytes:,} bytes from there on leave the project; the damaged file is kept as a copy."
 
 
-def _done(damage: Damage) -> Iterator[str]:
+def _outcome(damage: Damage) -> Iterator[str]:
     cut = f"{damage.size_bytes:,} bytes from line {damage.line} on were cut"
     yield f"{safe(damage.journal.name)}: {damage.commits:,} sound commits are kept; {cut}."
     yield f"The damaged file is set aside as {safe(str(damage.set_aside))}"

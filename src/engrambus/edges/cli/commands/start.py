@@ -1,4 +1,4 @@
-"""Commands that begin things: a project, and a server for one MCP client."""
+"""`engrambus init`, `hook` and `mcp`: create a project, and serve one coding agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from engrambus.edges.cli.command import Values, local_command
-from engrambus.edges.cli.commands.up import exporting
+from engrambus.edges.cli.commands.up import telemetry_of
 from engrambus.edges.cli.screen import dim, pairs, safe
 from engrambus.edges.cli.session import Session
 
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 
 
 _NEXT = (
-    ("engrambus up", "shows the page"),
-    ("engrambus demo", "lets a team of four review this repository, in a minute"),
-    ("engrambus install CLIENT", "brings in claude-code, codex, cursor, vscode or gemini"),
-    ('engrambus put "What you know." --at path:10-20', "puts the first claim on the bus"),
+    ("engrambus up", "opens the project's page"),
+    ("engrambus demo", "shows four agents at work on this repository, in a minute"),
+    ("engrambus install CLIENT", "connects claude-code, codex, cursor, vscode or gemini"),
+    ('engrambus put "What you know." --at path:10-20', "records the first claim"),
 )
-"""What somebody with a new project may want to do; the last only where there is something to point at."""
+"""What to do with a new project; the last only in a git repository, where there are lines to point at."""
 
 
 @local_command("init", section="start", example="engrambus init", rank=10)
 def init(session: Session, values: Values) -> None:
-    """Create a project in this folder: a .catalog folder, its keys and a first run."""
+    """Create a project in this folder: a .catalog folder, its keys and a first run.
+
+    A run is a piece of work with a goal; agents, claims and tasks belong to one.
+    """
     from engrambus.app import init_project
 
     project = init_project(session.folder, session.settings)
 
-    def show(_: Any) -> Iterator[str]:
+    def render(_: Any) -> Iterator[str]:
         yield f"Project {click.style(project.project_id, bold=True)} in {safe(str(project.catalog))}"
         if project.git_folder is None:
             yield dim("There is no git repository here, so claims cannot point at files: git init makes one.")
@@ -44,12 +47,15 @@ def init(session: Session, values: Values) -> None:
         with_git = project.git_folder is not None
         yield from (f"  {line}" for line in pairs(_NEXT if with_git else _NEXT[:-1]))
 
-    session.answer({"project": project.project_id, "catalog": str(project.catalog)}, show)
+    session.print({"project": project.project_id, "catalog": str(project.catalog)}, render)
 
 
 @local_command("hook", section="start", example="engrambus hook < event.json", rank=60)
 def hook(session: Session, values: Values) -> None:
-    """Answer one hook call of a coding agent: JSON on stdin, JSON on stdout."""
+    """Answer one hook call of a coding agent: JSON on stdin, JSON on stdout.
+
+    Coding agents call this command themselves once `engrambus install` has connected them.
+    """
     from engrambus.edges.integrations.client_hook import main
 
     click.get_current_context().exit(main())
@@ -63,27 +69,25 @@ def mcp(session: Session, values: Values) -> None:
     from engrambus.gateway import Credential, Gateway
 
     if sys.stdin.isatty():
-        session.say(
-            dim(
-                "An MCP client starts this command and talks to it on stdin; see `engrambus install`. Stop with Ctrl-C."
-            )
+        session.note(
+            dim("A coding agent starts this command and talks to it on stdin: engrambus install. Stop with Ctrl-C.")
         )
-    with ExitStack() as until_the_end:
+    with ExitStack() as stack:
 
-        def open_way() -> Transport:
-            way = session.way()
-            if isinstance(way, Gateway):
-                until_the_end.enter_context(exporting(session, way))
-            return way
+        def open_and_watch() -> Transport:
+            transport = session.transport()
+            if isinstance(transport, Gateway):
+                stack.enter_context(telemetry_of(session, transport))
+            return transport
 
         try:
             credential = session.credential()
-            open_bus: Callable[[], Transport] = open_way
+            open_transport: Callable[[], Transport] = open_and_watch
         except EngramBusError as refusal:
-            # Clients show what a tool answers and hide what a program dies of.
-            credential, open_bus = Credential(), partial(_refuse, refusal)
-        serve_stdio(open_bus, credential)
+            # Coding agents show the answer of a tool call, and hide why a server exited.
+            credential, open_transport = Credential(), partial(_raise, refusal)
+        serve_stdio(open_transport, credential)
 
 
-def _refuse(refusal: EngramBusError) -> NoReturn:
+def _raise(refusal: EngramBusError) -> NoReturn:
     raise refusal

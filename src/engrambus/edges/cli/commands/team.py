@@ -11,7 +11,7 @@ from engrambus.edges.cli.commands.knowledge import with_full_ref
 from engrambus.edges.cli.session import Session
 from engrambus.gateway import Operation
 
-_MESSAGE_FILE = ("FILE", "The message in its form, as YAML or JSON; - reads stdin")
+_MESSAGE_FILE = ("FILE", "The message, as YAML or JSON; - reads stdin")
 _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
 """The options of `inherit` that are fields of its scope."""
 
@@ -29,7 +29,7 @@ def message_check(session: Session, operation: Operation[Any, Any], values: Valu
 
 
 def _with_text(values: Values) -> Values:
-    from engrambus.edges.cli.commands.put_file import read_text_file
+    from engrambus.edges.cli.inputs import read_text_file
 
     return {**values, "text": read_text_file(values["text"], "FILE")}
 
@@ -56,7 +56,7 @@ grant_ask = Override(with_full_ref("pointer"))
 @override()
 def grant_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Check a dereference; exit with status 1 if it would be refused."""
-    from engrambus.edges.cli.places import full_ref
+    from engrambus.edges.cli.inputs import full_ref
 
     pointer = full_ref(values["pointer"], session.folder, "pointer")
     _print_verdict(session, operation, {**values, "pointer": pointer})
@@ -67,7 +67,7 @@ def grant_check(session: Session, operation: Operation[Any, Any], values: Values
         ["--evidence"],
         multiple=True,
         metavar="KIND=VALUE",
-        help="path=src/parser.py:10-20, or url, command_output, note (repeatable).",
+        help="What shows it: path=src/parser.py:10-20, or url=, command_output=, note= (repeatable).",
     ),
 )
 def contribute(session: Session, operation: Operation[Any, Any], values: Values) -> None:
@@ -80,12 +80,23 @@ def contribute(session: Session, operation: Operation[Any, Any], values: Values)
 
 
 @override(
-    click.Option(["--category", "categories"], multiple=True, help="Only these, and pins (repeatable)."),
-    click.Option(["--min-importance"], type=float, help="From here on a memory is important [default: 0.7]"),
-    click.Option(["--recency-window"], help="How far back is recent [default: P7D]"),
-    click.Option(["--no-pins"], is_flag=True, help="Leave working memory out."),
-    click.Option(["--atoms", "include_atoms"], is_flag=True, help="Engrams too."),
-    click.Option(["--visibility"], multiple=True, help="A scope they may come from (repeatable)."),
+    click.Option(
+        ["--category", "categories"],
+        multiple=True,
+        help="Only memories of this category, besides pinned ones (repeatable).",
+    ),
+    click.Option(
+        ["--min-importance"], type=float, help="Importance from which a memory is included, 0 to 1 [default: 0.7]"
+    ),
+    click.Option(
+        ["--recency-window"],
+        help="Include memories of this period, whatever their importance: P7D is seven days [default: P7D]",
+    ),
+    click.Option(["--no-pins"], is_flag=True, help="Leave out pinned memories."),
+    click.Option(["--atoms", "include_atoms"], is_flag=True, help="Include engrams, too."),
+    click.Option(
+        ["--visibility"], multiple=True, help="Only engrams of this scope: run, project, org or global (repeatable)."
+    ),
 )
 def inherit(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Inherit the team's memory, the parts of its scope given as options."""

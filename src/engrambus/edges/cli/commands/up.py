@@ -1,4 +1,4 @@
-"""`engrambus up`: serve the project on this machine, once."""
+"""`engrambus up`: serve the project's page and HTTP API on this machine; a second call prints a link to the first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import click
 
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.screen import dim, safe
-from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.session import INDEXING, Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 DEFAULT_PORT = 7171
 PORTS_TRIED = 100
-RUNNING = "gateway.json"
-"""Who serves the project, beside its journal: two checkouts of one project are served on their own."""
+SERVER_RECORD = "gateway.json"
+"""Process id and port of the server, in the folder of the journal: each checkout of a project has its own server."""
 STARTING_SECONDS = 5.0
 TOKEN_SECONDS = 60
 
@@ -36,39 +36,70 @@ TOKEN_SECONDS = 60
     click.Option(
         ["--port", "port"],
         type=click.IntRange(1, 65_535),
-        help=f"Listen on this port and no other; {DEFAULT_PORT} or the next free one unless said.",
+        help=f"Listen on this port only [default: {DEFAULT_PORT}, or the next free one]",
     ),
     click.Option(
         ["--log", "log"],
         type=click.Choice(["json"]),
-        help="Write every event, call and refusal to stderr, one JSON object a line.",
+        help="Log every event, call and error to stderr, one JSON object a line.",
     ),
     section="start",
     example="engrambus up --port 7171",
     rank=20,
 )
 def up(session: Session, values: Values) -> None:
-    """Serve the project's page and HTTP API on this machine, and print a link to the page."""
-    with closing(_opened(session)) as gateway:
-        record = gateway.project_files.catalog_path(RUNNING)
-        with _alone(record) as mine:
-            if mine is None:
-                _show_running(session, gateway, record)
-            else:
-                with _logged(gateway, values.get("log")), exporting(session, gateway):
-                    _serve(session, gateway, mine, values.get("port"))
+    """Serve the project's page and HTTP API on this machine, and print a link to the page.
+
+    In a folder without a project, one is created first. Only this machine can reach the server.
+    """
+    from engrambus.errors import ProjectNotFound
+
+    port = values.get("port")
+    with ExitStack() as stack:
+        listening = None
+        try:
+            gateway = _open(session)
+        except ProjectNotFound:
+            # Before anything is created: a port that is taken must not leave a new project behind.
+            listening = stack.enter_context(closing(_listen(session, port)))
+            gateway = _create(session)
+        stack.enter_context(closing(gateway))
+        record = gateway.project_files.catalog_path(SERVER_RECORD)
+        descriptor = stack.enter_context(_locked_record(record))
+        if descriptor is None:
+            _print_running(session, gateway, record)
+            return
+        stack.enter_context(_log(gateway, values.get("log")))
+        stack.enter_context(telemetry_of(session, gateway))
+        listening = listening or stack.enter_context(closing(_listen(session, port)))
+        _serve(session, gateway, descriptor, listening)
 
 
-def _logged(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:
+def _open(session: Session) -> Gateway:
+    from engrambus.app import open_project
+    from engrambus.edges.cli.progress import ProgressBar
+
+    return open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))
+
+
+def _create(session: Session) -> Gateway:
+    from engrambus.app import init_project
+
+    project = init_project(session.folder, session.settings)
+    session.note(f"Made a project in {safe(str(project.catalog))}")
+    return _open(session)
+
+
+def _log(gateway: Gateway, form: str | None) -> AbstractContextManager[None]:
     if form is None:
         return nullcontext()
-    from engrambus.edges.cli.log import logging_events
+    from engrambus.edges.cli.json_log import log_to_stderr
 
-    return logging_events(gateway)
+    return log_to_stderr(gateway)
 
 
-def exporting(session: Session, gateway: Gateway) -> AbstractContextManager[None]:
-    """Send spans and metrics where the environment says, for as long as this lasts; nothing is loaded otherwise."""
+def telemetry_of(session: Session, gateway: Gateway) -> AbstractContextManager[None]:
+    """Send spans and metrics where the OTEL_* variables say; without them, load nothing."""
     if session.settings.exports is None:
         return nullcontext()
     from engrambus.edges.telemetry import export_telemetry
@@ -76,72 +107,56 @@ def exporting(session: Session, gateway: Gateway) -> AbstractContextManager[None
     return export_telemetry(gateway, session.settings.exports)
 
 
-def _opened(session: Session) -> Gateway:
-    """The project here; one is made where there is none."""
-    from engrambus.app import init_project, open_project
-    from engrambus.edges.cli.progress import Bytes
-    from engrambus.errors import ProjectNotFound
-
-    progress = Bytes("Building the index")
-    try:
-        return open_project(session.folder, session.settings, progress=progress)
-    except ProjectNotFound:
-        project = init_project(session.folder, session.settings)
-        session.say(f"Made a project in {safe(str(project.catalog))}")
-        return open_project(session.folder, session.settings, progress=progress)
-
-
-def _serve(session: Session, gateway: Gateway, record: int, port: int | None) -> None:
+def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket) -> None:
     from engrambus.edges.http import Codes, serve
 
     codes = Codes()
-    with closing(_bind(session, port)) as listening:
-        bound = listening.getsockname()[1]
-        os.pwrite(record, json.dumps({"pid": os.getpid(), "port": bound}).encode(), 0)
-        serve(gateway, listening, lambda: _show(session, gateway, bound, codes.new(), running=False), codes=codes)
+    port = listening.getsockname()[1]
+    os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
+    serve(gateway, listening, lambda: _print_link(session, gateway, port, codes.new(), running=False), codes=codes)
 
 
-def _show(session: Session, gateway: Gateway, port: int, code: str, *, running: bool) -> None:
+def _print_link(session: Session, gateway: Gateway, port: int, code: str, *, running: bool) -> None:
     link = f"http://{HOST}:{port}/#code={code}"
 
-    def show(_: Any) -> Iterator[str]:
+    def render(_: Any) -> Iterator[str]:
         yield f"{'Already serving' if running else 'Serving'} project {gateway.store.project}"
         yield click.style(link, bold=True)
         yield dim("The link works once." + ("" if running else " Stop with Ctrl-C."))
 
-    session.answer({"url": f"http://{HOST}:{port}", "link": link, "running": running}, show)
+    session.print({"url": f"http://{HOST}:{port}", "link": link, "running": running}, render)
 
 
-def _show_running(session: Session, gateway: Gateway, record: Path) -> None:
-    """Ask the server that is running for a fresh code, as the admin of its files."""
+def _print_running(session: Session, gateway: Gateway, record: Path) -> None:
+    """Print a link to the server that already runs, with a new code from it."""
     from engrambus.errors import Unreachable
 
-    found = _read_running(record)
-    if found is None:
-        raise Unreachable("Another engrambus holds this project and does not say where it serves it.")
+    server = _wait_for_record(record)
+    if server is None:
+        raise Unreachable("Another engrambus process holds this project, and has not written where it serves it.")
     try:
-        code = _fresh_code(gateway, found["port"])
+        code = _request_code(gateway, server["port"])
     except Unreachable as problem:
-        problem.hint = f"Process {found['pid']} should be serving this project; stop it and try again."
+        problem.hint = f"Process {server['pid']} should be serving this project; stop it and try again."
         raise
-    _show(session, gateway, found["port"], code, running=True)
+    _print_link(session, gateway, server["port"], code, running=True)
 
 
 def running_link(gateway: Gateway, query: str = "") -> str | None:
-    """A link into the page of the server that serves this project, if one does."""
+    """Return a link into the page of the server that serves this project; None if none does."""
     from engrambus.errors import EngramBusError
 
     try:
-        found = said_in(gateway.project_files.catalog_path(RUNNING).read_bytes())
-        if found is None:
+        server = read_record(gateway.project_files.catalog_path(SERVER_RECORD).read_bytes())
+        if server is None:
             return None
-        return f"http://{HOST}:{found['port']}/{query}#code={_fresh_code(gateway, found['port'])}"
-    except (OSError, EngramBusError):  # it never ran, or ended without saying so, or its port is another's now
+        return f"http://{HOST}:{server['port']}/{query}#code={_request_code(gateway, server['port'])}"
+    except (OSError, EngramBusError):  # no server ever ran, or it was killed, or its port is in other use now
         return None
 
 
-def _fresh_code(gateway: Gateway, port: int) -> str:
-    """A code for the page, asked for as the admin of the project's files."""
+def _request_code(gateway: Gateway, port: int) -> str:
+    """Ask the server for a code for its page, as the admin of the project's files."""
     from engrambus.edges.http.sessions import Codes, NewCode, session_operations
     from engrambus.edges.sdk.http_transport import HttpTransport
     from engrambus.gateway import Credential
@@ -153,7 +168,7 @@ def _fresh_code(gateway: Gateway, port: int) -> str:
 
 
 def _admin_token(gateway: Gateway) -> str:
-    """A token for whoever may read the project's key, good for a moment."""
+    """Sign a short-lived admin token: a process that can read the project's key is the admin."""
     from engrambus.core import SECOND
     from engrambus.errors import RunNotFound
     from engrambus.policy import ADMIN, Claims
@@ -170,8 +185,8 @@ def _admin_token(gateway: Gateway) -> str:
 
 
 @contextmanager
-def _alone(record: Path) -> Iterator[int | None]:
-    """The record of who serves the project, held while serving; none when another process holds it."""
+def _locked_record(record: Path) -> Iterator[int | None]:
+    """Lock the server record and yield its descriptor; yield None if another process holds the lock."""
     descriptor = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -188,48 +203,48 @@ def _alone(record: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _read_running(record: Path) -> dict[str, int] | None:
-    """Who serves the project; one that is only just starting is waited for."""
+def _wait_for_record(record: Path) -> dict[str, int] | None:
+    """Return the record of the running server; wait a few seconds for one that is just starting."""
     deadline = time.monotonic() + STARTING_SECONDS
     while time.monotonic() < deadline:
-        found = said_in(record.read_bytes())
-        if found is not None:
-            return found
+        server = read_record(record.read_bytes())
+        if server is not None:
+            return server
         time.sleep(0.05)
     return None
 
 
-def said_in(record: bytes) -> dict[str, int] | None:
-    """Who serves, by the record; nobody, or nobody yet, when it says nothing."""
+def read_record(record: bytes) -> dict[str, int] | None:
+    """Return process id and port from a server record; None if no server has written it yet."""
     try:
-        found = json.loads(record)
-        return {"pid": int(found["pid"]), "port": int(found["port"])}
+        server = json.loads(record)
+        return {"pid": int(server["pid"]), "port": int(server["port"])}
     except ValueError:
         return None
 
 
-def _bind(session: Session, wanted: int | None) -> socket.socket:
-    """A listening socket on the wanted port, or on the first free one from the default."""
+def _listen(session: Session, port: int | None) -> socket.socket:
+    """Return a socket listening on the port; without one, on the first that is free from the default on."""
     from engrambus.errors import PortTaken
 
-    ports = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if wanted is None else [wanted]
-    for port in ports:
+    ports = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
+    for candidate in ports:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((HOST, port))
-            listening.listen(128)  # only then is the port surely ours
+            listening.bind((HOST, candidate))
+            listening.listen(128)  # with SO_REUSEADDR, only this shows whether the port is free
         except OSError as problem:
             listening.close()
             if problem.errno != errno.EADDRINUSE:
                 raise
             continue
-        if wanted is None and port != DEFAULT_PORT:
-            session.say(f"Port {DEFAULT_PORT} is taken; {port} is free.")
+        if port is None and candidate != DEFAULT_PORT:
+            session.note(f"Port {DEFAULT_PORT} is taken; using {candidate}.")
         return listening
     raise PortTaken(
-        f"Something else listens on port {wanted or DEFAULT_PORT}.",
+        f"Something else listens on port {port or DEFAULT_PORT}.",
         field="port",
-        used=wanted,
-        hint="Leave --port out to take the next free one.",
+        used=port,
+        hint="Leave --port out to use the next free one.",
     )

@@ -1,4 +1,4 @@
-"""`engrambus worker` and `engrambus resume`: work on tuples until there is no more, or until told to stop."""
+"""`engrambus worker` and `engrambus resume`: run the tasks of a lane or a run."""
 
 from __future__ import annotations
 
@@ -13,51 +13,60 @@ import click
 
 from engrambus.core import MICROS, print_dollars
 from engrambus.edges.cli.command import Values, local_command
-from engrambus.edges.cli.imports import import_modules
+from engrambus.edges.cli.inputs import import_modules
 from engrambus.edges.cli.screen import json_line, safe
-from engrambus.edges.cli.session import Session
+from engrambus.edges.cli.session import INDEXING, Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
     from engrambus.space.tuples import Pattern, TupleRecord
     from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
 
-_NAMED = 5
-"""How many runs are named at once."""
+_RUNS_NAMED = 5
+"""How many other runs with unfinished tasks `resume` names."""
 
-
-_CONCURRENCY = click.Option(["--concurrency", "concurrency"], type=click.IntRange(1), help="How many steps at once.")
+_CONCURRENCY = click.Option(
+    ["--concurrency", "concurrency"], type=click.IntRange(1), help="Number of steps to run at the same time."
+)
 _IMPORT = click.Option(
-    ["--import", "modules"], multiple=True, metavar="MODULE", help="Code that carries yools out (repeatable)"
+    ["--import", "modules"],
+    multiple=True,
+    metavar="MODULE",
+    help="Import this Python module, which defines yools (functions that steps run) (repeatable).",
 )
 
 
 @local_command(
     "worker",
-    click.Option(["--lane", "lane"], required=True, help="The lane to work on."),
+    click.Option(["--lane", "lane"], required=True, help="The lane whose tasks to run."),
     _CONCURRENCY,
     _IMPORT,
-    click.Option(["--until-empty", "until_empty"], is_flag=True, help="Stop when there is nothing left to do."),
+    click.Option(["--until-empty", "until_empty"], is_flag=True, help="Exit when no task is left."),
     section="work",
     example="engrambus worker --lane build --concurrency 4 --import tools.yools",
     rank=20,
 )
 def worker(session: Session, values: Values) -> None:
-    """Run the tasks of a lane (a queue) until stopped."""
+    """Run the tasks of a lane (a queue) until stopped.
+
+    Each step runs in a process of its own and leaves a receipt. Ctrl-C finishes the running steps, a second one
+    gives their tasks back to the lane.
+    """
     from engrambus.app import open_gc_worker
     from engrambus.space.tuples import check_lane, read_pattern
 
     check_lane(values["lane"])
-    once = values["until_empty"]
+    until_empty = values["until_empty"]
     with (
-        _opened(session, values.get("modules", ())) as (gateway, shop),
-        nullcontext() if once else open_gc_worker(gateway, shop),  # nobody makes room beside work that ends by itself
+        _open(session, values.get("modules", ())) as (gateway, dependencies),
+        # Garbage is collected beside a worker that stays, not beside one that exits by itself.
+        nullcontext() if until_empty else open_gc_worker(gateway, dependencies),
     ):
-        wanted = {"lane": values["lane"]}
-        run = _chosen(session, gateway)
+        conditions = {"lane": values["lane"]}
+        run = _chosen_run(session, gateway)
         if run is not None:
-            wanted["run"] = run
-        _work(session, shop, read_pattern(wanted), values.get("concurrency"), until_empty=once)
+            conditions["run"] = run
+        _work(session, dependencies, read_pattern(conditions), values.get("concurrency"), until_empty=until_empty)
 
 
 @local_command(
@@ -71,27 +80,36 @@ def resume(session: Session, values: Values) -> None:
     from engrambus.space.tuples import read_pattern
     from engrambus.space.work import is_dead
 
-    with _opened(session, values.get("modules", ())) as (gateway, shop):
-        space = shop.space
-        pattern = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
-        chosen = _chosen(session, gateway)
-        unfinished = _unfinished(shop, pattern)
-        run = chosen or next(iter(unfinished), None)
-        left = unfinished.pop(run, []) if run is not None else []
+    with _open(session, values.get("modules", ())) as (gateway, dependencies):
+        space = dependencies.space
+        # Only tuples with steps: one without is a note that waits for a reader, as an alarm does.
+        conditions = {"lane": {"ne": space.settings.alarm_lane}, "payload.0": {"exists": True}}
+        chosen = _chosen_run(session, gateway)
+        by_run = _unfinished_by_run(dependencies, conditions)
+        run = chosen or next(iter(by_run), None)
+        unfinished = by_run.pop(run, []) if run is not None else []
         if not session.json:
-            for line in _which(run, chosen=chosen is not None, left=bool(left), others=list(unfinished)):
-                session.say(line)
-        if not left:
+            for line in _describe_runs(run, chosen=chosen is not None, work=bool(unfinished), other_runs=list(by_run)):
+                session.note(line)
+        if not unfinished:
             return
-        gone = {one.id: one.fence for one in left if one.fence and one.worker and is_dead(one.worker)}
-        space.release_dead(gone.items(), reason="its worker is gone")
-        alone = {one.id for one in left if not _resumed(session, shop, one, held=one.id not in gone)}
-        wanted = read_pattern({**pattern, "run": run}).excluding(alone)
-        _work(session, shop, wanted, values.get("concurrency"), until_empty=True)
+        abandoned = {
+            record.id: record.fence
+            for record in unfinished
+            if record.fence and record.worker and is_dead(record.worker)
+        }
+        space.release_dead(abandoned.items(), reason="its worker is gone")
+        skipped = {
+            record.id
+            for record in unfinished
+            if not _can_resume(session, dependencies, record, claimed=record.id not in abandoned)
+        }
+        pattern = read_pattern({**conditions, "run": run}).excluding(skipped)
+        _work(session, dependencies, pattern, values.get("concurrency"), until_empty=True)
 
 
-def _chosen(session: Session, gateway: Gateway) -> str | None:
-    """The run that was chosen, or that a token names."""
+def _chosen_run(session: Session, gateway: Gateway) -> str | None:
+    """Return the run that was chosen, or that the token belongs to; None for every run."""
     from engrambus.policy import ADMIN
 
     credential = session.credential()
@@ -99,200 +117,198 @@ def _chosen(session: Session, gateway: Gateway) -> str | None:
     return caller.run.run_id if credential.run is not None or caller.role != ADMIN else None
 
 
-def _unfinished(shop: WorkerDependencies, pattern: dict[str, Any]) -> dict[str, list[TupleRecord]]:
-    """What has steps and no end, by its run, the newest first.
-
-    What only says something waits for a reader, and alarms for somebody to take them.
-    """
-    found: list[TupleRecord] = []
+def _unfinished_by_run(dependencies: WorkerDependencies, conditions: dict[str, Any]) -> dict[str, list[TupleRecord]]:
+    """Return the waiting and claimed tuples that match, by run, the newest run first."""
+    records: list[TupleRecord] = []
     for state in ("waiting", "claimed"):
         after = 0
-        while page := shop.space.rd_all({**pattern, "state": state}, limit=500, after=after):
-            found += page
+        while page := dependencies.space.rd_all({**conditions, "state": state}, limit=500, after=after):
+            records += page
             after = page[-1].ordinal
-    with shop.space.store.read() as view:
-        runs: dict[str, list[TupleRecord]] = {each.run: [] for each in reversed(view.run_totals())}
-    for one in sorted(found, key=lambda one: one.ordinal):
-        runs[one.run].append(one)
-    return {run: ones for run, ones in runs.items() if ones}
+    with dependencies.space.store.read() as view:
+        by_run: dict[str, list[TupleRecord]] = {figures.run: [] for figures in reversed(view.run_totals())}
+    for record in sorted(records, key=lambda record: record.ordinal):
+        by_run[record.run].append(record)
+    return {run: listed for run, listed in by_run.items() if listed}
 
 
-def _which(run: str | None, *, chosen: bool, left: bool, others: list[str]) -> Iterator[str]:
-    """Say which run goes on where that is not plain, and in which others there is something to go on with."""
-    if not left:
+def _describe_runs(run: str | None, *, chosen: bool, work: bool, other_runs: list[str]) -> Iterator[str]:
+    """Yield which run is continued, unless the caller chose it, and which other runs have unfinished tasks."""
+    if not work:
         yield "[resume] nothing is left to do" + (f" in run {run}" if chosen else "")
-    elif others and not chosen:
+    elif other_runs and not chosen:
         yield f"[resume] run {run} goes on"
-    if others and not (left and chosen):
-        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        yield f"[resume] work is unfinished in {', '.join(others[:_NAMED])}{more} (--run RUN)"
+    if other_runs and not (work and chosen):
+        more = f" and {len(other_runs) - _RUNS_NAMED} more" if len(other_runs) > _RUNS_NAMED else ""
+        yield f"[resume] work is unfinished in {', '.join(other_runs[:_RUNS_NAMED])}{more} (--run RUN)"
 
 
-def _resumed(session: Session, shop: WorkerDependencies, one: TupleRecord, *, held: bool) -> bool:
-    """Say how a tuple goes on; whether it does here. Without the code for all that is missing, it is left as it is."""
+def _can_resume(session: Session, dependencies: WorkerDependencies, record: TupleRecord, *, claimed: bool) -> bool:
+    """Print how a tuple continues; return False if no code here runs its missing steps."""
     from engrambus.space.tuples import dead_letter_reason
 
-    with shop.space.store.read() as view:
-        done, now = view.finished_steps(one.id), view.as_of
-    names = [step.yool for step in one.tuple.payload]
-    missing = [at for at in range(len(names)) if at not in done]
-    short = f"[resume] {one.id[:19]}…"
-    unknown = sorted({safe(names[at]) for at in missing if not _carried_out(shop, names[at])})
-    if one.state == "claimed" and held:
-        said = f"{short} is being worked on by {safe(one.worker or '')}"
-    elif dead_letter_reason(one, now, shop.space.settings) is not None:
-        return True  # whoever asks for it next, below, is told its end
+    with dependencies.space.store.read() as view:
+        done, now = view.finished_steps(record.id), view.as_of
+    names = [step.yool for step in record.tuple.payload]
+    missing = [index for index in range(len(names)) if index not in done]
+    prefix = f"[resume] {record.id[:19]}…"
+    unknown = sorted({safe(names[index]) for index in missing if not _has_code(dependencies, names[index])})
+    if record.state == "claimed" and claimed:
+        line = f"{prefix} is being worked on by {safe(record.worker or '')}"
+    elif dead_letter_reason(record, now, dependencies.space.settings) is not None:
+        return True  # the claim that follows ends it and prints why
     elif unknown:
-        said = f"{short} is left alone: no code here carries out {', '.join(unknown)} (--import MODULE)"
+        line = f"{prefix} is left alone: no code here carries out {', '.join(unknown)} (--import MODULE)"
     else:
         if done and not session.json:
-            session.say(f"{short} has receipts for [{', '.join(safe(names[at]) for at in sorted(done))}]")
-        said = f"{short} goes on from step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else ""
-    if said and not session.json:
-        session.say(said)
+            session.note(f"{prefix} has receipts for [{', '.join(safe(names[index]) for index in sorted(done))}]")
+        line = f"{prefix} goes on from step {missing[0] + 1} ({safe(names[missing[0]])})" if missing else ""
+    if line and not session.json:
+        session.note(line)
     return not unknown
 
 
-def _carried_out(shop: WorkerDependencies, name: str) -> bool:
-    """Whether code here carries a yool out."""
+def _has_code(dependencies: WorkerDependencies, name: str) -> bool:
+    """True if code here runs the yool of that name."""
     from engrambus.errors import YoolNotFound
 
     try:
-        shop.resolve(name)
+        dependencies.resolve(name)
     except YoolNotFound:
         return False
     return True
 
 
 @contextmanager
-def _opened(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, WorkerDependencies]]:
+def _open(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway, WorkerDependencies]]:
     from engrambus.app import open_project, open_worker_dependencies
-    from engrambus.edges.cli.progress import Bytes
+    from engrambus.edges.cli.progress import ProgressBar
 
     if session.remote:
-        raise click.UsageError("Workers run where the project's files are; ENGRAMBUS_URL is set.")
+        raise click.UsageError("Workers run where the project's files are; unset ENGRAMBUS_URL.")
     session.credential()
-    with closing(open_project(session.folder, session.settings, progress=Bytes("Building the index"))) as gateway:
+    with closing(open_project(session.folder, session.settings, progress=ProgressBar(INDEXING))) as gateway:
         import_modules(modules, gateway.project_files.root)
-        shop = open_worker_dependencies(gateway, session.settings, modules=modules)
-        with closing(shop.runner):
-            yield gateway, shop
+        dependencies = open_worker_dependencies(gateway, session.settings, modules=modules)
+        with closing(dependencies.runner):
+            yield gateway, dependencies
 
 
 def _work(
-    session: Session, shop: WorkerDependencies, wanted: Pattern, concurrency: int | None, *, until_empty: bool
+    session: Session, dependencies: WorkerDependencies, pattern: Pattern, concurrency: int | None, *, until_empty: bool
 ) -> None:
     from engrambus.space.work import LaneWorkerPool
 
     if not until_empty:
-        session.say(f"Quotas are held by {shop.runner.describe_limits()}.")
+        session.note(f"Quotas are held by {dependencies.runner.describe_limits()}.")
 
-    def waiting() -> int:
-        with shop.space.store.read() as view:
+    def count_waiting() -> int:
+        with dependencies.space.store.read() as view:
             return sum(
-                each.waiting for each in view.lane_counts() if wanted.for_field("lane").matches({"lane": each.lane})
+                lane.waiting for lane in view.lane_counts() if pattern.for_field("lane").matches({"lane": lane.lane})
             )
 
-    shown = Shown(session, waiting)
-    pool = LaneWorkerPool(shop, wanted, concurrency=concurrency, on_progress=shown.tell)
+    printer = ProgressPrinter(session, count_waiting)
+    pool = LaneWorkerPool(dependencies, pattern, concurrency=concurrency, on_progress=printer.print)
     if concurrency is not None and pool.concurrency < concurrency:
-        session.say(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
-    with _drained(pool, session), closing(shown):
+        session.note(f"{pool.concurrency} at once is the most (YOOL_TUPLE_MAX_LANE_CONCURRENCY).")
+    with _stop_on_signal(pool, session), closing(printer):
         pool.run(until_empty=until_empty)
-    shown.total()
+    printer.print_total()
 
 
 @contextmanager
-def _drained(pool: LaneWorkerPool, session: Session) -> Iterator[None]:
-    """The first signal lets what is under way end; the second gives it back at once."""
-    asked = threading.Event()
+def _stop_on_signal(pool: LaneWorkerPool, session: Session) -> Iterator[None]:
+    """Stop the pool on a signal: the first finishes the running steps, the second gives their tuples back at once."""
+    stopping = threading.Event()
 
     def stop(number: int, frame: Any) -> None:
-        again = asked.is_set()
-        asked.set()
+        at_once = stopping.is_set()
+        stopping.set()
         # Not from the handler itself: the thread it interrupts may hold the very locks this needs.
-        threading.Thread(target=pool.stop, kwargs={"at_once": again}, daemon=True).start()
-        session.say(
-            "Giving back what is under way." if again else "Finishing what is under way; once more to give it back."
+        threading.Thread(target=pool.stop, kwargs={"at_once": at_once}, daemon=True).start()
+        session.note(
+            "Giving back what is under way." if at_once else "Finishing what is under way; once more to give it back."
         )
 
-    before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-class Shown:
-    """A line for every step, how it stands below them on a terminal, and the total at the end."""
+class ProgressPrinter:
+    """Prints a line for every step, a status line on a terminal, and the total cost at the end."""
 
-    def __init__(self, session: Session, waiting: Callable[[], int], now: Callable[[], float] = time.monotonic) -> None:
-        from engrambus.edges.cli.progress import Standing
+    def __init__(
+        self, session: Session, count_waiting: Callable[[], int], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        from engrambus.edges.cli.progress import StatusLine
 
         self._session = session
-        self._waiting = waiting
-        self._standing = Standing()
-        self._done = self._dead = 0
+        self._count_waiting = count_waiting
+        self._status = StatusLine()
         self._now = now
         self._began = now()
-        self._micros = 0
-        self._hits = 0
+        self._done = self._dead = self._hits = 0
+        self._cost_usd_micros = 0
         self._lock = threading.Lock()
-        self._stand()
+        self._update_status()
 
-    def tell(self, progress: Progress) -> None:
-        """Tell people, or, as JSON, a program."""
+    def print(self, progress: Progress) -> None:
+        """Print what a worker did: a line for people, or JSON for a program."""
         with self._lock:
-            self._micros += progress.usd_micros
+            self._cost_usd_micros += progress.usd_micros
             self._hits += progress.kind == "hit"
             if self._session.json:
                 import msgspec
 
-                self._standing.print(json_line(msgspec.json.encode(progress)))
+                self._status.print(json_line(msgspec.json.encode(progress)))
             elif (line := self._line(progress)) is not None:
-                self._standing.print(line)
+                self._status.print(line)
             self._done += progress.kind == "done"
             self._dead += progress.kind == "dead"
-            self._stand()
+            self._update_status()
 
-    def _stand(self) -> None:
-        if self._standing.shows:
-            figures = f"{self._done} done, {self._hits} steps from the cache, {self._dead} given up"
-            self._standing.say(f"{figures}, {self._waiting()} waiting")
+    def print_total(self) -> None:
+        """Print the cost of everything."""
+        if not self._session.json:
+            click.echo(f"TOTAL: {print_dollars(self._cost_usd_micros / MICROS)}")
 
     def close(self) -> None:
-        """Say no more how it stands."""
-        self._standing.close()
+        self._status.close()
 
-    def total(self) -> None:
-        """Tell what it all cost."""
-        if not self._session.json:
-            click.echo(f"TOTAL: {print_dollars(self._micros / MICROS)}")
+    def _update_status(self) -> None:
+        if self._status.is_visible:
+            counts = f"{self._done} done, {self._hits} steps from the cache, {self._dead} given up"
+            self._status.update(f"{counts}, {self._count_waiting()} waiting")
 
     def _line(self, progress: Progress) -> str | None:
-        at = f"[t={self._now() - self._began:.0f}s]"
+        elapsed = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
         cost = print_dollars(progress.usd_micros / MICROS)
-        short = progress.tuple_id[:19]
+        tuple_id = f"{progress.tuple_id[:19]}…"
+        error = safe(progress.error or "")
         match progress.kind:
             case "hit":
-                return f"{at} {name} HIT skip cost=$0"
+                return f"{elapsed} {name} HIT skip cost=$0"
             case "miss":
-                return f"{at} {name} MISS exec cost={cost}"
+                return f"{elapsed} {name} MISS exec cost={cost}"
             case "failed":
-                return f"{at} {name} FAIL exec cost={cost} ({safe(progress.error or '')})"
+                return f"{elapsed} {name} FAIL exec cost={cost} ({error})"
             case "refused":
-                return f"{at} {name} NOT DONE {safe(progress.error or '')}"
+                return f"{elapsed} {name} NOT DONE {error}"
             case "damaged":
-                return f"{at} {name} MISS damaged body {safe(progress.error or '')}"
+                return f"{elapsed} {name} MISS damaged body {error}"
             case "again":
-                return f"{at} {short}… will be tried again ({safe(progress.error or '')})"
+                return f"{elapsed} {tuple_id} will be tried again ({error})"
             case "dead":
-                return f"{at} {short}… is a dead letter ({safe(progress.error or '')})"
+                return f"{elapsed} {tuple_id} is a dead letter ({error})"
             case "pressure":
-                return f"{at} no work is begun: {safe(progress.error or '')}"
+                return f"{elapsed} no work is begun: {error}"
             case "lost":
-                return f"{at} {short}… is not held any more; nothing was written"
+                return f"{elapsed} {tuple_id} is not held any more; nothing was written"
             case _:
                 return None
