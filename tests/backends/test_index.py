@@ -16,7 +16,7 @@ import pytest
 
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
-from engrambus.backends.sqlite.projection import PENDING_FULL
+from engrambus.backends.sqlite.projection import MAX_PENDING
 from engrambus.backends.sqlite.store import over_journals
 from engrambus.core.journal import encode_line, set_damage_aside
 from engrambus.errors import FormatUnknown, JournalDamaged
@@ -234,7 +234,7 @@ def test_an_index_taken_away_and_its_wal_left_behind(harness: SqliteHarness) -> 
     assert harness.gateway.store.verify() == []
 
 
-@pytest.mark.parametrize("first", [PENDING_FULL - 1, PENDING_FULL - 2, PENDING_FULL - 3])
+@pytest.mark.parametrize("first", [MAX_PENDING - 1, MAX_PENDING - 2, MAX_PENDING - 3])
 def test_what_was_kept_from_one_index_is_not_used_with_another(tmp_path: Path, first: int) -> None:
     """Written one by one, an engram may wait to be posted that a rebuild of the same journal has posted already."""
     harness = SqliteHarness(tmp_path / "another")

@@ -144,10 +144,10 @@ def test_a_worker_that_slept_past_its_lease_may_write_nothing(tmp_path: Path) ->
         "from tests.crash.work_process import do, open_space, WORK\n"
         "space = open_space(Path(sys.argv[1]))\n"
         "(claim,) = space.claim(WORK, worker='sleeper', timeout=10)\n"
-        "settled = do(space, claim)\n"
+        "completion = do(space, claim)\n"
         "print(claim.id, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGSTOP)\n"
-        "print(space.settle([settled])[0][0], flush=True)\n"
+        "print(space.complete([completion])[0][0], flush=True)\n"
     )
     space = open_space(folder)
     step = {"yool": "agent.lint.ruff", "args": {"n": 1}}

@@ -15,7 +15,7 @@ import pytest
 from engrambus.backends.sqlite.store import over_journals
 from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
 from engrambus.backends.sqlite.work.index import COMPARED
-from engrambus.backends.sqlite.work.projection import GATHERED_NAMES, SORTED_AT_ONCE
+from engrambus.backends.sqlite.work.projection import MAX_PENDING_FIGURES, MERGED_IDS
 from engrambus.core import SECOND, print_time
 from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
@@ -121,7 +121,7 @@ def test_several_processes_may_use_one_space(tmp_path: Path) -> None:
 def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> None:
     """New ids gather apart, and are sorted in many at once; nobody who looks for one can tell."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
-    held = put(harness, *(draft("bulk", map_pos={"n": n}) for n in range(SORTED_AT_ONCE - 1)))
+    held = put(harness, *(draft("bulk", map_pos={"n": n}) for n in range(MERGED_IDS - 1)))
     receipts: list[str] = []
     for _ in range(3):  # the last that gathers apart, then the one that has all sorted in, then one apart again
         held += put(harness)
@@ -142,7 +142,7 @@ def test_ids_are_found_before_and_after_they_are_sorted_in(tmp_path: Path) -> No
 
 def test_new_ids_do_not_gather_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tuples as of receipts: when they are many they are sorted in with the others, and still found."""
-    monkeypatch.setattr(projection, "SORTED_AT_ONCE", 8)
+    monkeypatch.setattr(projection, "MERGED_IDS", 8)
     harness = SqliteWorkHarness(tmp_path / "catalog")
     receipts: list[str] = []
     for _ in range(12):
@@ -208,7 +208,7 @@ def test_counts_hold_beside_their_tables_and_in_them(tmp_path: Path) -> None:
     one = SqliteWorkHarness(tmp_path / "catalog")
     other = SqliteWorkHarness(tmp_path / "catalog", one.clock)
     held: list[Claim] = []
-    for n in range(GATHERED_NAMES + 3):
+    for n in range(MAX_PENDING_FIGURES + 3):
         one.space.out(draft(f"lane-{n:02}"), authority=PERSON, run=f"run-{n % 3}")
         if n % 2:
             held += one.space.claim({"lane": f"lane-{n:02}"}, worker="w")
@@ -571,13 +571,13 @@ def test_a_claim_reads_what_it_takes_however_many_are_late(
     else:
         harness.clock.advance(seconds=30)
     read: list[TupleRecord] = []
-    real = view.kept_from
+    real = view.record_from_row
 
     def noted(row: object) -> TupleRecord:
         read.append(real(row))
         return read[-1]
 
-    monkeypatch.setattr(view, "kept_from", noted)
+    monkeypatch.setattr(view, "record_from_row", noted)
     for claim in claims[:3]:
         assert [each.id for each in harness.space.claim({"lane": "build"}, worker="w")] == [claim.id]
     assert len(read) <= 2 * 3  # once to see that there is something, and once to take it

@@ -35,9 +35,9 @@ def apply_cortex(
     match fact:
         case EpisodeKept():
             kept = fact.episode
-            connection.execute(sql["outdate_episode"], (kept.kind, kept.slug))
+            connection.execute(sql["mark_superseded"], (kept.kind, kept.slug))
             connection.execute(
-                sql["keep_episode"],
+                sql["insert_episode"],
                 (
                     kept.kind,
                     kept.slug,
@@ -58,7 +58,7 @@ def apply_cortex(
 
 def _write(connection: apsw.Connection, sql: Mapping[str, str], it: Contribution) -> None:
     connection.execute(
-        sql["write_contribution"],
+        sql["replace_contribution"],
         (
             it.contribution_id,
             it.status,
@@ -88,7 +88,7 @@ class SqliteCortex:
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
         """Live pinned episodes."""
-        return self._episodes("pins", self._as_of, limit)
+        return self._episodes("pinned_episodes", self._as_of, limit)
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
         """Live episodes from this importance on."""
@@ -116,12 +116,14 @@ class SqliteCortex:
 
     def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
         """The first contribution of these words from a session since a moment."""
-        row: Any = self._connection.execute(self._sql["contributed"], (session, content_hash, since_us)).fetchone()
+        row: Any = self._connection.execute(
+            self._sql["first_contribution"], (session, content_hash, since_us)
+        ).fetchone()
         return str(row[0]) if row else None
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         """Contributions with this fuzzy key."""
-        rows: Any = self._connection.execute(self._sql["contributed_alike"], (similarity_key, limit))
+        rows: Any = self._connection.execute(self._sql["similar_contributions"], (similarity_key, limit))
         return [name for (name,) in rows]
 
     def _with_category(self, categories: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:

@@ -69,13 +69,13 @@ class KnowledgeIndex:
         """Create the tables of an empty index."""
         connection.execute(schema())
         values = (LAYOUT, project, start.offset, start.seq, start.checksum, start.at_us)
-        connection.execute(queries()["begin_applied"], values)
+        connection.execute(queries()["insert_state"], values)
         return _state(start, 0, 0, 0, 0)
 
     def read_state(self, connection: apsw.Connection, project: str) -> KnowledgeIndexState | None:
         """Read the state row; None if the index has another layout or belongs to another project."""
         try:
-            row: Any = connection.execute(queries()["applied"]).fetchone()
+            row: Any = connection.execute(queries()["state"]).fetchone()
         except apsw.SQLError:  # no such table, or other columns
             return None
         if row is None or row[0] != LAYOUT or row[1] != project:
@@ -90,7 +90,7 @@ class KnowledgeIndex:
             *(position.offset, position.seq, position.checksum, position.at_us),
             *(state.ordinal, state.runs, state.pending, state.identity),
         )
-        connection.execute(queries()["move_applied"], values)
+        connection.execute(queries()["update_state"], values)
 
     def decode_facts(self, text: bytes) -> Sequence[Fact]:
         """Decode the facts of a line."""

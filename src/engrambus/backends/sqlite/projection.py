@@ -1,4 +1,4 @@
-"""How facts change the index."""
+"""The projection of the knowledge store: how each fact changes the index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engrambus.core import canonical, parse_time
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import RequestAnswered
 from engrambus.gateway.tallies import count_of
-from engrambus.knowledge import engrams  # what makes keys is loaded with the first engram
+from engrambus.knowledge import engrams  # as a module: the code that makes keys loads with the first engram
 from engrambus.knowledge.brief import BriefMade
 from engrambus.knowledge.cortex import ContributionMoved, ContributionSubmitted, EpisodeKept
 from engrambus.knowledge.engrams import (
@@ -54,10 +54,12 @@ from engrambus.policy import (
 from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent
 
 LAYOUT = 12
-PENDING_FULL = 32
+"""Version of `sql/schema.sql`; an index of another version is rebuilt."""
+MAX_PENDING = 32
+"""Engrams that wait in `pending` before they are posted together (decision 2)."""
 NEWEST_FIRST = 1 << 40
-"""A posting's row is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
-SWEEP_AT_ONCE = 64
+"""A posting's row id is this minus the engram's ordinal: FTS5 reads upwards fastest, and the newest come first."""
+SWEEP_BATCH = 64
 
 _encode = msgspec.json.Encoder().encode
 decode_engram = msgspec.json.Decoder(Engram).decode
@@ -81,7 +83,7 @@ class KnowledgeIndexState(msgspec.Struct, kw_only=True):
 
 
 def tokens_of(space: str, engram: Engram, more_keys: Iterable[str]) -> str:
-    """The tokens an engram is posted under: its space before each of its keys."""
+    """Return the tokens an engram is posted under, separated by spaces: its space, a colon and a key each."""
     return f"{space}:" + f" {space}:".join(engrams.posted_keys(engram, more_keys))
 
 
@@ -96,97 +98,97 @@ class KnowledgeProjection:
         self._tokens: list[tuple[int, str]] = []
         self._puts: dict[tuple[str, int], int] = {}
         self._live: dict[tuple[str, str], int] = {}
-        self._tallying = TallyWriter(connection)
-        self._run_cache: dict[str, Run] = {}
+        self._tallies = TallyWriter(connection)
+        self._runs: dict[str, Run] = {}
 
-    def apply(self, fact: Fact, at: int) -> None:
-        """Let one fact have happened. Puts are gathered and written by `flush`, figures by `save`."""
-        count = count_of(fact, at, self._turn)
+    def apply(self, fact: Fact, at_us: int) -> None:
+        """Apply one fact. Puts are gathered and written by `flush`, figures by `finish`."""
+        count = count_of(fact, at_us, self._turn)
         if count is not None:
-            self._tallying.add(count, at)
+            self._tallies.add(count, at_us)
         if isinstance(fact, EngramPut):
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
-            minute = (fact.engram.provenance.created_by, at // MINUTE)
+            minute = (fact.engram.provenance.created_by, at_us // MINUTE)
             self._puts[minute] = self._puts.get(minute, 0) + 1
             return
         self.flush()
         for run, recipient, kind, item, sender, text in mail_of(fact):
-            self._run("deliver_mail", run, recipient, kind, item, sender, at, text)
+            self._run("insert_mail", run, recipient, kind, item, sender, at_us, text)
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
             self.state.identity += 1
         match fact:
             case RunOpened():
                 self.state.runs += 1
-                self._run("open_run", self.state.runs, fact.run, fact.goal, at, fact.session)
+                self._run("insert_run", self.state.runs, fact.run, fact.goal, at_us, fact.session)
             case RunEnded():
                 self._run("end_run", fact.run)
             case AgentAdded():
-                self._run("add_agent", fact.run, fact.name, fact.role, fact.parent)
+                self._run("insert_agent", fact.run, fact.name, fact.role, fact.parent)
             case PolicyApplied():
-                self._run("apply_policy", canonical(fact.policy).decode())
+                self._run("insert_policy", canonical(fact.policy).decode())
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
-                self._drop(self._place(fact.space, fact.id)[0])
+                self._drop(self._row_of(fact.space, fact.id)[0])
             case EngramConfirmed():
-                ordinal = self._place(fact.space, fact.id)[0]
-                self._run("renew", fact.expires_at, ordinal)
-                self._run("vote", ordinal, fact.root)
+                ordinal = self._row_of(fact.space, fact.id)[0]
+                self._run("set_expiry", fact.expires_at, ordinal)
+                self._run("insert_vote", ordinal, fact.root)
             case EngramPinned():
-                self._run("pin", self._place(fact.space, fact.id)[0])
+                self._run("pin", self._row_of(fact.space, fact.id)[0])
             case EngramUnpinned():
-                self._run("unpin", self._place(fact.space, fact.id)[0])
+                self._run("unpin", self._row_of(fact.space, fact.id)[0])
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
-                self._drop(self._place(OUTBOX, fact.id)[0])
+                self._drop(self._row_of(OUTBOX, fact.id)[0])
             case DerefProved():
-                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at))
-                self._run("note_read", fact.run, fact.digest)
+                self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
+                self._run("record_read", fact.run, fact.digest)
             case ContentDrawn():
-                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at))
+                self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
-                apply_cortex(self.connection, self._sql, fact, at)
+                apply_cortex(self.connection, self._sql, fact, at_us)
             case TurnClosed():
-                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at))
+                self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
             case DerefRequested():
-                self._run("ask", fact.request_id, fact.run, _encode(fact))
+                self._run("insert_request", fact.request_id, fact.run, _encode(fact))
             case DerefAnswered():
-                self._run("answer", fact.grant_id, fact.request_id)
+                self._run("answer_request", fact.grant_id, fact.request_id)
             case GrantIssued():
                 limits = (fact.cap_tokens, fact.uses, fact.expires_at)
-                self._run("issue_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
+                self._run("insert_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
             case GrantSpent():
                 self._run("spend_block", fact.block_id, fact.tokens)
             case GrantRevoked():
                 self._run("revoke_block", fact.block_id)
             case MessageRejected():
-                self._run("reject", fact.run, fact.agent, fact.kind, fact.rejection_id)
+                self._run("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
             case MessageAccepted():
-                self._run("resent", fact.run, fact.agent, "child")
+                self._run("clear_rejection", fact.run, fact.agent, "child")
             case BroadcastSent():
-                self._run("resent", fact.run, fact.agent, "parent")
+                self._run("clear_rejection", fact.run, fact.agent, "parent")
                 for child in fact.to if fact.budgets != Budgets() else ():
-                    self._run("give_budgets", fact.run, child, _encode(fact.budgets))
+                    self._run("set_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
-                self._run("make_brief", fact.run, fact.role, fact.version, at, "\n".join(fact.lines))
+                self._run("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
             case RequestAnswered():
-                self._run("remember", fact.caller, fact.key, at, fact.request, bytes(fact.answer))
+                self._run("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
 
     def flush(self) -> None:
-        """Write the puts gathered so far."""
+        """Write the engrams gathered so far."""
         if not self._engrams:
             return
-        self.connection.executemany(self._sql["put_engram"], self._engrams)
-        if self.state.pending + len(self._tokens) < PENDING_FULL:
-            self.connection.executemany(self._sql["hold"], self._tokens)
+        self.connection.executemany(self._sql["insert_engram"], self._engrams)
+        if self.state.pending + len(self._tokens) < MAX_PENDING:
+            self.connection.executemany(self._sql["add_pending"], self._tokens)
             self.state.pending += len(self._tokens)
         else:
-            held: list[Any] = self.connection.execute(self._sql["held"]).fetchall()
-            self._run("unhold_all")
-            newest_first = sorted([*held, *self._tokens], reverse=True)
+            pending: list[Any] = self.connection.execute(self._sql["pending"]).fetchall()
+            self._run("delete_all_pending")
+            newest_first = sorted([*pending, *self._tokens], reverse=True)
             self.connection.executemany(
-                self._sql["post"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
+                self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
             )
             self.state.pending = 0
         for (author, minute), count in self._puts.items():
@@ -195,17 +197,17 @@ class KnowledgeProjection:
             self._run("count_live", space, kind, count)
         self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
 
-    def sweep(self, now: int) -> int:
-        """Take out some engrams whose time has passed; tells how many."""
-        overdue: list[tuple[Any, ...]] = self.connection.execute(self._sql["overdue"], (now, SWEEP_AT_ONCE)).fetchall()
-        for (ordinal,) in overdue:
+    def sweep(self, now_us: int) -> int:
+        """Delete some expired engrams; return how many."""
+        expired: list[tuple[Any, ...]] = self.connection.execute(self._sql["expired"], (now_us, SWEEP_BATCH)).fetchall()
+        for (ordinal,) in expired:
             self._drop(ordinal)
-        return len(overdue)
+        return len(expired)
 
     def finish(self) -> None:
         """Write everything gathered."""
         self.flush()
-        self._tallying.write()
+        self._tallies.write()
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
         engram = fact.engram
@@ -232,7 +234,7 @@ class KnowledgeProjection:
         self._live[space, engram.kind] = self._live.get((space, engram.kind), 0) + 1
 
     def _promote(self, fact: EngramPromoted) -> None:
-        ordinal, more_keys, body = self._place(fact.space, fact.id)
+        ordinal, more_keys, body = self._row_of(fact.space, fact.id)
         space = wider_space(fact.scope)
         engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
         self._vacate(space, fact.id)
@@ -240,33 +242,33 @@ class KnowledgeProjection:
         self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
         self._run("count_live", fact.space, engram.kind, -1)
         self._run("count_live", space, engram.kind, 1)
-        self._run("post", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
+        self._run("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
-    def _place(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
-        found: Any = self.connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
-        ordinal, more_keys, body = found
+    def _row_of(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
+        row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
+        ordinal, more_keys, body = row
         return ordinal, more_keys, body
 
     def _vacate(self, space: str, engram_id: str) -> None:
-        """Take out the bearer of an id whose time has passed, so that an older engram can be the only one there."""
-        row: Any = self.connection.execute(self._sql["place_of_engram"], (space, engram_id)).fetchone()
+        """Delete an expired engram that still has this id, so that the promoted one is the only one."""
+        row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
         if row is not None:
             self._drop(row[0])
 
     def _drop(self, ordinal: int) -> None:
-        gone: list[Any] = self.connection.execute(self._sql["drop_engram"], (ordinal,)).fetchall()
-        for space, kind in gone:
+        deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
+        for space, kind in deleted:
             self._run("count_live", space, kind, -1)
-        self._run("drop_votes", ordinal)
+        self._run("delete_votes", ordinal)
         self._run("unpin", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:
-        self._run("unhold", ordinal)
-        held = self.connection.changes()
-        self.state.pending -= held
-        if not held:
-            self._run("unpost", NEWEST_FIRST - ordinal)
+        self._run("delete_pending", ordinal)
+        was_pending = self.connection.changes()
+        self.state.pending -= was_pending
+        if not was_pending:
+            self._run("delete_posting", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:
         row: Any = self.connection.execute(self._sql["turn"], (run, agent)).fetchone()
@@ -276,10 +278,10 @@ class KnowledgeProjection:
         self._run("set_turn", run, agent, *msgspec.structs.astuple(turn))
 
     def _run_of(self, run_id: str) -> Run:
-        run = self._run_cache.get(run_id)
+        run = self._runs.get(run_id)
         if run is None:
             row: Any = self.connection.execute(self._sql["run"], (run_id,)).fetchone()
-            run = self._run_cache[run_id] = run_from_row(row)
+            run = self._runs[run_id] = run_from_row(row)
         return run
 
     def _run(self, name: str, *values: object) -> None:
@@ -287,13 +289,13 @@ class KnowledgeProjection:
 
 
 def run_from_row(row: tuple[str, str, int, int, int, str | None]) -> Run:
-    """A run as its row says."""
+    """Return the run that a row of the query `run` holds."""
     run_id, goal, number, opened_at, ended, session = row
     return Run(run_id=run_id, goal=goal, number=number, opened_at=opened_at, ended=bool(ended), session=session)
 
 
 def turn_from_row(row: Any) -> Turn:
-    """A turn as its row says."""
+    """Return the turn that a row of the query `turn` holds."""
     number, last_at, repo, artifact, sam, tokens, run_tokens = row
     return Turn(
         number=number,

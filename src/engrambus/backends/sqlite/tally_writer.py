@@ -47,7 +47,7 @@ class TallyWriter:
         run = self._connection.executemany
         run(self._sql["add_tally"], self._rows_of_tallies())
         run(self._sql["add_history"], self._rows_of_history())
-        run(self._sql["add_kind"], self._rows_of_kinds())
+        run(self._sql["add_kind_count"], self._rows_of_kinds())
         self._added.clear()
         self._kinds.clear()
 
@@ -70,7 +70,7 @@ class TallyWriter:
         return turn
 
     def _role(self, run: str, agent: str) -> str:
-        role: str = self._kept(self._roles, "role", run, agent, ADMIN)
+        role: str = self._kept(self._roles, "agent_role", run, agent, ADMIN)
         return role
 
     def _kept(self, kept: dict[tuple[str, str], Any], query: str, run: str, agent: str, otherwise: Any) -> Any:

@@ -145,12 +145,12 @@ class SqliteView(SqliteCortex):
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
         """The live engrams somebody pinned."""
-        rows: Any = self._connection.execute(self._sql["pinned"], (self._as_of,))
+        rows: Any = self._connection.execute(self._sql["pinned_engrams"], (self._as_of,))
         return [ordinal for ordinal, space in rows if space in spaces]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
         """How many roots, besides one, have confirmed an engram."""
-        row = self._one("votes", ordinal, besides)
+        row = self._one("count_votes", ordinal, besides)
         return row[0] if row else 0
 
     def puts_in_minute(self, author: str, minute: int) -> int:
@@ -164,7 +164,7 @@ class SqliteView(SqliteCortex):
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
         """The answer once given under this key."""
-        row = self._one("remembered", caller, key, self._as_of - REMEMBERED_FOR)
+        row = self._one("recorded_answer", caller, key, self._as_of - REMEMBERED_FOR)
         return Remembered(request=row[0], answer=row[1]) if row else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
@@ -248,7 +248,7 @@ class SqliteView(SqliteCortex):
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
         """How many engrams of each kind each agent of a run put, or each role of the project."""
         found: dict[str, dict[str, int]] = {}
-        for name, kind, count in self._of_run_or_project("kinds_put", run_id):
+        for name, kind, count in self._of_run_or_project("kind_counts", run_id):
             found.setdefault(name, {})[kind] = count
         return found
 
@@ -276,11 +276,11 @@ class SqliteView(SqliteCortex):
         kinds: dict[str, int] = {}
         gone: list[Any] = []
         if spaces is None:
-            rows: list[Any] = self._connection.execute(self._sql["live"]).fetchall()
+            rows: list[Any] = self._connection.execute(self._sql["live_counts"]).fetchall()
         else:
-            rows = self._connection.executemany(self._sql["live_in"], ((space,) for space in spaces)).fetchall()
+            rows = self._connection.executemany(self._sql["live_counts_in"], ((space,) for space in spaces)).fetchall()
         if self.overdue():
-            gone = self._connection.execute(self._sql["live_overdue"], (self._as_of,)).fetchall()
+            gone = self._connection.execute(self._sql["expired_counts"], (self._as_of,)).fetchall()
         for sign, counted in ((1, rows), (-1, gone)):
             for space, kind, count in counted:
                 if spaces is None or space in spaces:
@@ -332,7 +332,7 @@ class SqliteView(SqliteCortex):
         if self._kept is not None and self._kept.waiting[0] == version:
             return self._kept.waiting[1]
         waiting: dict[str, list[int]] = {}
-        rows: Any = self._connection.execute(self._sql["held"])
+        rows: Any = self._connection.execute(self._sql["pending"])
         for ordinal, tokens in rows:
             for token in tokens.split(" "):
                 waiting.setdefault(token, []).append(ordinal)
@@ -343,7 +343,7 @@ class SqliteView(SqliteCortex):
     def overdue(self) -> frozenset[int]:
         """Engrams whose time has passed but that no commit has swept out yet; mostly none."""
         if self._overdue is None:
-            rows: Any = self._connection.execute(self._sql["overdue"], (self._as_of, -1))
+            rows: Any = self._connection.execute(self._sql["expired"], (self._as_of, -1))
             self._overdue = frozenset(row[0] for row in rows)
         return self._overdue
 

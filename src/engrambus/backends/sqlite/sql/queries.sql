@@ -1,13 +1,13 @@
--- name: applied
+-- name: state
 SELECT layout, project, position, seq, checksum, at, ordinal, runs, pending, identity FROM applied;
 
--- name: begin_applied
+-- name: insert_state
 INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 
--- name: move_applied
+-- name: update_state
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, ordinal = ?, runs = ?, pending = ?, identity = ?;
 
--- name: open_run
+-- name: insert_run
 INSERT INTO runs (number, run_id, goal, opened_at, session) VALUES (?, ?, ?, ?, ?);
 
 -- name: end_run
@@ -25,70 +25,70 @@ SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY ended,
 -- name: runs
 SELECT run_id, goal, number, opened_at, ended, session FROM runs ORDER BY number DESC LIMIT ?;
 
--- name: add_agent
+-- name: insert_agent
 INSERT INTO agents (run, name, role, parent) VALUES (?, ?, ?, ?);
 
 -- name: agent
 SELECT run, name, role, parent FROM agents WHERE run = ? AND name = ?;
 
--- name: role
+-- name: agent_role
 SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
 SELECT run, name, role, parent FROM agents WHERE run = ? ORDER BY position;
 
--- name: apply_policy
+-- name: insert_policy
 INSERT INTO policies (policy) VALUES (?);
 
 -- name: policy
 SELECT policy FROM policies ORDER BY position DESC LIMIT 1;
 
--- name: put_engram
+-- name: insert_engram
 INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_at, confidence, names, twin,
     more_keys, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: place_of_engram
+-- name: engram_row
 SELECT ordinal, more_keys, body FROM engrams WHERE space = ? AND id = ? ORDER BY ordinal DESC LIMIT 1;
 
 -- name: promote_engram
 UPDATE engrams SET space = ?, scope = ?, body = ? WHERE ordinal = ?;
 
--- name: drop_engram
+-- name: delete_engram
 DELETE FROM engrams WHERE ordinal = ? RETURNING space, kind;
 
 -- name: count_live
 INSERT INTO live (space, kind, engrams) VALUES (?, ?, ?)
 ON CONFLICT (space, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
 
--- name: live
+-- name: live_counts
 SELECT space, kind, engrams FROM live WHERE engrams > 0;
 
--- name: live_in
+-- name: live_counts_in
 SELECT space, kind, engrams FROM live WHERE space = ? AND engrams > 0;
 
--- name: live_overdue
+-- name: expired_counts
 SELECT space, kind, count(*) FROM engrams WHERE expires_at <= ? GROUP BY space, kind;
 
--- name: post
+-- name: insert_posting
 INSERT INTO postings (rowid, tokens) VALUES (?, ?);
 
--- name: unpost
+-- name: delete_posting
 DELETE FROM postings WHERE rowid = ?;
 
--- name: hold
+-- name: add_pending
 INSERT INTO pending (ordinal, tokens) VALUES (?, ?);
 
--- name: unhold
+-- name: delete_pending
 DELETE FROM pending WHERE ordinal = ?;
 
--- name: held
+-- name: pending
 SELECT ordinal, tokens FROM pending ORDER BY ordinal;
 
--- name: unhold_all
+-- name: delete_all_pending
 DELETE FROM pending;
 
--- name: overdue
+-- name: expired
 SELECT ordinal FROM engrams WHERE expires_at <= ? ORDER BY expires_at LIMIT ?;
 
 -- name: posted
@@ -109,10 +109,10 @@ SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space
 -- name: outbox
 SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = 'o' ORDER BY ordinal;
 
--- name: remember
+-- name: record_answer
 INSERT OR REPLACE INTO remembered (caller, key, at, request, answer) VALUES (?, ?, ?, ?, ?);
 
--- name: remembered
+-- name: recorded_answer
 SELECT request, answer FROM remembered WHERE caller = ? AND key = ? AND at > ?;
 
 -- name: count_agents
@@ -125,19 +125,19 @@ SELECT number, last_at, repo, artifact, sam, tokens, run_tokens FROM turns WHERE
 INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: note_read
+-- name: record_read
 INSERT OR IGNORE INTO read_digests (run, digest) VALUES (?, ?);
 
 -- name: was_read
 SELECT 1 FROM read_digests WHERE run = ? AND digest = ?;
 
--- name: renew
+-- name: set_expiry
 UPDATE engrams SET expires_at = ? WHERE ordinal = ?;
 
--- name: vote
+-- name: insert_vote
 INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
 
--- name: drop_votes
+-- name: delete_votes
 DELETE FROM votes WHERE ordinal = ?;
 
 -- name: pin
@@ -146,10 +146,10 @@ INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
 -- name: unpin
 DELETE FROM pins WHERE ordinal = ?;
 
--- name: pinned
+-- name: pinned_engrams
 SELECT ordinal, space FROM pins JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
 
--- name: votes
+-- name: count_votes
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
 
 -- name: count_puts
@@ -159,7 +159,7 @@ ON CONFLICT (author, minute) DO UPDATE SET engrams = engrams + excluded.engrams;
 -- name: puts_in_minute
 SELECT engrams FROM puts WHERE author = ? AND minute = ?;
 
--- name: make_brief
+-- name: insert_brief
 INSERT INTO briefs (run, role, version, at, lines) VALUES (?, ?, ?, ?, ?);
 
 -- name: last_brief
@@ -171,17 +171,17 @@ SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? ORDER BY versio
 -- name: brief
 SELECT version, at, lines FROM briefs WHERE run = ? AND role = ? AND version = ?;
 
--- name: deliver_mail
+-- name: insert_mail
 INSERT INTO mail (run, recipient, kind, item, sender, at, text) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: mail
 SELECT position, kind, item, sender, at, text FROM mail
 WHERE run = ? AND recipient = ? AND position > ? ORDER BY position LIMIT ?;
 
--- name: ask
+-- name: insert_request
 INSERT INTO requests (request_id, run, asked) VALUES (?, ?, ?);
 
--- name: answer
+-- name: answer_request
 UPDATE requests SET answered = 1, grant_id = ? WHERE request_id = ?;
 
 -- name: request
@@ -190,7 +190,7 @@ SELECT asked, answered, grant_id FROM requests WHERE run = ? AND request_id = ?;
 -- name: open_requests
 SELECT asked, answered, grant_id FROM requests WHERE run = ? AND NOT answered ORDER BY rowid;
 
--- name: issue_grant
+-- name: insert_grant
 INSERT INTO grants (grant_id, run, child, block_id, cap_tokens, uses, expires_at, issued)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -217,16 +217,16 @@ INSERT INTO blocks (block_id, revoked) VALUES (?, 1) ON CONFLICT (block_id) DO U
 -- name: block
 SELECT tokens, uses, revoked FROM blocks WHERE block_id = ?;
 
--- name: give_budgets
+-- name: set_budgets
 INSERT OR REPLACE INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?);
 
 -- name: budgets
 SELECT budgets FROM given_budgets WHERE run = ? AND agent = ?;
 
--- name: reject
+-- name: record_rejection
 INSERT OR REPLACE INTO rejections (run, agent, kind, rejection) VALUES (?, ?, ?, ?);
 
--- name: resent
+-- name: clear_rejection
 DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 
 -- name: open_rejection
@@ -235,10 +235,10 @@ SELECT rejection FROM rejections WHERE run = ? AND agent = ? AND kind = ?;
 -- name: twins
 SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDER BY ordinal DESC LIMIT ?;
 
--- name: outdate_episode
+-- name: mark_superseded
 UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;
 
--- name: keep_episode
+-- name: insert_episode
 INSERT INTO episodes (kind, slug, version, at, importance, pinned, expires_at, last, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);
 
@@ -246,7 +246,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);
 SELECT body FROM episodes WHERE kind = ? AND slug = ? AND (? IS NULL OR version = ?) AND (? IS NULL OR at < ?)
 ORDER BY version DESC LIMIT 1;
 
--- name: pins
+-- name: pinned_episodes
 SELECT body FROM episodes WHERE last = 1 AND pinned = 1 AND (expires_at IS NULL OR expires_at > ?)
 ORDER BY importance DESC, ordinal DESC LIMIT ?;
 
@@ -263,7 +263,7 @@ ORDER BY at DESC, ordinal DESC;
 -- name: episodes_after
 SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
 
--- name: write_contribution
+-- name: replace_contribution
 INSERT OR REPLACE INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -274,11 +274,11 @@ SELECT body FROM contributions WHERE id = ?;
 SELECT body FROM contributions
 WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
 
--- name: contributed
+-- name: first_contribution
 SELECT id FROM contributions
 WHERE session = ? AND content_hash = ? AND at >= ? AND status <> 'withdrawn' ORDER BY id LIMIT 1;
 
--- name: contributed_alike
+-- name: similar_contributions
 SELECT id FROM contributions WHERE similarity_key = ? ORDER BY id DESC LIMIT ?;
 
 -- name: add_tally
@@ -309,14 +309,14 @@ SELECT role, sum(turns), sum(messages), sum(broadcasts), sum(inline_tokens), sum
     sum(pointed_tokens)
 FROM tallies GROUP BY role ORDER BY role;
 
--- name: add_kind
+-- name: add_kind_count
 INSERT INTO kinds_put (run, agent, kind, role, engrams) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run, agent, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
 
--- name: kinds_put
+-- name: kind_counts
 SELECT agent, kind, engrams FROM kinds_put WHERE run = ?;
 
--- name: kinds_put_of_project
+-- name: kind_counts_of_project
 SELECT role, kind, sum(engrams) FROM kinds_put GROUP BY role, kind;
 
 -- name: add_history

@@ -1,48 +1,51 @@
 -- What is inserted many rows at once says OR FAIL: the transaction is given up with whatever fails, so SQLite need not
 -- copy every page it is about to change in case only this statement has to be undone.
 
--- name: row
+-- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
     t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
     t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body;
 
--- name: applied
+-- name: state
 SELECT layout, project, indexed, position, seq, checksum, at, synced, machine, ordinal, receipts, links, runs, epoch,
     boot, counter, sorted_tuples, sorted_receipts, figures
 FROM applied;
 
--- name: begin_applied
+-- name: insert_state
 INSERT INTO applied VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '', 0, x'7B7D');
 
--- name: move_applied
+-- name: update_state
 UPDATE applied SET position = ?, seq = ?, checksum = ?, at = ?, synced = ?, machine = ?, ordinal = ?, receipts = ?,
     links = ?, runs = ?, epoch = ?, boot = ?, counter = ?, sorted_tuples = ?, sorted_receipts = ?, figures = ?;
 
--- name: keep_body
+-- name: insert_body
 INSERT OR FAIL INTO bodies VALUES (?, ?);
 
--- name: come_in
+-- name: body
+SELECT body FROM bodies WHERE ordinal = ?;
+
+-- name: insert_tuple
 INSERT OR FAIL INTO tuples (ordinal, id, state, lane, rank, run, deadline, retries, budget_micros, budget_tokens, parent)
 VALUES (?, ?, 'waiting', ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: name_tuple
+-- name: insert_tuple_id
 INSERT OR FAIL INTO new_tuple_ids VALUES (?, ?);
 
--- name: name_receipt
+-- name: insert_receipt_id
 INSERT OR FAIL INTO new_receipt_ids VALUES (?, ?);
 
--- name: sort_tuples
+-- name: merge_tuple_ids
 INSERT INTO tuple_ids SELECT head, ordinal FROM new_tuple_ids ORDER BY head, ordinal;
 DELETE FROM new_tuple_ids;
 
--- name: sort_receipts
+-- name: merge_receipt_ids
 INSERT INTO receipt_ids SELECT head, number FROM new_receipt_ids ORDER BY head, number;
 DELETE FROM new_receipt_ids;
 
--- name: post
+-- name: insert_posting
 INSERT OR FAIL INTO posted VALUES (?, ?, ?, ?, ?);
 
--- name: unpost
+-- name: delete_posting
 DELETE FROM posted WHERE path = ? AND value = ? AND live = ? AND rank = ? AND ordinal = ?;
 
 -- name: claim
@@ -58,73 +61,73 @@ UPDATE tuples SET state = 'waiting', attempts = attempts - ?, ready_at = ?, epoc
     worker = NULL, until = 0
 WHERE ordinal = ?;
 
--- name: end
+-- name: end_tuple
 UPDATE tuples SET state = ?, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = ? WHERE ordinal = ?;
 
 -- name: alarm
 UPDATE tuples SET alarmed = 1 WHERE ordinal = ?;
 
--- name: put_again
+-- name: mark_put_again
 UPDATE tuples SET again = ? WHERE ordinal = ?;
 
--- name: spend
+-- name: add_spent
 UPDATE tuples SET micros = micros + ?, tokens = tokens + ?, held_micros = held_micros + ?,
     held_tokens = held_tokens + ?
 WHERE ordinal = ?;
 
--- name: spend_own
+-- name: add_own_spent
 UPDATE tuples SET own_micros = own_micros + ?, own_tokens = own_tokens + ? WHERE ordinal = ?;
 
 -- name: parent
 SELECT parent FROM tuples WHERE ordinal = ?;
 
--- name: brief
+-- name: summary
 SELECT t.ordinal, t.state, t.lane, t.rank, t.run FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal)
 WHERE i.head = ? AND t.id = ?;
 
--- name: keep_receipt
+-- name: insert_receipt
 INSERT OR FAIL INTO receipts VALUES (?, ?, ?, ?);
 
--- name: tuples_like
+-- name: tuple_ids_like
 SELECT t.id FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal)
 WHERE i.head BETWEEN ? AND ? AND t.id BETWEEN ? AND ? LIMIT ?;
 
--- name: receipts_like
+-- name: receipt_ids_like
 SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number)
 WHERE i.head BETWEEN ? AND ? AND r.id BETWEEN ? AND ? LIMIT ?;
 
--- name: receipts_known
+-- name: recorded_receipts
 SELECT r.id FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head IN (?);
 
--- name: link
+-- name: insert_link
 INSERT OR FAIL INTO links VALUES (?, ?, ?, ?);
 
--- name: result
+-- name: insert_result
 INSERT OR FAIL INTO results VALUES (?, ?);
 
--- name: damaged
+-- name: delete_result
 DELETE FROM results WHERE number = (
     SELECT r.number FROM all_receipt_ids AS i CROSS JOIN receipts AS r USING (number) WHERE i.head = ? AND r.id = ?
 );
 
--- name: purge
+-- name: record_purge
 INSERT INTO purged VALUES (?, ?, ?) ON CONFLICT (sha) DO UPDATE SET at = excluded.at, why = excluded.why;
 
--- name: purged
+-- name: purged_at
 SELECT at FROM purged WHERE sha = ?;
 
--- name: average
+-- name: add_yool_cost
 INSERT INTO yools VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE
 SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
 
--- name: start
+-- name: insert_running
 INSERT INTO running (ordinal, step, micros, tokens) VALUES (?, ?, ?, ?);
 
--- name: cost
+-- name: reduce_running
 UPDATE running SET micros = micros - ?, tokens = tokens - ? WHERE ordinal = ? AND step = ?;
 
--- name: count_step
+-- name: add_step_cost
 INSERT INTO counted VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (ordinal, epoch, counter, step) DO UPDATE
 SET micros = micros + excluded.micros, tokens = tokens + excluded.tokens;
@@ -138,38 +141,38 @@ SELECT EXISTS (SELECT 1 FROM running);
 -- name: running_steps
 SELECT step, micros, tokens FROM running WHERE ordinal = ?;
 
--- name: stop
+-- name: delete_running
 DELETE FROM running WHERE ordinal = ? AND step = ?;
 
--- name: count_lane
+-- name: add_lane_counts
 INSERT INTO lanes VALUES (?, ?, ?)
 ON CONFLICT (lane) DO UPDATE SET waiting = waiting + excluded.waiting, claimed = claimed + excluded.claimed;
 
 -- name: run_number
 SELECT number FROM runs WHERE run = ?;
 
--- name: open_run
+-- name: insert_run
 INSERT INTO runs (number, run) VALUES (?, ?);
 
--- name: count_run
+-- name: add_run_totals
 UPDATE runs SET waiting = waiting + ?, claimed = claimed + ?, done = done + ?, dead = dead + ?,
     cancelled = cancelled + ?, taken = taken + ?, again = again + ?, executed = executed + ?, hits = hits + ?, micros = micros + ?,
     tokens = tokens + ?
 WHERE number = ?;
 
 -- name: tuple
-SELECT {row}
+SELECT {columns}
 FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE i.head = ? AND t.id = ?;
 
 -- name: tuples
-SELECT {row}
+SELECT {columns}
 FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE i.head IN (?);
 
--- name: late
+-- name: late_counts
 SELECT (
         SELECT count(*) FROM (
             SELECT 1 FROM tuples INDEXED BY delayed
@@ -182,25 +185,25 @@ SELECT (
     );
 
 -- name: waiting
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY waiting CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'waiting' AND t.ready_at = 0 AND t.lane = ?
 ORDER BY t.rank DESC, t.ordinal;
 
 -- name: delayed
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
 -- name: delayed_in_order
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY delayed_in_order CROSS JOIN bodies AS b USING (ordinal)
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at <= ?
 ORDER BY t.rank DESC, t.ordinal;
 
--- name: lost
+-- name: lost_ordinals
 SELECT ordinal FROM (
     SELECT ordinal, rank FROM tuples INDEXED BY claimed
     WHERE state = 'claimed' AND lane = ? AND epoch = ? AND until <= ?
@@ -209,45 +212,45 @@ SELECT ordinal FROM (
 )
 ORDER BY rank DESC, ordinal LIMIT ? OFFSET ?;
 
--- name: tuple_at
-SELECT {row}
+-- name: tuple_by_ordinal
+SELECT {columns}
 FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.ordinal = ?;
 
 -- name: posted_live
-SELECT {row}
+SELECT {columns}
 FROM posted AS p CROSS JOIN tuples AS t ON t.ordinal = p.ordinal CROSS JOIN bodies AS b ON b.ordinal = p.ordinal
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE p.path = ? AND p.value = ? AND p.live = 1
 ORDER BY p.rank, p.ordinal;
 
 -- name: posted_all
-SELECT {row}
+SELECT {columns}
 FROM posted AS p CROSS JOIN tuples AS t ON t.ordinal = p.ordinal CROSS JOIN bodies AS b ON b.ordinal = p.ordinal
     CROSS JOIN runs AS r ON r.number = t.run
 WHERE p.path = ? AND p.value = ? AND p.ordinal > ?
 ORDER BY p.ordinal;
 
 -- name: in_lane
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.lane = ? AND t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
--- name: last_in
-SELECT {row}
+-- name: last_in_lane
+SELECT {columns}
 FROM tuples AS t INDEXED BY by_lane CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.lane = ?
 ORDER BY t.ordinal DESC LIMIT 1;
 
--- name: under_way
-SELECT {row}
+-- name: claimed
+SELECT {columns}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'claimed' AND (?1 IS NULL OR r.run = ?1)
 ORDER BY t.ordinal LIMIT ?2;
 
 -- name: dead
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY dead CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'dead' AND t.ordinal > ?
 ORDER BY t.ordinal;
@@ -269,56 +272,56 @@ WITH latest AS MATERIALIZED (
     )
     ORDER BY e.ended DESC LIMIT ?1
 )
-SELECT {row}
+SELECT {columns}
 FROM found AS f CROSS JOIN tuples AS t USING (ordinal) CROSS JOIN bodies AS b USING (ordinal)
     CROSS JOIN runs AS r ON r.number = t.run
 ORDER BY t.ended DESC;
 
 -- name: ended_in
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t INDEXED BY ended CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.run = (SELECT number FROM runs WHERE run = ?) AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
 ORDER BY t.ended DESC LIMIT ?;
 
--- name: given_up
-SELECT {row}
+-- name: dead_letters
+SELECT {columns}
 FROM tuples AS t INDEXED BY given_up CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'dead' AND t.ended < ?1 AND (t.again IS NULL OR ?2) AND (?3 IS NULL OR r.run = ?3)
     AND (?4 IS NULL OR t.lane = ?4)
 ORDER BY t.ended DESC LIMIT ?5;
 
 -- name: everything
-SELECT {row}
+SELECT {columns}
 FROM tuples AS t CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.ordinal > ? AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
--- name: keep_asked
+-- name: insert_idempotent_put
 INSERT OR FAIL INTO asked VALUES (?, ?, ?, ?);
 
--- name: asked
+-- name: idempotent_put
 SELECT id, request, accepted FROM asked WHERE key = ?;
 
--- name: depth
+-- name: waiting_count
 SELECT waiting FROM lanes WHERE lane = ?;
 
--- name: lanes
+-- name: lane_counts
 SELECT lane, waiting, claimed FROM lanes WHERE waiting <> 0 OR claimed <> 0;
 
 -- name: next_delayed
 SELECT min(ready_at) FROM tuples INDEXED BY delayed WHERE state = 'waiting' AND ready_at > 0 AND lane = ? AND ready_at > ?;
 
--- name: next_lost
+-- name: next_lease_end
 SELECT min(until) FROM tuples INDEXED BY claimed WHERE state = 'claimed' AND lane = ? AND until > ?;
 
--- name: delayed_yet
-SELECT {row}
+-- name: not_due_yet
+SELECT {columns}
 FROM tuples AS t INDEXED BY delayed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'waiting' AND t.ready_at > 0 AND t.lane = ? AND t.ready_at > ?
 ORDER BY t.ready_at;
 
--- name: held
-SELECT {row}
+-- name: claimed_in_lane
+SELECT {columns}
 FROM tuples AS t INDEXED BY claimed CROSS JOIN bodies AS b USING (ordinal) CROSS JOIN runs AS r ON r.number = t.run
 WHERE t.state = 'claimed' AND t.lane = ? AND t.until > ?
 ORDER BY t.until;
@@ -346,17 +349,17 @@ SELECT number, body FROM receipts
 WHERE run = (SELECT number FROM runs WHERE run = ?) AND number > ?
 ORDER BY number LIMIT ?;
 
--- name: cached
+-- name: cached_receipt
 SELECT body FROM receipts WHERE number = (SELECT max(number) FROM results WHERE key = ?);
 
--- name: averages
+-- name: yool_cost
 SELECT runs, micros, tokens FROM yools WHERE name = ?;
 
--- name: counted
+-- name: step_cost
 SELECT micros, tokens FROM counted
 WHERE ordinal = (
     SELECT t.ordinal FROM all_tuple_ids AS i CROSS JOIN tuples AS t USING (ordinal) WHERE i.head = ? AND t.id = ?
 ) AND epoch = ? AND counter = ? AND step = ?;
 
--- name: runs
+-- name: run_totals
 SELECT * FROM runs ORDER BY number;

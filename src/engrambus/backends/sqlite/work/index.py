@@ -54,13 +54,13 @@ class WorkIndex:
         state = WorkIndexState(position=start, synced_bytes=0, boot_id=boot_id(), indexed=self._indexed)
         indexed = msgspec.json.encode(state.indexed).decode()
         values = (LAYOUT, project, indexed, start.offset, start.seq, start.checksum, start.at_us, 0, state.boot_id)
-        connection.execute(queries(QUERIES)["begin_applied"], values)
+        connection.execute(queries(QUERIES)["insert_state"], values)
         return state
 
     def read_state(self, connection: apsw.Connection, project: str) -> WorkIndexState | None:
         """Read the state row; None if the index has another layout, another project or not all indexed fields."""
         try:
-            row: Any = connection.execute(queries(QUERIES)["applied"]).fetchone()
+            row: Any = connection.execute(queries(QUERIES)["state"]).fetchone()
         except apsw.SQLError:  # no such table, or other columns
             return None
         if row is None or row[0] != LAYOUT or row[1] != project:
@@ -77,7 +77,7 @@ class WorkIndex:
         """Write the state row."""
         position = state.position
         connection.execute(
-            queries(QUERIES)["move_applied"],
+            queries(QUERIES)["update_state"],
             (
                 position.offset,
                 position.seq,
@@ -92,8 +92,8 @@ class WorkIndex:
                 state.epoch,
                 state.boot,
                 state.counter,
-                state.sorted_tuples,
-                state.sorted_receipts,
+                state.merged_tuples,
+                state.merged_receipts,
                 _encode(state.figures),
             ),
         )

@@ -50,8 +50,8 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """The machine's boot in which the epoch began."""
     counter: int = 0
     """Claims in this epoch."""
-    sorted_tuples: int = 0
-    sorted_receipts: int = 0
+    merged_tuples: int = 0
+    merged_receipts: int = 0
     figures: PendingFigures = msgspec.field(default_factory=PendingFigures)
     run_numbers: dict[str, int] = {}
     """Cache: numbers of runs."""
@@ -75,7 +75,7 @@ def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
         epoch=row[13],
         boot=row[14],
         counter=row[15],
-        sorted_tuples=row[16],
-        sorted_receipts=row[17],
+        merged_tuples=row[16],
+        merged_receipts=row[17],
         figures=_decode_figures(row[18]),
     )

@@ -1,9 +1,10 @@
-"""The index of work, read."""
+"""Reading the work index as of one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from itertools import islice
 from operator import add
 from typing import Any
 
@@ -11,7 +12,7 @@ import apsw
 import msgspec
 
 from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import COUNTED, head_of, print_id, raw_id, sought
+from engrambus.backends.sqlite.work.projection import RUN_COLUMNS, id_head, id_key, print_id, raw_id
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState
 from engrambus.core import is_digest
 from engrambus.evidence.receipts import Receipt
@@ -31,24 +32,24 @@ from engrambus.space.tuples import (
     pattern_fields,
 )
 
-MOST_AT_ONCE = 256
-"""How many are asked for in one statement."""
-
+MAX_IDS_PER_QUERY = 256
 FEW = 64
-"""So many that may be claimed late are sorted at once."""
+"""Late tuples of a lane few enough to be sorted for each claim; also the page size for lost ones."""
 
-_NONE = (0, 0, 0)
-_LAST = (1 << 63) - 1
+_ZEROS = (0, 0, 0)
+_NO_LIMIT = (1 << 63) - 1
 _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
 class SqliteWorkView:
-    """The index as of one moment."""
+    """The work index through one connection, inside one transaction.
+
+    Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
+    """
 
     def __init__(
         self, connection: apsw.Connection, state: WorkIndexState, as_of: int, read: dict[str, TupleRecord] | None = None
     ) -> None:
-        """`read` is told of tuples that may be decided on."""
         self._connection = connection
         self._sql = queries(QUERIES)
         self._state = state
@@ -57,132 +58,113 @@ class SqliteWorkView:
 
     @property
     def as_of(self) -> int:
-        """The moment."""
+        """The moment, in microseconds."""
         return self._as_of
 
     def current_epoch(self) -> Epoch:
-        """The epoch claims are made in."""
+        """Return the epoch of the last claim."""
         state = self._state
         return Epoch(number=state.epoch, boot=state.boot, counter=state.counter)
 
+    # Tuples
+
     def find(self, tuple_id: str) -> TupleRecord | None:
-        """The tuple of that id."""
+        """Return the tuple with that id, in any state."""
         if not is_digest(tuple_id):
             return None
-        row = self._one("tuple", *sought(tuple_id))
+        row = self._row("tuple", *id_key(tuple_id))
         if row is None:
             return None
-        one = kept_from(row)
-        self._read[one.id] = one
-        return one
-
-    def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """The ids of tuples whose hash begins with these digits."""
-        return self._like("tuples_like", prefix, limit)
-
-    def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """The ids of receipts whose hash begins with these digits."""
-        return self._like("receipts_like", prefix, limit)
-
-    def _like(self, name: str, start: str, limit: int) -> list[str]:
-        least, most = (bytes.fromhex(start.ljust(64, digit)) for digit in "0f")
-        return [print_id(row[0]) for row in self._rows(name, head_of(least), head_of(most), least, most, limit)]
+        record = record_from_row(row)
+        self._read[record.id] = record
+        return record
 
     def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
-        """Those of these tuples that are there."""
-        held = self._state.fresh_claims
-        found = {each: held[each] for each in ids if each in held}
-        left = [each for each in ids if each not in found and is_digest(each)]
-        for start in range(0, len(left), MOST_AT_ONCE):
-            some = [head_of(raw_id(each)) for each in left[start : start + MOST_AT_ONCE]]
-            rows = self._connection.execute(self._sql["tuples"].replace("(?)", _places(len(some))), some)
-            found |= {one.id: one for one in map(kept_from, rows)}
-        self._read |= found
-        return {each: found[each] for each in ids if each in found} if left else found
+        """Return the tuples with these ids, as far as they exist."""
+        fresh = self._state.fresh_claims
+        records = {tuple_id: fresh[tuple_id] for tuple_id in ids if tuple_id in fresh}
+        missing = [tuple_id for tuple_id in ids if tuple_id not in records and is_digest(tuple_id)]
+        for heads in _heads(missing):
+            rows = self._connection.execute(self._sql["tuples"].replace("(?)", _placeholders(len(heads))), heads)
+            records |= {record.id: record for record in map(record_from_row, rows)}
+        self._read |= records
+        return {tuple_id: records[tuple_id] for tuple_id in ids if tuple_id in records} if missing else records
 
-    def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
-        """The ids of those of these that were told before."""
-        held = self._state.fresh_claims
-        ids = [receipt.id for receipt in receipts if receipt.tuple_id not in held]
-        found: set[str] = set()
-        for start in range(0, len(ids), MOST_AT_ONCE):
-            some = [head_of(raw_id(each)) for each in ids[start : start + MOST_AT_ONCE]]
-            rows: Any = self._connection.execute(self._sql["receipts_known"].replace("(?)", _places(len(some))), some)
-            found |= {print_id(row[0]) for row in rows}
-        return found
+    def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
+        """Return the ids of tuples whose hash starts with these hex digits."""
+        return self._ids_like("tuple_ids_like", prefix, limit)
 
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        """Tuples that wait and are due, or whose claim has ended."""
-        found = self._claimable(pattern, epoch, limit)
-        self._read |= {one.id: one for one in found}
-        return found
+        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest."""
+        records = self._claimable(pattern, epoch, limit)
+        self._read |= {record.id: record for record in records}
+        return records
 
     def _claimable(self, pattern: Pattern, epoch: int, limit: int) -> list[TupleRecord]:
-        lane, wanted = pattern.equal_to("lane"), pattern.equal_to("id")
-        if isinstance(wanted, str):
-            one = self.find(wanted)
-            return _first(iter([one] if one is not None and self._is_due(one, epoch) else []), pattern, limit)
+        lane, tuple_id = pattern.equal_to("lane"), pattern.equal_to("id")
+        if isinstance(tuple_id, str):
+            record = self.find(tuple_id)
+            due = [record] if record is not None and self._is_due(record, epoch) else []
+            return _first_matching(iter(due), pattern, limit)
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
             if value is not None:
-                rest = pattern.without(path)
-                rows = self._rows("posted_live", path, value)
-                return _first((one for one in map(kept_from, rows) if self._is_due(one, epoch)), rest, limit)
+                posted = map(record_from_row, self._rows("posted_live", path, value))
+                records = (record for record in posted if self._is_due(record, epoch))
+                return _first_matching(records, pattern.without(path), limit)
         if lane is not ABSENT and not isinstance(lane, str):
             return []
-        lanes = [lane] if lane is not ABSENT else [each.lane for each in self.lane_counts()]
-        streams = [self._due_in(each, epoch) for each in lanes]
-        found = merge(*streams, key=_order) if len(streams) != 1 else streams[0]
-        return _first(found, pattern.without("lane"), limit)
+        lanes = [lane] if lane is not ABSENT else [counts.lane for counts in self.lane_counts()]
+        streams = [self._due_in(name, epoch) for name in lanes]
+        merged = merge(*streams, key=_claim_order) if len(streams) != 1 else streams[0]
+        return _first_matching(merged, pattern.without("lane"), limit)
 
     def _due_in(self, lane: str, epoch: int) -> Iterator[TupleRecord]:
-        """What can be claimed in one lane, in order."""
-        now = self._as_of
-        waiting = map(kept_from, self._rows("waiting", lane))
-        delayed, lost = self._one("late", lane, now, FEW + 1, lane, epoch, now, lane, epoch)
+        """Yield the claimable tuples of one lane in the order they are claimed."""
+        now_us = self._as_of
+        waiting = map(record_from_row, self._rows("waiting", lane))
+        delayed, lost = self._row("late_counts", lane, now_us, FEW + 1, lane, epoch, now_us, lane, epoch)
         if not delayed and not lost:
             return waiting
         streams: list[Iterator[TupleRecord]] = [waiting]
         if delayed:
-            # A few are sorted. Of many, those in front are claimed one after the other: they are passed through in
-            # order, over those that are not due yet.
+            # Sorting a few is cheap. Of many, only the first are claimed at once, so an index in claim order is
+            # walked instead, past tuples that are not due yet.
             name = "delayed" if delayed <= FEW else "delayed_in_order"
-            streams.append(map(kept_from, self._rows(name, lane, now)))
+            streams.append(map(record_from_row, self._rows(name, lane, now_us)))
         if lost:
             streams.append(self._lost_in(lane, epoch))
-        return merge(*streams, key=_order)
+        return merge(*streams, key=_claim_order)
 
     def _lost_in(self, lane: str, epoch: int) -> Iterator[TupleRecord]:
-        """What was claimed in a lane and is not held any more, in order; read as far as it is asked for."""
+        """Yield the tuples of one lane whose claim expired or is of an earlier epoch, read a page at a time."""
         page = [0] * FEW
-        at = 0
+        skip = 0
         while len(page) == FEW:
-            page = [row[0] for row in self._rows("lost", lane, epoch, self._as_of, lane, epoch, FEW, at)]
-            at += FEW
+            rows = self._rows("lost_ordinals", lane, epoch, self._as_of, lane, epoch, FEW, skip)
+            page = [row[0] for row in rows]
+            skip += FEW
             for ordinal in page:
-                yield kept_from(self._one("tuple_at", ordinal))
+                yield record_from_row(self._row("tuple_by_ordinal", ordinal))
 
-    def _is_due(self, one: TupleRecord, epoch: int) -> bool:
-        if one.state == "waiting":
-            return one.ready_us <= self._as_of
-        return one.state == "claimed" and (
-            one.lease_until_us <= self._as_of or (one.fence is not None and one.fence.epoch < epoch)
+    def _is_due(self, record: TupleRecord, epoch: int) -> bool:
+        if record.state == "waiting":
+            return record.ready_us <= self._as_of
+        return record.state == "claimed" and (
+            record.lease_until_us <= self._as_of or (record.fence is not None and record.fence.epoch < epoch)
         )
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
-        """Tuples that are in the space."""
-        found = map(kept_from, self._candidates(pattern, after))
-        return [
-            one
-            for one, _ in zip(
-                (one for one in found if pattern.matches(pattern_fields(one))), range(limit), strict=False
-            )
-        ]
+        """Return tuples in any state but `taken` with an ordinal greater than `after`, oldest first."""
+        records = map(record_from_row, self._candidates(pattern, after))
+        return list(islice((record for record in records if pattern.matches(pattern_fields(record))), limit))
 
     def _candidates(self, pattern: Pattern, after: int) -> Iterator[Any]:
-        wanted = pattern.equal_to("id")
-        if wanted is not ABSENT:
-            row = self._one("tuple", *sought(wanted)) if isinstance(wanted, str) and is_digest(wanted) else None
+        """Yield the rows of the narrowest index that holds every match."""
+        tuple_id = pattern.equal_to("id")
+        if tuple_id is not ABSENT:
+            valid = isinstance(tuple_id, str) and is_digest(tuple_id)
+            row = self._row("tuple", *id_key(tuple_id)) if valid else None
             return iter([row] if row and row[0] > after and row[2] != "taken" else [])
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
@@ -196,88 +178,44 @@ class SqliteWorkView:
         return self._rows("everything", after)
 
     def newest_in(self, lane: str) -> TupleRecord | None:
-        """The newest tuple of a lane."""
-        row = self._one("last_in", lane)
-        return kept_from(row) if row else None
+        """Return the newest tuple of a lane, in any state."""
+        row = self._row("last_in_lane", lane)
+        return record_from_row(row) if row else None
 
     def idempotent_put(self, key: str) -> IdempotentPut | None:
-        """The tuple that was put under an idempotency key."""
-        row = self._one("asked", key)
+        """Return the answer that was given under an idempotency key."""
+        row = self._row("idempotent_put", key)
         if row is None:
             return None
         return IdempotentPut(
             tuple_id=print_id(row[0]), request_digest=row[1], receipt_id=print_id(row[2]) if row[2] else None
         )
 
-    def waiting_count(self, lane: str) -> int:
-        """How many tuples wait in a lane."""
-        row = self._one("depth", lane)
-        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _NONE)[0]
-
     def next_due_us(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple that is meant comes due or its claim ends."""
-        lane, rest = pattern.equal_to("lane"), pattern.without("lane")
-        lanes = [each.lane for each in self.lane_counts()] if lane is ABSENT else [lane]
-        moments = []
-        for each in lanes:
-            if not isinstance(each, str):
+        """Return the next time at which a matching tuple becomes claimable by itself."""
+        lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
+        lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
+        times: list[int | None] = []
+        for name in lanes:
+            if not isinstance(name, str):
                 continue
-            if rest.conditions:
-                delayed = _first(map(kept_from, self._rows("delayed_yet", each, self._as_of)), rest, 1)
-                held = _first(map(kept_from, self._rows("held", each, self._as_of)), rest, 1)
-                moments += [one.ready_us for one in delayed] + [one.lease_until_us for one in held]
+            if conditions.conditions:
+                delayed = map(record_from_row, self._rows("not_due_yet", name, self._as_of))
+                claimed = map(record_from_row, self._rows("claimed_in_lane", name, self._as_of))
+                times += [record.ready_us for record in _first_matching(delayed, conditions, 1)]
+                times += [record.lease_until_us for record in _first_matching(claimed, conditions, 1)]
             else:
-                moments += [self._one(name, each, self._as_of)[0] for name in ("next_delayed", "next_lost")]
-        return min((moment for moment in moments if moment is not None), default=None)
-
-    def finished_steps(self, tuple_id: str) -> dict[int, str]:
-        """The receipts of a tuple's finished steps."""
-        return {step: print_id(receipt) for step, receipt in self._rows("finished", *sought(tuple_id))}
-
-    def receipt_ids(self, tuple_id: str) -> list[str]:
-        """Every receipt of a tuple."""
-        return [print_id(row[0]) for row in self._rows("receipts_of", *sought(tuple_id))]
-
-    def receipt(self, receipt_id: str) -> Receipt | None:
-        """The receipt of that id."""
-        row = self._one("receipt", *sought(receipt_id)) if is_digest(receipt_id) else None
-        return _decode_receipt(row[0]) if row else None
-
-    def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """The receipts of a run."""
-        rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
-        return [(number, _decode_receipt(body)) for number, body in rows]
-
-    def cached_receipt(self, key: str) -> Receipt | None:
-        """The newest receipt that may stand for another execution."""
-        row = self._one("cached", key)
-        return _decode_receipt(row[0]) if row else None
-
-    def cost_history(self, yool: str) -> CostHistory:
-        """What successful executions of a yool cost so far."""
-        more = self._state.figures.yools.get(yool, _NONE)
-        runs, micros, tokens = map(add, self._one("averages", yool) or _NONE, more)
-        return CostHistory(executions=runs, micros=micros, tokens=tokens)
-
-    def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
-        """What is counted of a step as it was executed under a claim."""
-        known = tuple_id in self._state.fresh_claims  # of which nothing was told
-        row = None if known else self._one("counted", *sought(tuple_id), fence.epoch, fence.counter, step)
-        return Price(micros=row[0], tokens=row[1]) if row else Price()
-
-    def run_totals(self) -> list[RunTotals]:
-        """Every run that has tuples."""
-        more = self._state.figures.runs
-        return [_figures(row, more.get(row[0], {})) for row in self._rows("runs")]
+                times += [self._row(query, name, self._as_of)[0] for query in ("next_delayed", "next_lease_end")]
+        return min((time_us for time_us in times if time_us is not None), default=None)
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Tuples that somebody holds."""
-        return [kept_from(row) for row in self._rows("under_way", run, limit)]
+        """Return the claimed tuples of a run, or of all, oldest first."""
+        return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Tuples that have ended."""
+        """Return the ended tuples of a run, or of all, last ended first; of dead letters only those put again."""
         rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
-        return [kept_from(row) for row in rows]
+        return [record_from_row(row) for row in rows]
 
     def list_dead(
         self,
@@ -288,22 +226,68 @@ class SqliteWorkView:
         limit: int,
         ended_before: int | None = None,
     ) -> list[TupleRecord]:
-        """Dead letters."""
-        rows = self._rows(
-            "given_up", _LAST if ended_before is None else ended_before, include_put_again, run, lane, limit
-        )
-        return [kept_from(row) for row in rows]
+        """Return the dead letters of a run, or of all, last ended first."""
+        ended_before = _NO_LIMIT if ended_before is None else ended_before
+        rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
+        return [record_from_row(row) for row in rows]
+
+    # Receipts
+
+    def receipt(self, receipt_id: str) -> Receipt | None:
+        """Return the receipt with that id."""
+        row = self._row("receipt", *id_key(receipt_id)) if is_digest(receipt_id) else None
+        return _decode_receipt(row[0]) if row else None
+
+    def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
+        """Return the ids of receipts whose hash starts with these hex digits."""
+        return self._ids_like("receipt_ids_like", prefix, limit)
+
+    def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
+        """Return the ids of the given receipts that are already recorded."""
+        fresh = self._state.fresh_claims
+        ids = [receipt.id for receipt in receipts if receipt.tuple_id not in fresh]
+        recorded: set[str] = set()
+        for heads in _heads(ids):
+            query = self._sql["recorded_receipts"].replace("(?)", _placeholders(len(heads)))
+            rows: Any = self._connection.execute(query, heads)
+            recorded |= {print_id(row[0]) for row in rows}
+        return recorded
+
+    def finished_steps(self, tuple_id: str) -> dict[int, str]:
+        """Return the receipt ids of a tuple's successful steps, by position."""
+        return {step: print_id(receipt) for step, receipt in self._rows("finished", *id_key(tuple_id))}
+
+    def receipt_ids(self, tuple_id: str) -> list[str]:
+        """Return the ids of all receipts of a tuple, in the order they were recorded."""
+        return [print_id(row[0]) for row in self._rows("receipts_of", *id_key(tuple_id))]
+
+    def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
+        """Return the receipts of a run, or of all, with their sequence numbers greater than `after`, in order."""
+        rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
+        return [(number, _decode_receipt(body)) for number, body in rows]
+
+    def cached_receipt(self, key: str) -> Receipt | None:
+        """Return the newest receipt that is a cache hit for this key."""
+        row = self._row("cached_receipt", key)
+        return _decode_receipt(row[0]) if row else None
 
     def purged_at_us(self, sha: str) -> int | None:
-        """When a body was taken away."""
-        row = self._one("purged", raw_id(sha)) if is_digest(sha) else None
+        """Return the time at which a stored body was deleted to free disk space."""
+        row = self._row("purged_at", raw_id(sha)) if is_digest(sha) else None
         return row[0] if row else None
 
+    # Figures: those in the tables, plus those still pending (decision 35)
+
+    def waiting_count(self, lane: str) -> int:
+        """Return the number of tuples that wait in a lane."""
+        row = self._row("waiting_count", lane)
+        return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _ZEROS)[0]
+
     def lane_counts(self) -> list[LaneCounts]:
-        """Every lane in which something waits or is worked on."""
-        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lanes")}
-        for lane, more in self._state.figures.lanes.items():
-            waiting, claimed = map(add, lanes.get(lane, _NONE), more)
+        """Return the counts of every lane that has waiting or claimed tuples."""
+        lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lane_counts")}
+        for lane, pending in self._state.figures.lanes.items():
+            waiting, claimed = map(add, lanes.get(lane, _ZEROS), pending)
             lanes[lane] = waiting, claimed
         return [
             LaneCounts(lane=lane, waiting=waiting, claimed=claimed)
@@ -311,49 +295,77 @@ class SqliteWorkView:
             if waiting or claimed
         ]
 
+    def run_totals(self) -> list[RunTotals]:
+        """Return the totals of every run that has tuples, in the order of their first tuples."""
+        pending = self._state.figures.runs
+        return [_run_totals(row, pending.get(row[0], {})) for row in self._rows("run_totals")]
+
+    def cost_history(self, yool: str) -> CostHistory:
+        """Return the total cost of a yool's successful executions."""
+        pending = self._state.figures.yools.get(yool, _ZEROS)
+        executions, micros, tokens = map(add, self._row("yool_cost", yool) or _ZEROS, pending)
+        return CostHistory(executions=executions, micros=micros, tokens=tokens)
+
+    def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
+        """Return the cost counted so far for a step as executed under one claim."""
+        if tuple_id in self._state.fresh_claims:
+            return Price()
+        row = self._row("step_cost", *id_key(tuple_id), fence.epoch, fence.counter, step)
+        return Price(micros=row[0], tokens=row[1]) if row else Price()
+
+    def _ids_like(self, name: str, prefix: str, limit: int) -> list[str]:
+        low, high = (bytes.fromhex(prefix.ljust(64, digit)) for digit in "0f")
+        return [print_id(row[0]) for row in self._rows(name, id_head(low), id_head(high), low, high, limit)]
+
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
         return self._connection.execute(self._sql[name], values)
 
-    def _one(self, name: str, *values: object) -> Any:
+    def _row(self, name: str, *values: object) -> Any:
         return self._connection.execute(self._sql[name], values).fetchone()
 
 
-def _places(count: int) -> str:
-    """So many places for values."""
+def _heads(ids: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the heads of ids in groups that one query can take."""
+    for start in range(0, len(ids), MAX_IDS_PER_QUERY):
+        yield [id_head(raw_id(item)) for item in ids[start : start + MAX_IDS_PER_QUERY]]
+
+
+def _placeholders(count: int) -> str:
     return f"({', '.join('?' * count)})"
 
 
-def _first(found: Iterator[TupleRecord], pattern: Pattern, limit: int) -> list[TupleRecord]:
+def _first_matching(records: Iterator[TupleRecord], pattern: Pattern, limit: int) -> list[TupleRecord]:
+    """Return the first records that match a pattern as waiting tuples, which they are until they are claimed."""
     first: list[TupleRecord] = []
-    for one in found:
-        if not pattern.conditions or pattern.matches(pattern_fields(one) | {"state": "waiting"}):
-            first.append(one)
+    for record in records:
+        if not pattern.conditions or pattern.matches(pattern_fields(record) | {"state": "waiting"}):
+            first.append(record)
             if len(first) >= limit:
                 break
     return first
 
 
-def _order(one: TupleRecord) -> tuple[int, int]:
-    return -one.rank, one.ordinal
+def _claim_order(record: TupleRecord) -> tuple[int, int]:
+    return -record.rank, record.ordinal
 
 
-def _figures(row: Any, more: dict[str, int]) -> RunTotals:
+def _run_totals(row: Any, pending: dict[str, int]) -> RunTotals:
     _, run, *counts = row
-    said = {name: count + more.get(name, 0) for name, count in zip(COUNTED, counts, strict=True)}
-    states: dict[str, int] = {name: said[name] for name in sorted(STATES) if said[name]}
+    totals = {name: count + pending.get(name, 0) for name, count in zip(RUN_COLUMNS, counts, strict=True)}
+    states: dict[str, int] = {name: totals[name] for name in sorted(STATES) if totals[name]}
     return RunTotals(
         run=run,
         states=states,
-        put_again=said["again"],
-        executed=said["executed"],
-        hits=said["hits"],
-        micros=said["micros"],
-        tokens=said["tokens"],
+        put_again=totals["again"],
+        executed=totals["executed"],
+        hits=totals["hits"],
+        micros=totals["micros"],
+        tokens=totals["tokens"],
     )
 
 
-def kept_from(row: Any) -> TupleRecord:
-    """A tuple as its row says."""
+def record_from_row(row: Any) -> TupleRecord:
+    """Return the tuple that a row with the columns of the query `columns` holds."""
     return TupleRecord(
         ordinal=row[0],
         id=print_id(row[1]),
