@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engrambus.backends.work_facts import decode_work
+from engrambus.backends.facts import decode_work_facts
 from engrambus.space.tuples import StepCost, StepDone
 from tests.crash.pool_process import SETTINGS
 from tests.space.shop import Shop, at_work, open_shop, step, until
@@ -42,7 +42,7 @@ def _put(shop: Shop, tmp_path: Path, number: int, **terms: int) -> tuple[str, st
 
 def _check(shop: Shop, one: str, above: str, micros: int, tokens: int) -> None:
     """Tuple, parent, run, journal and a rebuild tell the same."""
-    told = [fact for line in shop.space.store.lines_after(0, 10_000) for fact in decode_work(line.facts)]
+    told = [fact for line in shop.space.store.lines_after(0, 10_000) for fact in decode_work_facts(line.facts)]
     spent = [fact for fact in told if isinstance(fact, StepCost | StepDone)]
     assert (sum(each.micros for each in spent), sum(each.tokens for each in spent)) == (micros, tokens)
     for each in (one, above):

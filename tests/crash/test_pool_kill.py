@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engrambus.backends.work_facts import decode_work
+from engrambus.backends.facts import decode_work_facts
 from engrambus.evidence.receipts import Receipt, ReceiptFolder, bodies_of, receipt_id
 from engrambus.space.tuples import StepCost, StepDone, TupleDone
 from tests.crash.pool_process import SETTINGS
@@ -114,7 +114,7 @@ def _check(shop: Shop, put: list[str], told: list[list[str]]) -> None:
     ends: dict[str, list[Receipt]] = {}
     receipts: dict[str, Receipt] = {}
     for line in shop.space.store.lines_after(0, 10_000_000):
-        for fact in decode_work(line.facts):
+        for fact in decode_work_facts(line.facts):
             if isinstance(fact, StepCost | StepDone):
                 spent[fact.id] += fact.micros
             if isinstance(fact, StepDone | TupleDone):

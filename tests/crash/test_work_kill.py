@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.sqlite.work import WORK_INDEX, create_work
-from engrambus.backends.work_facts import decode_work
 from engrambus.core import SystemClock
 from engrambus.space.tuples import ENDED, StepCost, StepDone, TupleDone, TupleSpace, read_pattern
 from tests.crash.work_process import PERSON, RUN, open_space
@@ -109,7 +109,7 @@ def _check(space: TupleSpace, parent: str, diaries: list[Path]) -> None:
     last: dict[str, str] = {}
     told: Counter[str] = Counter()
     for line in space.store.lines_after(0, 10_000_000):
-        for fact in decode_work(line.facts):
+        for fact in decode_work_facts(line.facts):
             if isinstance(fact, StepCost | StepDone):
                 spent[fact.id] += fact.micros
             if isinstance(fact, TupleDone):

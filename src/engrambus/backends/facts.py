@@ -1,8 +1,9 @@
-"""Everything that can stand in the journal, and how it is read back."""
+"""Decoding journalled facts, and what both back ends derive from them."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -34,6 +35,11 @@ from engrambus.policy import (
     TurnClosed,
 )
 from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent
+
+if TYPE_CHECKING:
+    from engrambus.space.tuples import Fact as WorkFact
+
+T = TypeVar("T")
 
 Fact = (
     RunOpened
@@ -69,29 +75,43 @@ Fact = (
 )
 
 
+MINUTE_US = 60_000_000
+IDEMPOTENCY_WINDOW_US = 86_400_000_000
+"""How long an idempotency key is honoured: a day."""
+
+
+# Decoders are made when the first line is read: most commands read none.
 @cache
 def _decoder() -> msgspec.json.Decoder[list[Fact]]:
-    """Made when the first line is read: most commands read none."""
     return msgspec.json.Decoder(list[Fact])
 
 
-MINUTE = 60_000_000
-"""A minute, in microseconds."""
+@cache
+def _work_decoder() -> msgspec.json.Decoder[list[WorkFact]]:
+    from engrambus.space.tuples import Fact as WorkFact  # slow to import, and only work stores need it
 
-REMEMBERED_FOR = 86_400_000_000
-"""How long an idempotency key is honoured: a day, in microseconds."""
+    return msgspec.json.Decoder(list[WorkFact])
 
 
 def decode_facts(text: bytes) -> list[Fact]:
-    """A commit's facts."""
+    """Decode the facts of one commit of `memory.jsonl`."""
+    return _decode(_decoder(), text)
+
+
+def decode_work_facts(text: bytes) -> list[WorkFact]:
+    """Decode the facts of one commit of `tuples.jsonl`."""
+    return _decode(_work_decoder(), text)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], text: bytes) -> T:
     try:
-        return _decoder().decode(text)
+        return decoder.decode(text)
     except msgspec.ValidationError as problem:
-        raise FormatUnknown(f"The journal holds something this version does not know: {problem}.") from None
+        raise FormatUnknown(f"The journal holds a fact that this version does not know: {problem}.") from None
 
 
 def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
-    """What a fact puts into inboxes: run, recipient, kind, item, sender and text of each piece."""
+    """Return the mail that a fact delivers: run, recipient, kind, item, sender and text of each piece."""
     match fact:
         case MessageAccepted():
             return [(fact.run, fact.to, "message", fact.message_id, fact.agent, fact.text)]
@@ -101,9 +121,9 @@ def mail_of(fact: Fact) -> list[tuple[str, str, str, str, str, str]]:
             text = f"{fact.ref}: {fact.reason}"
             return [(fact.run, fact.to, "request", fact.request_id, fact.agent, text)]
         case GrantIssued():
-            what = fact.pointer or fact.prefix or ""
+            target = fact.pointer or fact.prefix or ""
             uses = f"{fact.uses} use{'s' * (fact.uses != 1)}"
-            text = f"You may read {what}: {fact.cap_tokens} tokens, {uses}."
+            text = f"You may read {target}: {fact.cap_tokens} tokens, {uses}."
             return [(fact.run, fact.child, "grant", fact.grant_id, fact.parent, text)]
         case _:
             return []

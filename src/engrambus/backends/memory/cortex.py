@@ -44,7 +44,6 @@ class MemoryCortex:
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
     ) -> Episode | None:
-        """A version of an episode."""
         found = [
             each
             for each in self._cortex.episodes
@@ -55,29 +54,23 @@ class MemoryCortex:
         return found[-1] if found else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
-        """Live pinned episodes."""
         return _by_importance(each for each in self._remembered() if each.pinned)[:limit]
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        """Live episodes from this importance on."""
         return _by_importance(each for each in self._unpinned(categories) if each.importance >= min_importance)[:limit]
 
     def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        """Live episodes made since a moment."""
         return [each for each in reversed(list(self._unpinned(categories))) if each.created_us >= since_us][:limit]
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
-        """Every version in order."""
         return self._cortex.episodes[ordinal : ordinal + limit]
 
     def contribution(self, contribution_id: str) -> Contribution | None:
-        """The contribution of that id."""
         return self._cortex.contributions.get(contribution_id)
 
     def contributions(
         self, status: Status | None, *, thread: str | None, limit: int, before: str | None
     ) -> Sequence[Contribution]:
-        """Contributions, the newest first."""
         return [
             each
             for name, each in sorted(self._cortex.contributions.items(), reverse=True)
@@ -85,7 +78,6 @@ class MemoryCortex:
         ][:limit]
 
     def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
-        """The first contribution of these words from a session since a moment."""
         for name, each in sorted(self._cortex.contributions.items()):
             same = each.from_session == session and each.dedupe.content_hash == content_hash
             if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since_us:
@@ -93,7 +85,6 @@ class MemoryCortex:
         return None
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
-        """Contributions with this fuzzy key."""
         found = sorted(self._cortex.contributions.items(), reverse=True)
         return [name for name, each in found if each.dedupe.similarity_key == similarity_key][:limit]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from engrambus.backends.facts import MINUTE, REMEMBERED_FOR, Fact, mail_of
+from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US, MINUTE_US, Fact, mail_of
 from engrambus.backends.memory.cortex import CortexState, MemoryCortex
 from engrambus.core import parse_time
 from engrambus.gateway.ports import Counts, Remembered, RequestAnswered, View
@@ -122,7 +122,7 @@ class KnowledgeState:
                 self.policy = read_policy(fact.policy)
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
-                minute = (fact.engram.provenance.created_by, at // MINUTE)
+                minute = (fact.engram.provenance.created_by, at // MINUTE_US)
                 self.puts[minute] = self.puts.get(minute, 0) + 1
             case EngramConfirmed():
                 ordinal = self.ids[fact.space, fact.id]
@@ -239,65 +239,50 @@ class MemoryView(MemoryCortex):
 
     @property
     def as_of(self) -> int:
-        """The moment."""
         return self._as_of
 
     def policy(self) -> Policy:
-        """The policy in force."""
         return self._state.policy
 
     def run(self, run_id: str) -> Run | None:
-        """The run of that id."""
         return self._state.runs.get(run_id)
 
     def current_run(self) -> Run | None:
-        """The run opened last that goes on, or else the last."""
         return max(self._state.runs.values(), key=lambda run: (not run.ended, run.number), default=None)
 
     def run_of_session(self, session: str) -> Run | None:
-        """The last run opened for a client's session."""
         return next((run for run in reversed(self._state.runs.values()) if run.session == session), None)
 
     def runs(self, *, limit: int) -> list[Run]:
-        """The runs opened last."""
         return sorted(self._state.runs.values(), key=lambda run: run.number, reverse=True)[:limit]
 
     def agent(self, run_id: str, name: str) -> Agent | None:
-        """The agent of that name in that run."""
         return self._state.agents.get((run_id, name))
 
     def agents(self, run_id: str) -> list[Agent]:
-        """Every agent of a run, in the order they came."""
         return [agent for agent in self._state.agents.values() if agent.run == run_id]
 
     def turn(self, run_id: str, agent: str) -> Turn | None:
-        """The last turn an agent did anything in."""
         return self._state.turns.get((run_id, agent))
 
     def was_read(self, run_id: str, digest: str) -> bool:
-        """Whether a dereference in this run gave this digest."""
         return (run_id, digest) in self._state.read
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
-        """The newest live engrams posted under a key."""
         found = self._live(spaces, {key} if kind is None else {key, kind_key(kind)})
         return [ordinal for ordinal, _ in zip(found, range(limit), strict=False)]
 
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
-        """The newest live engrams."""
         found = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
         return [ordinal for ordinal in found if before is None or ordinal < before][:limit]
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
-        """What decides between these."""
         return [_traits(self._state.stored[ordinal]) for ordinal in ordinals]
 
     def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
-        """These engrams."""
         return [self._state.stored[ordinal].engram for ordinal in ordinals]
 
     def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
-        """The live engram of that id."""
         for space in spaces:
             ordinal = self._state.ids.get((space, engram_id))
             if ordinal is not None and self._state.stored[ordinal].expires_at > self._as_of:
@@ -305,60 +290,47 @@ class MemoryView(MemoryCortex):
         return None
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
-        """The newest live engrams with this twin key."""
         found = self._live((space,), {EVERYTHING})
         return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
-        """The live engrams somebody pinned."""
         live = set(self._live(spaces, {EVERYTHING}))
         return [ordinal for ordinal in reversed(self._state.pins) if ordinal in live]
 
     def votes(self, ordinal: int, *, besides: str) -> int:
-        """How many roots, besides one, have confirmed an engram."""
         return len(self._state.votes.get(ordinal, set()) - {besides})
 
     def puts_in_minute(self, author: str, minute: int) -> int:
-        """How many engrams an author put in a minute."""
         return self._state.puts.get((author, minute), 0)
 
     def outbox(self) -> list[StoredEngram]:
-        """Engrams on their way out."""
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
-        """The answer once given under this key."""
         at, answer = self._state.remembered.get((caller, key), (0, None))
-        return answer if at + REMEMBERED_FOR > self._as_of else None
+        return answer if at + IDEMPOTENCY_WINDOW_US > self._as_of else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
-        """The grant of that id in that run."""
         found = self._state.grants.get(grant_id)
         return found if found is not None and found.run == run_id else None
 
     def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
-        """Every grant of a run made out to one of these."""
         return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
 
     def spent(self, block_ids: Sequence[str]) -> dict[str, Spent]:
-        """What was debited to these blocks."""
         return {block_id: self._state.spent[block_id] for block_id in block_ids if block_id in self._state.spent}
 
     def revoked(self, block_ids: Sequence[str]) -> set[str]:
-        """Which of these blocks were revoked."""
         return self._state.revoked.intersection(block_ids)
 
     def request(self, run_id: str, request_id: str) -> KeptRequest | None:
-        """The request of that id in that run."""
         found = self._state.requests.get(request_id)
         return found if found is not None and found.asked.run == run_id else None
 
     def open_requests(self, run_id: str) -> list[KeptRequest]:
-        """Every request nobody has answered yet."""
         return [kept for kept in self._state.requests.values() if kept.asked.run == run_id and not kept.answered]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
-        """What lies in an inbox after a position."""
         found = [
             mail
             for run, recipient, mail in self._state.mail
@@ -367,26 +339,21 @@ class MemoryView(MemoryCortex):
         return found[:limit]
 
     def budgets(self, run_id: str, agent: str) -> Budgets | None:
-        """The budgets an agent's parent last gave it."""
         return self._state.budgets.get((run_id, agent))
 
     def open_rejection(self, run_id: str, agent: str, kind: MessageKind) -> str | None:
-        """The last message of an agent that was sent back and not sent again yet."""
         return self._state.rejections.get((run_id, agent, kind))
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
-        """A version of a role's brief."""
         kept = self._state.briefs.get((run_id, role), [])
         if version is None:
             return kept[-1] if kept else None
         return next((brief for brief in kept if brief.version == version), None)
 
     def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
-        """The last versions of a role's brief."""
         return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
 
     def tallies(self, run_id: str | None) -> dict[str, Tally]:
-        """What was counted for each agent of a run, or for each role of the project."""
         found: dict[str, Tally] = {}
         for (run, agent), tally in self._state.tallies.items():
             name = self._state.role(run, agent) if run_id is None else agent
@@ -395,7 +362,6 @@ class MemoryView(MemoryCortex):
         return found
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
-        """How many engrams of each kind each agent of a run put, or each role of the project."""
         found: dict[str, dict[str, int]] = {}
         for (run, agent, kind), count in self._state.kinds_put.items():
             name = self._state.role(run, agent) if run_id is None else agent
@@ -405,7 +371,6 @@ class MemoryView(MemoryCortex):
         return found
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
-        """What was counted in each bucket from a moment on, by role."""
         found: dict[tuple[int, str], Tally] = {}
         for (run, length, start, role), tally in self._state.history.items():
             if run_id in (None, run) and length == bucket and start >= since:
@@ -413,7 +378,6 @@ class MemoryView(MemoryCortex):
         return [(start, role, tally) for (start, role), tally in sorted(found.items(), key=lambda row: row[0])]
 
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
-        """What is left of the grants of a run."""
         found: dict[str, GrantsLeft] = {}
         for grant in self._state.grants.values():
             spent = self._state.spent.get(grant.block_id, Spent())
@@ -425,7 +389,6 @@ class MemoryView(MemoryCortex):
         return found
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
-        """How many live engrams of each kind lie in these spaces."""
         kinds: dict[str, int] = {}
         for stored in self._state.stored.values():
             if stored.expires_at > self._as_of and stored.space in spaces:
@@ -433,7 +396,6 @@ class MemoryView(MemoryCortex):
         return kinds
 
     def counts(self) -> Counts:
-        """How much there is."""
         kinds: dict[str, int] = {}
         for stored in self._state.stored.values():
             if stored.expires_at > self._as_of:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import msgspec
 
+from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.memory.store import JournalledStore, MemoryJournal
-from engrambus.backends.work_facts import decode_work
 from engrambus.core import Clock
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
@@ -238,27 +238,21 @@ class MemoryWorkView:
 
     @property
     def as_of(self) -> int:
-        """The moment."""
         return self._as_of
 
     def current_epoch(self) -> Epoch:
-        """The epoch claims are made in."""
         return self._state.reign
 
     def find(self, tuple_id: str) -> TupleRecord | None:
-        """The tuple of that id."""
         return self._state.tuples.get(tuple_id)
 
     def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
-        """Those of these tuples that are there."""
         return {each: self._state.tuples[each] for each in ids if each in self._state.tuples}
 
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """The ids of tuples whose hash begins with these digits."""
         return [each for each in self._state.tuples if each.startswith(f"sha256:{prefix}")][:limit]
 
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        """Tuples that wait and are due, or whose claim has ended."""
         due = [
             one
             for one in self._state.tuples.values()
@@ -272,24 +266,19 @@ class MemoryWorkView:
         return [one for one in due if pattern.matches(pattern_fields(one) | {"state": "waiting"})][:limit]
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
-        """Tuples that are in the space."""
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
         return [one for one in found if pattern.matches(pattern_fields(one))][:limit]
 
     def newest_in(self, lane: str) -> TupleRecord | None:
-        """The newest tuple of a lane."""
         return next((one for one in reversed(self._state.tuples.values()) if one.lane == lane), None)
 
     def idempotent_put(self, key: str) -> IdempotentPut | None:
-        """The tuple that was put under an idempotency key."""
         return self._state.asked.get(key)
 
     def waiting_count(self, lane: str) -> int:
-        """How many tuples wait in a lane."""
         return sum(one.state == "waiting" and one.lane == lane for one in self._state.tuples.values())
 
     def next_due_us(self, pattern: Pattern) -> int | None:
-        """The next moment at which a tuple that is meant comes due or its claim ends."""
         moments = [
             one.ready_us if one.state == "waiting" else one.lease_until_us
             for one in self._state.tuples.values()
@@ -298,58 +287,46 @@ class MemoryWorkView:
         return min((moment for moment in moments if moment > self._as_of), default=None)
 
     def finished_steps(self, tuple_id: str) -> dict[int, str]:
-        """The receipts of a tuple's finished steps."""
         return dict(self._state.finished.get(tuple_id, {}))
 
     def receipt_ids(self, tuple_id: str) -> list[str]:
-        """Every receipt of a tuple."""
         return list(self._state.of_tuple.get(tuple_id, ()))
 
     def receipt(self, receipt_id: str) -> Receipt | None:
-        """The receipt of that id."""
         return self._state.receipts.get(receipt_id)
 
     def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """The ids of receipts whose hash begins with these digits."""
         return [each for each in self._state.receipts if each.startswith(f"sha256:{prefix}")][:limit]
 
     def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
-        """The ids of those of these that were told before."""
         return {each.id for each in receipts if each.id in self._state.receipts}
 
     def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """The receipts of a run."""
         numbered = enumerate(self._state.receipt_runs, 1)
         found = [(number, self._state.receipts[each]) for number, (of, each) in numbered if run in (None, of)]
         return [each for each in found if each[0] > after][:limit]
 
     def cached_receipt(self, key: str) -> Receipt | None:
-        """The newest receipt that may stand for another execution."""
         found = self._state.cache.get(key)
         return self._state.receipts[found[-1]] if found else None
 
     def cost_history(self, yool: str) -> CostHistory:
-        """What successful executions of a yool cost so far."""
         return self._state.averages.get(yool, CostHistory())
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
-        """What is counted of a step as it was executed under a claim."""
         return self._state.counted.get((tuple_id, fence, step), Price())
 
     def run_totals(self) -> list[RunTotals]:
-        """Every run that has tuples."""
         return [
             msgspec.structs.replace(each, states=dict(sorted(each.states.items())))
             for each in self._state.figures.values()
         ]
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Tuples that somebody holds."""
         held = (one for one in self._state.tuples.values() if one.state == "claimed")
         return [one for one in held if run in (None, one.run)][:limit]
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Tuples that have ended."""
         ended = (one for one in self._last() if one.state != "dead" or one.put_again_as)
         return [one for one in ended if run in (None, one.run)][:limit]
 
@@ -362,7 +339,6 @@ class MemoryWorkView:
         limit: int,
         ended_before: int | None = None,
     ) -> list[TupleRecord]:
-        """Dead letters."""
         dead = (one for one in self._last() if one.state == "dead" and (include_put_again or one.put_again_as is None))
         meant = (one for one in dead if run in (None, one.run) and lane in (None, one.lane))
         return [one for one in meant if ended_before is None or (one.final_receipt_number or 0) < ended_before][:limit]
@@ -376,11 +352,9 @@ class MemoryWorkView:
         )
 
     def purged_at_us(self, sha: str) -> int | None:
-        """When a body was taken away."""
         return self._state.purged.get(sha)
 
     def lane_counts(self) -> list[LaneCounts]:
-        """Every lane in which something waits or is worked on."""
         counts: dict[str, dict[str, int]] = {}
         for one in self._state.tuples.values():
             if one.state in ("waiting", "claimed"):
@@ -420,7 +394,7 @@ class MemoryWork(JournalledStore[WorkView]):
         self._waiters: list[_MemoryWaiter] = []
         self._condition = threading.Condition()
         # decision 22: the last receipt of a tuple is synced, whichever commit notices its end
-        super().__init__(journal, clock, new_state=WorkState, decode=decode_work, must_sync=_ends_a_tuple)
+        super().__init__(journal, clock, new_state=WorkState, decode=decode_work_facts, must_sync=_ends_a_tuple)
         self.watch(self._notify)
 
     @contextmanager

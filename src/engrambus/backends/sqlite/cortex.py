@@ -82,47 +82,38 @@ class SqliteCortex:
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
     ) -> Episode | None:
-        """A version of an episode."""
         found = self._episodes("episode", kind, slug, version, version, before_us, before_us)
         return found[0] if found else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
-        """Live pinned episodes."""
         return self._episodes("pinned_episodes", self._as_of, limit)
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        """Live episodes from this importance on."""
         return self._with_category(categories, limit, "important_episodes", min_importance)
 
     def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        """Live episodes made since a moment."""
         return self._with_category(categories, limit, "recent_episodes", since_us)
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
-        """Every version in order."""
         return self._episodes("episodes_after", ordinal, limit)
 
     def contribution(self, contribution_id: str) -> Contribution | None:
-        """The contribution of that id."""
         row: Any = self._connection.execute(self._sql["contribution"], (contribution_id,)).fetchone()
         return _contribution(row[0]) if row else None
 
     def contributions(
         self, status: Status | None, *, thread: str | None, limit: int, before: str | None
     ) -> Sequence[Contribution]:
-        """Contributions, the newest first."""
         values = (status, status, thread, thread, before, before, limit)
         return [_contribution(body) for (body,) in self._connection.execute(self._sql["contributions"], values)]
 
     def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
-        """The first contribution of these words from a session since a moment."""
         row: Any = self._connection.execute(
             self._sql["first_contribution"], (session, content_hash, since_us)
         ).fetchone()
         return str(row[0]) if row else None
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
-        """Contributions with this fuzzy key."""
         rows: Any = self._connection.execute(self._sql["similar_contributions"], (similarity_key, limit))
         return [name for (name,) in rows]
 

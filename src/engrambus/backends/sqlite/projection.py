@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from engrambus.backends.facts import MINUTE, Fact, mail_of
+from engrambus.backends.facts import MINUTE_US, Fact, mail_of
 from engrambus.backends.sqlite.cortex import apply_cortex
 from engrambus.backends.sqlite.queries import queries
 from engrambus.backends.sqlite.tally_writer import TallyWriter
@@ -108,43 +108,43 @@ class KnowledgeProjection:
             self._tallies.add(count, at_us)
         if isinstance(fact, EngramPut):
             self._put(fact, space_of(fact.engram.scope, self._run_of(fact.run)))
-            minute = (fact.engram.provenance.created_by, at_us // MINUTE)
+            minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
             self._puts[minute] = self._puts.get(minute, 0) + 1
             return
         self.flush()
         for run, recipient, kind, item, sender, text in mail_of(fact):
-            self._run("insert_mail", run, recipient, kind, item, sender, at_us, text)
+            self._execute("insert_mail", run, recipient, kind, item, sender, at_us, text)
         if isinstance(fact, RunOpened | RunEnded | AgentAdded | PolicyApplied):
             self.state.identity += 1
         match fact:
             case RunOpened():
                 self.state.runs += 1
-                self._run("insert_run", self.state.runs, fact.run, fact.goal, at_us, fact.session)
+                self._execute("insert_run", self.state.runs, fact.run, fact.goal, at_us, fact.session)
             case RunEnded():
-                self._run("end_run", fact.run)
+                self._execute("end_run", fact.run)
             case AgentAdded():
-                self._run("insert_agent", fact.run, fact.name, fact.role, fact.parent)
+                self._execute("insert_agent", fact.run, fact.name, fact.role, fact.parent)
             case PolicyApplied():
-                self._run("insert_policy", canonical(fact.policy).decode())
+                self._execute("insert_policy", canonical(fact.policy).decode())
             case EngramPromoted():
                 self._promote(fact)
             case EngramForgotten():
                 self._drop(self._row_of(fact.space, fact.id)[0])
             case EngramConfirmed():
                 ordinal = self._row_of(fact.space, fact.id)[0]
-                self._run("set_expiry", fact.expires_at, ordinal)
-                self._run("insert_vote", ordinal, fact.root)
+                self._execute("set_expiry", fact.expires_at, ordinal)
+                self._execute("insert_vote", ordinal, fact.root)
             case EngramPinned():
-                self._run("pin", self._row_of(fact.space, fact.id)[0])
+                self._execute("pin", self._row_of(fact.space, fact.id)[0])
             case EngramUnpinned():
-                self._run("unpin", self._row_of(fact.space, fact.id)[0])
+                self._execute("unpin", self._row_of(fact.space, fact.id)[0])
             case EngramReceived():
                 self._put(fact, PROJECT_SPACE)
             case EngramDelivered():
                 self._drop(self._row_of(OUTBOX, fact.id)[0])
             case DerefProved():
                 self._set_turn(fact.run, fact.agent, after_deref(self._turn(fact.run, fact.agent), fact, at_us))
-                self._run("record_read", fact.run, fact.digest)
+                self._execute("record_read", fact.run, fact.digest)
             case ContentDrawn():
                 self._set_turn(fact.run, fact.agent, after_draw(self._turn(fact.run, fact.agent), fact, at_us))
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
@@ -152,28 +152,30 @@ class KnowledgeProjection:
             case TurnClosed():
                 self._set_turn(fact.run, fact.agent, after_close(self._turn(fact.run, fact.agent), fact, at_us))
             case DerefRequested():
-                self._run("insert_request", fact.request_id, fact.run, _encode(fact))
+                self._execute("insert_request", fact.request_id, fact.run, _encode(fact))
             case DerefAnswered():
-                self._run("answer_request", fact.grant_id, fact.request_id)
+                self._execute("answer_request", fact.grant_id, fact.request_id)
             case GrantIssued():
                 limits = (fact.cap_tokens, fact.uses, fact.expires_at)
-                self._run("insert_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact))
+                self._execute(
+                    "insert_grant", fact.grant_id, fact.run, fact.child, fact.block_id, *limits, _encode(fact)
+                )
             case GrantSpent():
-                self._run("spend_block", fact.block_id, fact.tokens)
+                self._execute("spend_block", fact.block_id, fact.tokens)
             case GrantRevoked():
-                self._run("revoke_block", fact.block_id)
+                self._execute("revoke_block", fact.block_id)
             case MessageRejected():
-                self._run("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
+                self._execute("record_rejection", fact.run, fact.agent, fact.kind, fact.rejection_id)
             case MessageAccepted():
-                self._run("clear_rejection", fact.run, fact.agent, "child")
+                self._execute("clear_rejection", fact.run, fact.agent, "child")
             case BroadcastSent():
-                self._run("clear_rejection", fact.run, fact.agent, "parent")
+                self._execute("clear_rejection", fact.run, fact.agent, "parent")
                 for child in fact.to if fact.budgets != Budgets() else ():
-                    self._run("set_budgets", fact.run, child, _encode(fact.budgets))
+                    self._execute("set_budgets", fact.run, child, _encode(fact.budgets))
             case BriefMade():
-                self._run("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
+                self._execute("insert_brief", fact.run, fact.role, fact.version, at_us, "\n".join(fact.lines))
             case RequestAnswered():
-                self._run("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
+                self._execute("record_answer", fact.caller, fact.key, at_us, fact.request, bytes(fact.answer))
 
     def flush(self) -> None:
         """Write the engrams gathered so far."""
@@ -185,16 +187,16 @@ class KnowledgeProjection:
             self.state.pending += len(self._tokens)
         else:
             pending: list[Any] = self.connection.execute(self._sql["pending"]).fetchall()
-            self._run("delete_all_pending")
+            self._execute("delete_all_pending")
             newest_first = sorted([*pending, *self._tokens], reverse=True)
             self.connection.executemany(
                 self._sql["insert_posting"], ((NEWEST_FIRST - ordinal, tokens) for ordinal, tokens in newest_first)
             )
             self.state.pending = 0
         for (author, minute), count in self._puts.items():
-            self._run("count_puts", author, minute, count)
+            self._execute("count_puts", author, minute, count)
         for (space, kind), count in self._live.items():
-            self._run("count_live", space, kind, count)
+            self._execute("count_live", space, kind, count)
         self._engrams, self._tokens, self._puts, self._live = [], [], {}, {}
 
     def sweep(self, now_us: int) -> int:
@@ -239,10 +241,10 @@ class KnowledgeProjection:
         engram = msgspec.structs.replace(decode_engram(body), scope=fact.scope)
         self._vacate(space, fact.id)
         self._unpost(ordinal)
-        self._run("promote_engram", space, fact.scope, _encode(engram), ordinal)
-        self._run("count_live", fact.space, engram.kind, -1)
-        self._run("count_live", space, engram.kind, 1)
-        self._run("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
+        self._execute("promote_engram", space, fact.scope, _encode(engram), ordinal)
+        self._execute("count_live", fact.space, engram.kind, -1)
+        self._execute("count_live", space, engram.kind, 1)
+        self._execute("insert_posting", NEWEST_FIRST - ordinal, tokens_of(space, engram, more_keys.split()))
 
     def _row_of(self, space: str, engram_id: str) -> tuple[int, str, bytes]:
         row: Any = self.connection.execute(self._sql["engram_row"], (space, engram_id)).fetchone()
@@ -258,24 +260,24 @@ class KnowledgeProjection:
     def _drop(self, ordinal: int) -> None:
         deleted: list[Any] = self.connection.execute(self._sql["delete_engram"], (ordinal,)).fetchall()
         for space, kind in deleted:
-            self._run("count_live", space, kind, -1)
-        self._run("delete_votes", ordinal)
-        self._run("unpin", ordinal)
+            self._execute("count_live", space, kind, -1)
+        self._execute("delete_votes", ordinal)
+        self._execute("unpin", ordinal)
         self._unpost(ordinal)
 
     def _unpost(self, ordinal: int) -> None:
-        self._run("delete_pending", ordinal)
+        self._execute("delete_pending", ordinal)
         was_pending = self.connection.changes()
         self.state.pending -= was_pending
         if not was_pending:
-            self._run("delete_posting", NEWEST_FIRST - ordinal)
+            self._execute("delete_posting", NEWEST_FIRST - ordinal)
 
     def _turn(self, run: str, agent: str) -> Turn | None:
         row: Any = self.connection.execute(self._sql["turn"], (run, agent)).fetchone()
         return turn_from_row(row) if row else None
 
     def _set_turn(self, run: str, agent: str, turn: Turn) -> None:
-        self._run("set_turn", run, agent, *msgspec.structs.astuple(turn))
+        self._execute("set_turn", run, agent, *msgspec.structs.astuple(turn))
 
     def _run_of(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
@@ -284,7 +286,7 @@ class KnowledgeProjection:
             run = self._runs[run_id] = run_from_row(row)
         return run
 
-    def _run(self, name: str, *values: object) -> None:
+    def _execute(self, name: str, *values: object) -> None:
         self.connection.execute(self._sql[name], values)
 
 

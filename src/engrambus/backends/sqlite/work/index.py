@@ -8,13 +8,13 @@ from typing import Any
 import apsw
 import msgspec
 
+from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.sqlite.connections import FileId
 from engrambus.backends.sqlite.journal_index import same_rows
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
 from engrambus.backends.sqlite.work.view import SqliteWorkView
-from engrambus.backends.work_facts import decode_work
 from engrambus.core.boot import boot_id
 from engrambus.core.journal import JournalPosition
 from engrambus.errors import IndexDamaged
@@ -100,7 +100,7 @@ class WorkIndex:
 
     def decode_facts(self, text: bytes) -> Sequence[Fact]:
         """Decode the facts of a line."""
-        return decode_work(text)
+        return decode_work_facts(text)
 
     def projection(self, connection: apsw.Connection, state: WorkIndexState) -> WorkProjection:
         """Return a projection that writes through `connection`."""

@@ -58,18 +58,15 @@ class SqliteWorkView:
 
     @property
     def as_of(self) -> int:
-        """The moment, in microseconds."""
         return self._as_of
 
     def current_epoch(self) -> Epoch:
-        """Return the epoch of the last claim."""
         state = self._state
         return Epoch(number=state.epoch, boot=state.boot, counter=state.counter)
 
     # Tuples
 
     def find(self, tuple_id: str) -> TupleRecord | None:
-        """Return the tuple with that id, in any state."""
         if not is_digest(tuple_id):
             return None
         row = self._row("tuple", *id_key(tuple_id))
@@ -80,7 +77,6 @@ class SqliteWorkView:
         return record
 
     def find_all(self, ids: Sequence[str]) -> dict[str, TupleRecord]:
-        """Return the tuples with these ids, as far as they exist."""
         fresh = self._state.fresh_claims
         records = {tuple_id: fresh[tuple_id] for tuple_id in ids if tuple_id in fresh}
         missing = [tuple_id for tuple_id in ids if tuple_id not in records and is_digest(tuple_id)]
@@ -91,11 +87,9 @@ class SqliteWorkView:
         return {tuple_id: records[tuple_id] for tuple_id in ids if tuple_id in records} if missing else records
 
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """Return the ids of tuples whose hash starts with these hex digits."""
         return self._ids_like("tuple_ids_like", prefix, limit)
 
     def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
-        """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest."""
         records = self._claimable(pattern, epoch, limit)
         self._read |= {record.id: record for record in records}
         return records
@@ -155,7 +149,6 @@ class SqliteWorkView:
         )
 
     def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
-        """Return tuples in any state but `taken` with an ordinal greater than `after`, oldest first."""
         records = map(record_from_row, self._candidates(pattern, after))
         return list(islice((record for record in records if pattern.matches(pattern_fields(record))), limit))
 
@@ -178,12 +171,10 @@ class SqliteWorkView:
         return self._rows("everything", after)
 
     def newest_in(self, lane: str) -> TupleRecord | None:
-        """Return the newest tuple of a lane, in any state."""
         row = self._row("last_in_lane", lane)
         return record_from_row(row) if row else None
 
     def idempotent_put(self, key: str) -> IdempotentPut | None:
-        """Return the answer that was given under an idempotency key."""
         row = self._row("idempotent_put", key)
         if row is None:
             return None
@@ -192,7 +183,6 @@ class SqliteWorkView:
         )
 
     def next_due_us(self, pattern: Pattern) -> int | None:
-        """Return the next time at which a matching tuple becomes claimable by itself."""
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
         lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
         times: list[int | None] = []
@@ -209,11 +199,9 @@ class SqliteWorkView:
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def list_claimed(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Return the claimed tuples of a run, or of all, oldest first."""
         return [record_from_row(row) for row in self._rows("claimed", run, limit)]
 
     def list_ended(self, run: str | None, *, limit: int) -> list[TupleRecord]:
-        """Return the ended tuples of a run, or of all, last ended first; of dead letters only those put again."""
         rows = self._rows("ended", limit) if run is None else self._rows("ended_in", run, limit)
         return [record_from_row(row) for row in rows]
 
@@ -226,7 +214,6 @@ class SqliteWorkView:
         limit: int,
         ended_before: int | None = None,
     ) -> list[TupleRecord]:
-        """Return the dead letters of a run, or of all, last ended first."""
         ended_before = _NO_LIMIT if ended_before is None else ended_before
         rows = self._rows("dead_letters", ended_before, include_put_again, run, lane, limit)
         return [record_from_row(row) for row in rows]
@@ -234,16 +221,13 @@ class SqliteWorkView:
     # Receipts
 
     def receipt(self, receipt_id: str) -> Receipt | None:
-        """Return the receipt with that id."""
         row = self._row("receipt", *id_key(receipt_id)) if is_digest(receipt_id) else None
         return _decode_receipt(row[0]) if row else None
 
     def receipt_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
-        """Return the ids of receipts whose hash starts with these hex digits."""
         return self._ids_like("receipt_ids_like", prefix, limit)
 
     def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
-        """Return the ids of the given receipts that are already recorded."""
         fresh = self._state.fresh_claims
         ids = [receipt.id for receipt in receipts if receipt.tuple_id not in fresh]
         recorded: set[str] = set()
@@ -254,37 +238,30 @@ class SqliteWorkView:
         return recorded
 
     def finished_steps(self, tuple_id: str) -> dict[int, str]:
-        """Return the receipt ids of a tuple's successful steps, by position."""
         return {step: print_id(receipt) for step, receipt in self._rows("finished", *id_key(tuple_id))}
 
     def receipt_ids(self, tuple_id: str) -> list[str]:
-        """Return the ids of all receipts of a tuple, in the order they were recorded."""
         return [print_id(row[0]) for row in self._rows("receipts_of", *id_key(tuple_id))]
 
     def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
-        """Return the receipts of a run, or of all, with their sequence numbers greater than `after`, in order."""
         rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
         return [(number, _decode_receipt(body)) for number, body in rows]
 
     def cached_receipt(self, key: str) -> Receipt | None:
-        """Return the newest receipt that is a cache hit for this key."""
         row = self._row("cached_receipt", key)
         return _decode_receipt(row[0]) if row else None
 
     def purged_at_us(self, sha: str) -> int | None:
-        """Return the time at which a stored body was deleted to free disk space."""
         row = self._row("purged_at", raw_id(sha)) if is_digest(sha) else None
         return row[0] if row else None
 
     # Figures: those in the tables, plus those still pending (decision 35)
 
     def waiting_count(self, lane: str) -> int:
-        """Return the number of tuples that wait in a lane."""
         row = self._row("waiting_count", lane)
         return (row[0] if row else 0) + self._state.figures.lanes.get(lane, _ZEROS)[0]
 
     def lane_counts(self) -> list[LaneCounts]:
-        """Return the counts of every lane that has waiting or claimed tuples."""
         lanes = {lane: (waiting, claimed) for lane, waiting, claimed in self._rows("lane_counts")}
         for lane, pending in self._state.figures.lanes.items():
             waiting, claimed = map(add, lanes.get(lane, _ZEROS), pending)
@@ -296,18 +273,15 @@ class SqliteWorkView:
         ]
 
     def run_totals(self) -> list[RunTotals]:
-        """Return the totals of every run that has tuples, in the order of their first tuples."""
         pending = self._state.figures.runs
         return [_run_totals(row, pending.get(row[0], {})) for row in self._rows("run_totals")]
 
     def cost_history(self, yool: str) -> CostHistory:
-        """Return the total cost of a yool's successful executions."""
         pending = self._state.figures.yools.get(yool, _ZEROS)
         executions, micros, tokens = map(add, self._row("yool_cost", yool) or _ZEROS, pending)
         return CostHistory(executions=executions, micros=micros, tokens=tokens)
 
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
-        """Return the cost counted so far for a step as executed under one claim."""
         if tuple_id in self._state.fresh_claims:
             return Price()
         row = self._row("step_cost", *id_key(tuple_id), fence.epoch, fence.counter, step)
