@@ -139,11 +139,11 @@ def _workbench(
         )
 
     def open_collector(space: TupleSpace) -> GarbageCollector:
-        from engrambus.operations import pointed_at
+        from engrambus.operations import pinned_by_engrams
         from engrambus.space.work import GarbageCollector
 
         return GarbageCollector(
-            space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pointed_at(knowledge)
+            space, bodies, project.catalog, clock, retention=retention, pinned=lambda: pinned_by_engrams(knowledge)
         )
 
     bodies = BodyStore(project.catalog / "cas")

@@ -22,7 +22,7 @@ from engrambus.core import SECOND, SystemClock, digest, print_time
 from engrambus.errors import BodyNotFound, DiskPressure
 from engrambus.evidence.receipts import DAY_US, EMPTY_DIGEST, Artifact, PurgePlanner, Receipt, new_receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
-from engrambus.operations import pointed_at
+from engrambus.operations import pinned_by_engrams
 from engrambus.operations.gc import CollectGarbage
 from engrambus.operations.receipts import RecordTests
 from engrambus.policy.guardrails import MB, DiskBreaker, Retention
@@ -400,7 +400,7 @@ def test_bodies_and_tests_that_engrams_point_at_are_known(project: Gateway) -> N
     bus.put_engram(
         "It failed once.", pointers=[Pointer(type="test", ref=f"test:t.py::one@{sha(7)}")], kind="test", scope="project"
     )
-    assert pointed_at(project.store) == {body, sha(7)}
+    assert pinned_by_engrams(project.store) == {body, sha(7)}
     answer = project.call(project_operation("collect_garbage"), CollectGarbage(dry_run=True), LOCAL_ADMIN)
     assert answer.receipts == 0
 
@@ -437,7 +437,7 @@ def _collect(project: Gateway, meanwhile: Callable[[], object] = lambda: None) -
         project.project_files.catalog_path("cas").parent,
         SystemClock(),
         retention=lambda: Retention(hot_days=0, warm_days=0),
-        pinned=lambda: pointed_at(project.store),
+        pinned=lambda: pinned_by_engrams(project.store),
     ).collect(on_progress=told)
 
 

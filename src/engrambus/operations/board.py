@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from engrambus.core import MICROS, print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
-from engrambus.operations.steps import StepState, steps_of
 
 if TYPE_CHECKING:
+    from engrambus.evidence.receipts import Receipt
     from engrambus.space.tuples import RunTotals, TupleRecord, WorkView
 
 MAX_LISTED = 200
@@ -25,6 +25,16 @@ class LaneRow(Struct, frozen=True, kw_only=True):
     lane: str
     waiting: int
     claimed: int
+
+
+class StepState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    yool: str
+    receipt: str | None = None
+    """The receipt that finished the step, otherwise the one of its last execution, which failed."""
+    hit: bool = False
+    """True if the step was answered from the cache, by an execution for another tuple."""
+    exit: int | None = None
+    """0 if the step is done."""
 
 
 class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,7 +134,7 @@ def _row(view: WorkView, one: TupleRecord) -> TupleRow:
         lane=one.lane,
         state=one.state,
         attempts=one.attempts,
-        steps=steps_of(view, one),
+        steps=step_states(view, one),
         usd=one.spent_micros / MICROS,
         tokens=one.spent_tokens,
         budget_usd=None if one.budget_micros is None else one.budget_micros / MICROS,
@@ -135,3 +145,22 @@ def _row(view: WorkView, one: TupleRecord) -> TupleRow:
         error=last.error if last is not None else None,
         again=one.put_again_as,
     )
+
+
+def step_states(view: WorkView, record: TupleRecord) -> list[StepState]:
+    """Return the state of each step of a tuple."""
+    steps, finished = record.tuple.payload, view.finished_steps(record.id)
+    last: dict[int, Receipt] = {}
+    if len(finished) < len(steps):
+        for receipt_id in view.receipt_ids(record.id):
+            receipt = view.receipt(receipt_id)
+            if receipt is not None and receipt.step is not None and receipt.tuple_id == record.id:
+                last[receipt.step] = receipt
+    receipts = [view.receipt(finished[index]) if index in finished else last.get(index) for index in range(len(steps))]
+    return [_step_state(step.yool, receipt, record.id) for step, receipt in zip(steps, receipts, strict=True)]
+
+
+def _step_state(yool: str, receipt: Receipt | None, tuple_id: str) -> StepState:
+    if receipt is None:
+        return StepState(yool=yool)
+    return StepState(yool=yool, receipt=receipt.id, hit=receipt.tuple_id != tuple_id, exit=receipt.exit)

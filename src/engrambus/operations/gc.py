@@ -1,11 +1,11 @@
-"""Making room: what receipts no longer have to keep goes, what engrams point at stays."""
+"""Garbage collection: delete stored output and artifacts, except what engrams point at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from engrambus.evidence.pointers import BodyAddress, Pointer, TestAddress, parse_ref
 from engrambus.gateway.context import Context
@@ -16,18 +16,19 @@ from engrambus.policy import OUTBOX, PROJECT_SPACE
 if TYPE_CHECKING:
     from engrambus.gateway.ports import Store
 
-_AT_THE_MACHINE = {"http": "those at the machine do this", "mcp": "those at the machine do this"}
+_LOCAL_ONLY = {"http": "run on the machine that holds the project", "mcp": "run on the machine that holds the project"}
 PAGE = 1000
+"""Engrams read at a time."""
 
 
 class CollectGarbage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    dry_run: Annotated[bool, Meta(description="Only tell what would go")] = False
+    dry_run: Annotated[bool, Meta(description="Only report what would be deleted")] = False
 
 
 class FreedRow(Struct, frozen=True, kw_only=True):
     why: str
-    """`artifact`: past the hot days; `printed`: past the warm days; `room`: the oldest, for want of room; `left`: what
-    killed workers left behind, which no receipt names."""
+    """`artifact`: older than the hot days; `printed`: output older than the warm days; `room`: the oldest when
+    space was short; `left`: remains of killed workers, which no receipt names."""
     bodies: int
     bytes: int
 
@@ -35,20 +36,20 @@ class FreedRow(Struct, frozen=True, kw_only=True):
 class GarbageAnswer(Struct, frozen=True, kw_only=True):
     dry_run: bool
     receipts: int
-    """Receipts there are; all of them stay."""
+    """Receipts of the project; none is ever deleted."""
     freed: list[FreedRow]
     pinned: int
-    """Bodies that stay because engrams point at them."""
+    """Bodies kept because engrams point at them."""
     total_bytes: int
-    """What the catalog took before."""
+    """Size of the catalog before."""
     after_bytes: int
-    """What it takes now, or would."""
+    """Size of the catalog afterwards."""
     free_bytes: int
-    """What is free on the disk then."""
+    """Free space on the disk afterwards."""
     rotated: bool
-    """Whether the journal of work goes on in a new file."""
+    """True if the journal of work continues in a new file."""
     enough: bool
-    """Whether the catalog is within its cap and the disk above its floor then."""
+    """True if the catalog is then within its size limit and the disk above its floor of free space."""
 
 
 @operation(
@@ -63,42 +64,33 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
         rank=50,
         override="maintenance:gc",
     ),
-    absent_from=_AT_THE_MACHINE,
+    absent_from=_LOCAL_ONLY,
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Free disk space: delete stored output that no receipt has to keep."""
-    done = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.told)
-    return GarbageAnswer(
-        dry_run=done.dry_run,
-        receipts=done.receipts,
-        freed=[FreedRow(why=each.why, bodies=each.bodies, bytes=each.bytes) for each in done.freed],
-        pinned=done.pinned,
-        total_bytes=done.total_bytes,
-        after_bytes=done.after_bytes,
-        free_bytes=done.free_bytes,
-        rotated=done.rotated,
-        enough=done.enough,
-    )
+    report = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.told)
+    return convert(report, GarbageAnswer, from_attributes=True)
 
 
-def pointed_at(store: Store) -> set[str]:
-    """The digests of bodies, and the ids of receipts, that engrams point at."""
+def pinned_by_engrams(store: Store) -> set[str]:
+    """Return the digests of bodies, and the ids of receipts, that engrams point at."""
+    pinned = set()
     with store.read() as view:
-        found = set()
         for pointer in _pointers(view):
             address = parse_ref(pointer.ref)
             if isinstance(address, BodyAddress):
-                found.add(address.digest)
+                pinned.add(address.digest)
             elif isinstance(address, TestAddress):
-                found.add(address.receipt)
-        return found
+                pinned.add(address.receipt)
+    return pinned
 
 
 def _pointers(view: View) -> Iterator[Pointer]:
+    """Yield the pointers of all engrams that can lead to a body."""
     spaces = [PROJECT_SPACE, OUTBOX, *(f"r{number}" for number in range(1, view.counts().runs + 1))]
     for space in spaces:
-        before: int | None = None
-        while page := view.newest((space,), kind=None, limit=PAGE, before=before):
+        oldest: int | None = None
+        while page := view.newest((space,), kind=None, limit=PAGE, before=oldest):
             for engram in view.engrams(page):
                 yield from (pointer for pointer in engram.pointers if pointer.type in ("artifact", "test"))
-            before = min(page)
+            oldest = min(page)

@@ -11,9 +11,9 @@ from engrambus.core import MICROS
 from engrambus.errors import AuthorityStamped, TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
+from engrambus.operations.board import StepState, step_states
 from engrambus.operations.engram_queries import read_cursor
 from engrambus.operations.short_ids import meant
-from engrambus.operations.steps import StepState, steps_of
 from engrambus.policy import ADMIN, Caller
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _observed(view: WorkView, one: TupleRecord) -> Observed:
         state=one.state,
         lane=one.lane,
         attempts=one.attempts,
-        steps=steps_of(view, one),
+        steps=step_states(view, one),
         receipts=receipts,
         usd=one.spent_micros / MICROS,
         tokens=one.spent_tokens,

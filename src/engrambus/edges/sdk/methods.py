@@ -448,7 +448,7 @@ class Methods(ABC):
         """Free disk space: delete stored output that no receipt has to keep.
 
         Args:
-            dry_run: Only tell what would go
+            dry_run: Only report what would be deleted
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GarbageAnswer", self._do("collect_garbage", {"dry_run": dry_run}, idempotency_key))

@@ -98,7 +98,7 @@ def _print(value: Any) -> tuple[int, str | None]:
 
 
 def _open_streams() -> None:
-    """Open standard streams anew, in case a step wrapped, detached or closed them.
+    """Open new standard streams, in case a step wrapped, detached or closed them.
 
     They are line-buffered: a step may keep an old stream, and its output belongs to the step that runs then.
     """

@@ -11,10 +11,9 @@ from engrambus.core import print_dollars
 from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table
 
 if TYPE_CHECKING:
-    from engrambus.operations.board import BoardAnswer, TupleRow
+    from engrambus.operations.board import BoardAnswer, StepState, TupleRow
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
-    from engrambus.operations.steps import StepState
     from engrambus.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
 
 

@@ -102,7 +102,7 @@ class LimitEnforcer:
         return self._description
 
     def close(self) -> None:
-        """Close the pipe and wait: the enforcer then ends whatever it still watches, and exits."""
+        """Close the pipe and wait: the enforcer then ends everything it still watches, and exits."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None and process.stdin is not None:
