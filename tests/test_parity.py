@@ -16,7 +16,7 @@ from engrambus.gateway import Gateway, Operation
 from engrambus.gateway.declare import Edge
 from engrambus.operations import OPERATIONS
 from engrambus.policy import ROLES
-from tests.http.served import serving
+from tests.http.running_server import run_server
 from tests.projects import Repository
 
 EDGES = get_args(Edge)
@@ -75,7 +75,7 @@ def test_mcp_the_command_line_and_the_client_offer_all_that_does_not_opt_out() -
 def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
     gateway: Gateway, repository: Repository
 ) -> None:
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}

@@ -15,7 +15,7 @@ from engrambus.operations import OPERATIONS
 from engrambus.operations.pointers import MAX_ANCHOR_TEXT, AnchorAnswer, AnchorText
 from engrambus.settings import Settings
 from tests.cli.runner import Desk
-from tests.http.served import serving
+from tests.http.running_server import run_server
 from tests.projects import Repository, make_gateway, make_repository
 
 ANCHOR = OPERATIONS["anchor_text"]
@@ -80,7 +80,7 @@ def test_refusals(gateway: Gateway, tmp_path: Path, settings: Settings) -> None:
 
 
 def test_over_http(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         found = bus.call("POST", "/pointer/anchor", {"text": THREE})
         assert found.status == 200
         assert found.json == {

@@ -22,7 +22,7 @@ from mcp import Client, StdioServerParameters
 from tests.catalog.test_agents import PRINTED
 from tests.catalog.test_names import entry
 from tests.cli.runner import Desk
-from tests.http.served import serving
+from tests.http.running_server import run_server
 from tests.projects import Repository
 
 SOURCE = str(Path(engrambus.__file__).parents[1])
@@ -243,7 +243,7 @@ def stocked(gateway: Gateway, repository: Repository) -> Gateway:
 
 
 def test_http_serves_names_and_lanes(stocked: Gateway, repository: Repository) -> None:  # YT-01
-    with serving(stocked, repository) as bus:
+    with run_server(stocked, repository) as bus:
         agent = bus.add("coder")
         found = bus.call("GET", "/catalog/agent.lint.ruff", token=agent)
         assert found.json["yool_id"] == "agent.lint.ruff.v2"

@@ -13,7 +13,7 @@ import pytest
 from engrambus.settings import Settings
 from mcp import Client
 from tests.cli.runner import Desk
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.mcp.transports import over_http, over_stdio, problem_of
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
@@ -34,9 +34,9 @@ def settings(repository: Repository) -> Settings:
 
 
 @pytest.fixture
-def bus(repository: Repository, settings: Settings) -> Iterator[Served]:
+def bus(repository: Repository, settings: Settings) -> Iterator[RunningServer]:
     """A served project."""
-    with closing(make_gateway(repository.path, settings)) as gateway, serving(gateway, repository) as bus:
+    with closing(make_gateway(repository.path, settings)) as gateway, run_server(gateway, repository) as bus:
         yield bus
 
 
@@ -45,7 +45,7 @@ def ask(query: str = "gateway", store: str = ".catalog/sam/episodes.jsonl", **mo
     return {"query": query, "store_paths": [store], "budget": {"max_excerpt_tokens": 100}, **more}
 
 
-def test_the_whole_way_over_http(bus: Served) -> None:  # SC-01, SC-02, SC-03, MC-08
+def test_the_whole_way_over_http(bus: RunningServer) -> None:  # SC-01, SC-02, SC-03, MC-08
     lead, coder = bus.add("lead", "manager"), bus.add("coder", parent="lead")
     kept = bus.call("POST", "/sam", {"text": "The gateway waits.", "kind": "decision", "slug": "waits"}, token=lead)
     assert kept.json["ref"] == "sam:decision:waits@1"
@@ -81,7 +81,7 @@ def test_the_whole_way_over_http(bus: Served) -> None:  # SC-01, SC-02, SC-03, M
         (b'{"content":"x","status":"accepted"}', 422, "FIELD_UNKNOWN"),
     ],
 )
-def test_contributions_nobody_should_send_are_refused(bus: Served, body: bytes, status: int, code: str) -> None:
+def test_contributions_nobody_should_send_are_refused(bus: RunningServer, body: bytes, status: int, code: str) -> None:
     coder = bus.add("coder")
     with bus.nothing_stored():
         answer = bus.call("POST", "/contribution", body, token=coder)
@@ -98,7 +98,7 @@ def test_contributions_nobody_should_send_are_refused(bus: Served, body: bytes, 
         ("nowhere.jsonl", "MEMORY_STORE_NOT_FOUND"),
     ],
 )
-def test_a_server_reads_beneath_the_project_even_for_the_admin(bus: Served, store: str, code: str) -> None:
+def test_a_server_reads_beneath_the_project_even_for_the_admin(bus: RunningServer, store: str, code: str) -> None:
     outside = bus.repository.path.parent / "elsewhere.jsonl"
     (bus.repository.path / "link.jsonl").symlink_to(outside)
     with bus.nothing_stored():
@@ -146,7 +146,7 @@ def test_agents_have_it_as_tools(repository: Repository, settings: Settings, way
     lines = ['{"memory_id":"a","text":"gateway gateway gateway"}', '{"memory_id":"b","text":"a gateway for all"}', "{}"]
     (repository.path / "notes.jsonl").write_text("\n".join([*lines, lines[1]]), "utf-8")
     outside = str(repository.path.parent / "elsewhere.jsonl")
-    with closing(make_gateway(repository.path, settings)) as gateway, serving(gateway, repository) as bus:
+    with closing(make_gateway(repository.path, settings)) as gateway, run_server(gateway, repository) as bus:
         bus.call("POST", "/sam", {"text": "The gateway waits for no one.", "pinned": True})
         token = bus.add("coder") if who == "coder" else None
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 
 
 class StreamBlock(NamedTuple):
@@ -74,8 +74,8 @@ class Reader:
 
 
 @contextmanager
-def reading(
-    bus: Served,
+def open_stream(
+    bus: RunningServer,
     query: str = "",
     *,
     path: str = "/events",

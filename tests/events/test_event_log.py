@@ -86,12 +86,12 @@ def test_a_line_is_found_by_binary_search(tmp_path: Path, monkeypatch: pytest.Mo
 def test_commits_of_another_process_are_visible(tmp_path: Path) -> None:
     harness = SqliteHarness(tmp_path)
     store = harness.gateway.store
-    other = SqliteStore(tmp_path, SystemClock())
+    second_store = SqliteStore(tmp_path, SystemClock())
     assert store.last_line() == 1
-    commit_line(other, 2)
+    commit_line(second_store, 2)
     assert store.last_line() == 2
     assert [line.seq for line in store.lines_after(0, 9)] == [1, 2]
-    other.close()
+    second_store.close()
     harness.close()
 
 
@@ -170,8 +170,8 @@ def test_polling_lasts_as_long_as_there_is_a_follower(tmp_path: Path) -> None:
     assert not _pollers()
     first = RecordingFollower(log)
     assert len(_pollers()) == 1
-    other = SqliteStore(tmp_path, SystemClock())
-    commit_line(other, 2)
+    second_store = SqliteStore(tmp_path, SystemClock())
+    commit_line(second_store, 2)
     assert first.woken.wait(60)
     assert first.read_ids() == ["2.0"]
     first.follower.close()
@@ -181,11 +181,11 @@ def test_polling_lasts_as_long_as_there_is_a_follower(tmp_path: Path) -> None:
         time.sleep(0.01)
     second = RecordingFollower(log)
     assert len(_pollers()) == 1
-    commit_line(other, 3)
+    commit_line(second_store, 3)
     assert second.woken.wait(60)
     log.close()
     assert not _pollers()
-    other.close()
+    second_store.close()
     harness.close()
 
 

@@ -34,7 +34,7 @@ from engrambus.policy.grants.facts import GrantIssued, GrantRevoked, GrantSpent
 
 PROJECT = "01K0000000000000000000000P"
 RUN = "01K0000000000000000000000A"
-OTHER = "01K0000000000000000000000B"
+SECOND_RUN = "01K0000000000000000000000B"
 ID = "01K000000000000000000000E1"
 BY = f"{RUN}/ada"
 
@@ -247,10 +247,10 @@ def test_events_are_visible_to_their_audience() -> None:
     of_all = events_of(FACTS[1][0])[0]
     for event in (of_run, of_space, of_all):
         assert filter_for(caller()).matches(event)
-        assert filter_for(caller(OTHER, "admin", 9)).matches(event)
-    assert not filter_for(caller(OTHER, number=9)).matches(of_run)
-    assert not filter_for(caller(OTHER, number=9)).matches(of_space)
-    assert filter_for(caller(OTHER, number=9)).matches(of_all)
+        assert filter_for(caller(SECOND_RUN, "admin", 9)).matches(event)
+    assert not filter_for(caller(SECOND_RUN, number=9)).matches(of_run)
+    assert not filter_for(caller(SECOND_RUN, number=9)).matches(of_space)
+    assert filter_for(caller(SECOND_RUN, number=9)).matches(of_all)
 
 
 def test_an_admins_action_without_a_run_is_visible_to_admins_only() -> None:

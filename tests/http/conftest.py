@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.http.served import Served, served_project
+from tests.http.running_server import RunningServer, run_new_project
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Run a server with a project for each module."""
-    with served_project(tmp_path_factory.mktemp("bus")) as bus:
+    with run_new_project(tmp_path_factory.mktemp("bus")) as bus:
         yield bus
 
 
 @pytest.fixture(scope="module")
-def other_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def other_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Run a server for a second project, with its own keys and engrams."""
-    with served_project(tmp_path_factory.mktemp("other")) as bus:
+    with run_new_project(tmp_path_factory.mktemp("other")) as bus:
         yield bus

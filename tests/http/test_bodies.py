@@ -13,7 +13,7 @@ import pytest
 from engrambus.edges.http import requests
 from engrambus.edges.http.endpoints import route_of
 from engrambus.operations import OPERATIONS
-from tests.http.served import Answer, Served
+from tests.http.running_server import Answer, RunningServer
 
 MEGABYTE = 1024 * 1024
 HUGE = 100 * MEGABYTE
@@ -56,13 +56,13 @@ CLAIM = b'"claim":"The parser trusts its input.","at":["src/parser.py:1"]'
         (b"{" + CLAIM + b',"provenance":{"created_by":"me"}}', "PROVENANCE_STAMPED"),
     ],
 )
-def test_an_invalid_body_is_refused_with_its_code(bus: Served, body: bytes, code: str) -> None:  # EB-02
+def test_an_invalid_body_is_refused_with_its_code(bus: RunningServer, body: bytes, code: str) -> None:  # EB-02
     with bus.nothing_stored():
         answer = bus.call("POST", "/engram", body)
     assert (answer.status, answer.code) == (422, code)
 
 
-def test_deep_nesting_is_refused_before_parsing(bus: Served) -> None:  # EB-02
+def test_deep_nesting_is_refused_before_parsing(bus: RunningServer) -> None:  # EB-02
     bodies = (b"[" * 100_000, b'{"engrams":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a":' * 100_000)
     with bus.nothing_stored():
         for body in bodies:
@@ -74,18 +74,18 @@ def test_deep_nesting_is_refused_before_parsing(bus: Served) -> None:  # EB-02
     "content_type",
     ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "application/json; charset=latin-1"],
 )
-def test_a_content_type_other_than_json_is_refused(bus: Served, content_type: str) -> None:
+def test_a_content_type_other_than_json_is_refused(bus: RunningServer, content_type: str) -> None:
     with bus.nothing_stored():
         answer = bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers={"Content-Type": content_type})
     assert (answer.status, answer.code, answer.json["limit"]) == (415, "CONTENT_TYPE", "application/json")
 
 
-def test_a_utf_8_charset_is_accepted(bus: Served) -> None:
+def test_a_utf_8_charset_is_accepted(bus: RunningServer) -> None:
     headers = {"Content-Type": 'Application/JSON; charset="UTF-8"'}
     assert bus.call("POST", "/engram", b"{" + CLAIM + b"}", headers=headers).status == 200
 
 
-def test_the_size_limit_is_the_operations(bus: Served) -> None:
+def test_the_size_limit_is_the_operations(bus: RunningServer) -> None:
     def padded(size: int) -> bytes:
         return b"{" + CLAIM + b"}" + b" " * (size - len(CLAIM) - 2)
 
@@ -97,12 +97,12 @@ def test_the_size_limit_is_the_operations(bus: Served) -> None:
             assert (answer.json["limit"], answer.json["used"]) == (limit, limit + 1)
 
 
-def _head(bus: Served, target: str, *lines: str) -> bytes:
+def _head(bus: RunningServer, target: str, *lines: str) -> bytes:
     head = [f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{bus.port}", f"Authorization: Bearer {bus.token}"]
     return "\r\n".join([*head, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
-def _exchange(bus: Served, head: bytes, body: Iterator[bytes]) -> tuple[Answer, int]:
+def _exchange(bus: RunningServer, head: bytes, body: Iterator[bytes]) -> tuple[Answer, int]:
     """Send until the end or until the server closes; return the answer and the number of bytes sent."""
     sent = 0
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
@@ -126,7 +126,7 @@ def _peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(bus: Served) -> None:  # EB-02
+def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(bus: RunningServer) -> None:  # EB-02
     memory_bytes = _peak_memory_bytes()
     with bus.nothing_stored():
         answer, sent = _exchange(
@@ -138,7 +138,7 @@ def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read(bus
     assert _peak_memory_bytes() - memory_bytes < 24 * MEGABYTE
 
 
-def test_a_chunked_body_is_refused_when_it_passes_the_limit(bus: Served) -> None:  # EB-02
+def test_a_chunked_body_is_refused_when_it_passes_the_limit(bus: RunningServer) -> None:  # EB-02
     def chunks() -> Iterator[bytes]:
         for _ in range(HUGE // len(CHUNK)):
             yield b"10000\r\n" + CHUNK + b"\r\n"
@@ -153,14 +153,14 @@ def test_a_chunked_body_is_refused_when_it_passes_the_limit(bus: Served) -> None
     assert _peak_memory_bytes() - memory_bytes < 48 * MEGABYTE
 
 
-def test_expect_100_continue_is_refused_before_the_body_is_sent(bus: Served) -> None:
+def test_expect_100_continue_is_refused_before_the_body_is_sent(bus: RunningServer) -> None:
     head = _head(bus, "/engram", f"Content-Length: {HUGE}", "Expect: 100-continue")
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(head)
         assert wire.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_shorter_than_declared_is_refused(bus: Served) -> None:
+def test_a_body_shorter_than_declared_is_refused(bus: RunningServer) -> None:
     with bus.nothing_stored():
         with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
             wire.sendall(_head(bus, "/engram", "Content-Length: 1000") + b"{" + CLAIM + b"}")
@@ -170,13 +170,13 @@ def test_a_body_shorter_than_declared_is_refused(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "ten", "1e3", "10, 20"])
-def test_an_invalid_length_is_refused(bus: Served, length: str) -> None:
+def test_an_invalid_length_is_refused(bus: RunningServer, length: str) -> None:
     with bus.nothing_stored():
         answer, _ = _exchange(bus, _head(bus, "/engram", f"Content-Length: {length}"), iter(()))
     assert answer.status == 400
 
 
-def test_a_body_is_not_read_beyond_its_declared_length(bus: Served) -> None:
+def test_a_body_is_not_read_beyond_its_declared_length(bus: RunningServer) -> None:
     body = b"{" + CLAIM + b"}"
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(_head(bus, "/engram", f"Content-Length: {len(body)}") + body + b"\x00\x01 more\r\n\r\n")
@@ -187,7 +187,7 @@ def test_a_body_is_not_read_beyond_its_declared_length(bus: Served) -> None:
     assert b"HTTP/1.1 400 " in received
 
 
-def test_a_client_that_is_still_sending_can_read_the_error(bus: Served) -> None:
+def test_a_client_that_is_still_sending_can_read_the_error(bus: RunningServer) -> None:
     for target, headers, code in (
         ("/engram", "Authorization: Basic x", "TOKEN_MISSING"),
         ("/nothing", "", "ROUTE_NOT_FOUND"),
@@ -198,7 +198,7 @@ def test_a_client_that_is_still_sending_can_read_the_error(bus: Served) -> None:
         assert answer.code == code
 
 
-def test_a_connection_stays_open_after_errors(bus: Served) -> None:
+def test_a_connection_stays_open_after_errors(bus: RunningServer) -> None:
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     headers = {"Authorization": f"Bearer {bus.token}", "Content-Type": "application/json"}
     connection.connect()
@@ -213,7 +213,7 @@ def test_a_connection_stays_open_after_errors(bus: Served) -> None:
 
 
 def test_a_body_that_does_not_arrive_is_refused_after_a_time_limit(
-    bus: Served, monkeypatch: pytest.MonkeyPatch
+    bus: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "BODY_SECONDS", 0.1)
     with bus.nothing_stored():

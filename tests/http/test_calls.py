@@ -9,11 +9,11 @@ import pytest
 
 from engrambus.gateway import Gateway
 from engrambus.operations import OPERATIONS
-from tests.http.served import Served, count_engrams
+from tests.http.running_server import RunningServer, count_engrams
 from tests.projects import FILES
 
 
-def test_an_engram_can_be_put_queried_read_and_forgotten(bus: Served) -> None:  # EB-15
+def test_an_engram_can_be_put_queried_read_and_forgotten(bus: RunningServer) -> None:  # EB-15
     put = bus.put("The tokenizer drops trailing tabs.", kind="risk", tags=["lexer"])
     assert put.status == 200
     assert put.headers["content-type"] == "application/json"
@@ -27,7 +27,7 @@ def test_an_engram_can_be_put_queried_read_and_forgotten(bus: Served) -> None:  
     assert bus.call("GET", f"/engram/{engram['id']}").code == "ENGRAM_NOT_FOUND"
 
 
-def test_a_dereference_returns_exactly_the_lines_of_the_pointer(bus: Served) -> None:  # EB-15
+def test_a_dereference_returns_exactly_the_lines_of_the_pointer(bus: RunningServer) -> None:  # EB-15
     pointer = f"repo:src/parser.py#L10-L11@{bus.repository.sha}"
     answer = bus.call("POST", "/pointer/deref", {"pointer": pointer, "max_tokens": 200}).json
     lines = "".join(FILES["src/parser.py"].splitlines(keepends=True)[9:11])
@@ -36,14 +36,14 @@ def test_a_dereference_returns_exactly_the_lines_of_the_pointer(bus: Served) -> 
     assert answer["truncated"] is False
 
 
-def test_a_bulk_put_may_be_larger_than_other_requests(bus: Served) -> None:
+def test_a_bulk_put_may_be_larger_than_other_requests(bus: RunningServer) -> None:
     engrams = [{"claim": f"Fact number {number} " + "x" * 300, "at": ["src/parser.py"]} for number in range(300)]
     answer = bus.call("POST", "/engrams", {"engrams": engrams})
     assert answer.status == 200
     assert len(answer.json["ids"]) == 300
 
 
-def test_a_manager_adds_agents_and_promotes_their_engrams(bus: Served) -> None:
+def test_a_manager_adds_agents_and_promotes_their_engrams(bus: RunningServer) -> None:
     manager = bus.add("mona", "manager")
     assert bus.call("POST", "/agent", {"name": "pia"}, token=manager).status == 200
     rows = {row["agent_id"]: row for row in bus.call("GET", "/agent").json["agents"]}
@@ -56,7 +56,7 @@ def test_a_manager_adds_agents_and_promotes_their_engrams(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("query", ["keys=alpha,beta", "keys=alpha&keys=beta", "keys=alpha,&keys=,beta&q=&k=&scope="])
-def test_lists_are_sent_by_repetition_or_commas_and_empty_values_are_ignored(bus: Served, query: str) -> None:
+def test_lists_are_sent_by_repetition_or_commas_and_empty_values_are_ignored(bus: RunningServer, query: str) -> None:
     ids = {bus.put(f"About {key}.", tags=[key]).json["id"] for key in ("alpha", "beta")}
     engrams = bus.call("GET", f"/engram/query?{query}").json["engrams"]
     assert ids <= {engram["id"] for engram in engrams}
@@ -87,7 +87,7 @@ def test_lists_are_sent_by_repetition_or_commas_and_empty_values_are_ignored(bus
         ("/pointer/link", "FIELD_MISSING", "ref"),
     ],
 )
-def test_an_invalid_query_string_is_refused(bus: Served, target: str, code: str, field: str | None) -> None:
+def test_an_invalid_query_string_is_refused(bus: RunningServer, target: str, code: str, field: str | None) -> None:
     answer = bus.call("GET", target)
     assert (answer.status, answer.code) == (422, code)
     assert answer.json.get("field") == field
@@ -97,31 +97,31 @@ def test_an_invalid_query_string_is_refused(bus: Served, target: str, code: str,
     ("query", "limit"),
     [("k=0", 1), ("k=101", 100), ("max_tokens=0", 1), ("q=" + "x" * 2001, 2000), ("keys=" + "a," * 33, 32)],
 )
-def test_an_error_for_a_value_out_of_range_names_the_limit(bus: Served, query: str, limit: int) -> None:
+def test_an_error_for_a_value_out_of_range_names_the_limit(bus: RunningServer, query: str, limit: int) -> None:
     answer = bus.call("GET", f"/engram/query?{query}")
     assert (answer.code, answer.json["limit"]) == ("FIELD_VALUE", limit)
 
 
-def test_a_text_parameter_that_looks_like_json_is_text(bus: Served) -> None:
+def test_a_text_parameter_that_looks_like_json_is_text(bus: RunningServer) -> None:
     for text in ("null", "true", "12", "a,b"):
         bus.put(f"It is {text}.")
         assert bus.call("GET", f"/engram/query?q={quote(text)}").status == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_get_and_delete_accept_no_body(bus: Served, method: str) -> None:
+def test_get_and_delete_accept_no_body(bus: RunningServer, method: str) -> None:
     with bus.nothing_stored():
         answer = bus.call(method, "/engram/01ARZ3NDEKTSV4RRFFQ69G5FAV", {"id": "x"})
     assert (answer.status, answer.code, answer.json["limit"]) == (413, "BODY_TOO_LARGE", 0)
 
 
-def test_a_field_of_the_address_is_refused_in_the_body(bus: Served) -> None:
+def test_a_field_of_the_address_is_refused_in_the_body(bus: RunningServer) -> None:
     answer = bus.call("POST", f"/run/{bus.run}/end", {"run_id": "another"})
     assert (answer.code, answer.json["field"]) == ("FIELD_UNKNOWN", "run_id")
 
 
 @pytest.mark.parametrize("target", ["/nothing", "/engram/", "/engram//", "/engram/a/b", "/engram/a%2Fb", "/healthz%0A"])
-def test_an_unknown_address_is_refused(bus: Served, target: str) -> None:
+def test_an_unknown_address_is_refused(bus: RunningServer, target: str) -> None:
     answer = bus.call("GET", target)
     assert (answer.status, answer.code) == (404, "ROUTE_NOT_FOUND")
 
@@ -129,11 +129,11 @@ def test_an_unknown_address_is_refused(bus: Served, target: str) -> None:
 @pytest.mark.parametrize(
     "target", ["/engram/%00", "/engram/..", "/engram/%2e%2e", "/engram/%E2%82%AC", "/engram/a%20b"]
 )
-def test_an_invalid_id_is_not_found(bus: Served, target: str) -> None:
+def test_an_invalid_id_is_not_found(bus: RunningServer, target: str) -> None:
     assert bus.call("GET", target).status == 404
 
 
-def test_an_address_that_is_not_utf_8_is_refused(bus: Served) -> None:
+def test_an_address_that_is_not_utf_8_is_refused(bus: RunningServer) -> None:
     assert bus.call("GET", "/engram/%ff%fe").code == "BAD_TEXT"
 
 
@@ -147,20 +147,22 @@ def test_an_address_that_is_not_utf_8_is_refused(bus: Served) -> None:
         ("OPTIONS", "/session", "POST"),
     ],
 )
-def test_another_method_is_refused_with_the_allowed_ones(bus: Served, method: str, target: str, allowed: str) -> None:
+def test_another_method_is_refused_with_the_allowed_ones(
+    bus: RunningServer, method: str, target: str, allowed: str
+) -> None:
     answer = bus.call(method, target)
     assert (answer.status, answer.code) == (405, "METHOD_NOT_ALLOWED")
     assert answer.headers["allow"] == allowed
 
 
-def test_head_gets_the_headers_of_get(bus: Served) -> None:
+def test_head_gets_the_headers_of_get(bus: RunningServer) -> None:
     head, get = (bus.call(method, "/openapi.json") for method in ("HEAD", "GET"))
     assert head.status == 200
     assert head.body == b""
     assert head.headers["content-length"] == str(len(get.body))
 
 
-def test_a_write_with_an_idempotency_key_is_done_once(bus: Served) -> None:
+def test_a_write_with_an_idempotency_key_is_done_once(bus: RunningServer) -> None:
     headers = {"Idempotency-Key": "put-7"}
     body = {"claim": "Written twice, stored once.", "at": ["src/parser.py:1"]}
     first = bus.call("POST", "/engram", body, headers=headers)
@@ -172,13 +174,13 @@ def test_a_write_with_an_idempotency_key_is_done_once(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * 129, "schön"])
-def test_an_invalid_idempotency_key_is_refused(bus: Served, key: str) -> None:
+def test_an_invalid_idempotency_key_is_refused(bus: RunningServer, key: str) -> None:
     with bus.nothing_stored():
         answer = bus.call("POST", "/run", {"goal": "x"}, headers={"Idempotency-Key": key})
     assert (answer.status, answer.code, answer.json["field"]) == (422, "FIELD_VALUE", "Idempotency-Key")
 
 
-def test_an_agent_may_act_as_its_descendants_only(bus: Served) -> None:
+def test_an_agent_may_act_as_its_descendants_only(bus: RunningServer) -> None:
     lead = bus.add("lead", "manager")
     bus.add("child", parent="lead")
     bus.add("stranger", "manager")
@@ -195,7 +197,7 @@ def test_an_agent_may_act_as_its_descendants_only(bus: Served) -> None:
 
 
 def test_an_internal_error_is_logged_and_answered_without_details(
-    bus: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bus: RunningServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a secret detail")
@@ -208,7 +210,7 @@ def test_an_internal_error_is_logged_and_answered_without_details(
     assert "a secret detail" in caplog.text  # in the server's log
 
 
-def test_every_operation_with_a_route_is_served(bus: Served) -> None:
+def test_every_operation_with_a_route_is_served(bus: RunningServer) -> None:
     for operation in OPERATIONS.values():
         if operation.route is not None:
             target = operation.route.path.replace("{", "").replace("}", "")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 
 _KEYS = st.sampled_from(["claim", "kind", "pointers", "at", "confidence", "ttl", "scope", "tags", "id", "x"])
 _VALUES = st.recursive(
@@ -44,7 +44,7 @@ _QUIET = settings(
 
 @_QUIET
 @given(body=_BROKEN | _NEARLY | _SPLICED)
-def test_random_bodies_as_an_engram(bus: Served, body: bytes) -> None:
+def test_random_bodies_as_an_engram(bus: RunningServer, body: bytes) -> None:
     journal = bus.journal()
     answer = bus.call("POST", "/engram", body)
     assert answer.status in (200, 404, 409, 422, 403), (answer.status, answer.body)
@@ -55,7 +55,7 @@ def test_random_bodies_as_an_engram(bus: Served, body: bytes) -> None:
 
 @_QUIET
 @given(body=_BROKEN | _SPLICED)
-def test_random_bodies_as_a_pointer(bus: Served, body: bytes) -> None:
+def test_random_bodies_as_a_pointer(bus: RunningServer, body: bytes) -> None:
     assert bus.call("POST", "/pointer/deref", body).status < 500
 
 
@@ -64,12 +64,12 @@ _TARGET = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=6
 
 @_QUIET
 @given(target=_TARGET, method=st.sampled_from(["GET", "POST", "DELETE"]))
-def test_random_addresses(bus: Served, target: str, method: str) -> None:
+def test_random_addresses(bus: RunningServer, target: str, method: str) -> None:
     assert bus.call(method, "/engram/" + target).status < 500
     assert bus.call("GET", "/engram/query?" + target).status < 500
 
 
-def test_requests_that_the_openapi_document_allows(bus: Served) -> None:  # EB-15
+def test_requests_that_the_openapi_document_allows(bus: RunningServer) -> None:  # EB-15
     base = f"http://127.0.0.1:{bus.port}"
     document = bus.call("GET", "/openapi.json", token=None).json
     del document["paths"]["/events"]  # a stream that never ends; tests/events reads it

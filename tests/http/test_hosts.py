@@ -8,11 +8,11 @@ import pytest
 
 from engrambus.edges.http.server import make_server
 from engrambus.gateway import Gateway
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_loopback_names_with_the_servers_port_are_accepted(bus: Served, name: str) -> None:
+def test_loopback_names_with_the_servers_port_are_accepted(bus: RunningServer, name: str) -> None:
     assert bus.call("GET", "/healthz", headers={"Host": f"{name}:{bus.port}"}).status == 200
 
 
@@ -30,14 +30,14 @@ def test_loopback_names_with_the_servers_port_are_accepted(bus: Served, name: st
     ],
 )
 @pytest.mark.parametrize("target", ["/healthz", "/engram", "/"])
-def test_another_host_is_refused(bus: Served, host: str, target: str) -> None:
+def test_another_host_is_refused(bus: RunningServer, host: str, target: str) -> None:
     body = {"claim": "x", "at": ["src/parser.py"]} if target == "/engram" else None
     with bus.nothing_stored():
         answer = bus.call("POST" if body else "GET", target, body, headers={"Host": host.format(bus.port)})
     assert (answer.status, answer.code, answer.json["field"]) == (421, "HOST_FORBIDDEN", "Host")
 
 
-def test_a_request_without_a_host_is_refused(bus: Served) -> None:
+def test_a_request_without_a_host_is_refused(bus: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", bus.port), timeout=60) as wire:
         wire.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
         assert wire.recv(65536).startswith(b"HTTP/1.1 400 ")
@@ -46,7 +46,7 @@ def test_a_request_without_a_host_is_refused(bus: Served) -> None:
         assert wire.recv(65536).startswith(b"HTTP/1.1 421 ")
 
 
-def test_the_servers_own_origin_is_accepted(bus: Served) -> None:
+def test_the_servers_own_origin_is_accepted(bus: RunningServer) -> None:
     for name in ("127.0.0.1", "localhost", "[::1]"):
         assert bus.call("GET", "/agent", headers={"Origin": f"http://{name}:{bus.port}"}).status == 200
 
@@ -54,7 +54,7 @@ def test_the_servers_own_origin_is_accepted(bus: Served) -> None:
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{}", "http://evil.example:{}", ""]
 )
-def test_a_foreign_origin_is_refused(bus: Served, origin: str) -> None:
+def test_a_foreign_origin_is_refused(bus: RunningServer, origin: str) -> None:
     with bus.nothing_stored():
         answer = bus.call(
             "POST", "/engram", {"claim": "x", "at": ["src/parser.py"]}, headers={"Origin": origin.format(bus.port)}
@@ -62,7 +62,7 @@ def test_a_foreign_origin_is_refused(bus: Served, origin: str) -> None:
     assert (answer.status, answer.code, answer.json["field"]) == (403, "ORIGIN_FORBIDDEN", "Origin")
 
 
-def test_a_preflight_request_is_refused(bus: Served) -> None:
+def test_a_preflight_request_is_refused(bus: RunningServer) -> None:
     headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     answer = bus.call("OPTIONS", "/engram", headers=headers, token=None)
     assert answer.status == 403

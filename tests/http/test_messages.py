@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 
 YAML = {"Content-Type": "application/yaml"}
 REPORT = "ROLE: programmer\nTASK_STATUS: done\nOUTPUT:\n  summary: {}\n"
@@ -15,7 +15,7 @@ LONG = "It went on and on and said very little. " * 100
 
 
 @pytest.fixture(scope="module")
-def child(bus: Served) -> str:
+def child(bus: RunningServer) -> str:
     """The token of a programmer below a manager."""
     bus.add("mia", "manager")
     return bus.add("paul", "programmer", parent="mia")
@@ -27,7 +27,7 @@ def _encodings(sections: dict[str, Any]) -> list[tuple[bytes, dict[str, str]]]:
     return [(plain, YAML), (plain, {"Content-Type": "text/yaml; charset=utf-8"}), (plain, {}), (text, {})]
 
 
-def test_a_report_is_accepted_in_every_encoding(bus: Served, child: str) -> None:
+def test_a_report_is_accepted_in_every_encoding(bus: RunningServer, child: str) -> None:
     for body, headers in [
         (REPORT.format("All is well.").encode(), YAML),
         *_encodings({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": {"summary": "All is well."}}),
@@ -36,7 +36,7 @@ def test_a_report_is_accepted_in_every_encoding(bus: Served, child: str) -> None
         assert (answer.status, answer.json["to"]) == (200, "mia"), answer.body
 
 
-def test_a_broadcast_is_accepted_in_every_encoding(bus: Served, child: str) -> None:
+def test_a_broadcast_is_accepted_in_every_encoding(bus: RunningServer, child: str) -> None:
     for body, headers in _encodings({"ROLE": "manager", "INSTRUCTIONS": ["Go on."]}):
         answer = bus.call("POST", "/broadcast?as=mia", body, headers=headers)
         assert (answer.status, answer.json["to"]) == (200, ["paul"]), answer.body
@@ -47,7 +47,7 @@ def test_a_broadcast_is_accepted_in_every_encoding(bus: Served, child: str) -> N
     assert kinds == ["broadcast"] * 5
 
 
-def test_a_message_that_contains_the_word_text_is_not_read_as_a_request(bus: Served, child: str) -> None:
+def test_a_message_that_contains_the_word_text_is_not_read_as_a_request(bus: RunningServer, child: str) -> None:
     engram = {
         "kind": "fact",
         "claim": "The parser reads text.",
@@ -60,7 +60,7 @@ def test_a_message_that_contains_the_word_text_is_not_read_as_a_request(bus: Ser
     assert len(answer.json["engrams"]) == 1
 
 
-def test_a_body_of_another_type_or_an_invalid_one_is_refused(bus: Served, child: str) -> None:
+def test_a_body_of_another_type_or_an_invalid_one_is_refused(bus: RunningServer, child: str) -> None:
     with bus.nothing_stored():
         for media_type in ("text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"):
             headers = {"Content-Type": media_type}
@@ -74,7 +74,7 @@ def test_a_body_of_another_type_or_an_invalid_one_is_refused(bus: Served, child:
         assert bus.call("POST", "/message", b"x" * 70_000, token=child, headers=YAML).code == "BODY_TOO_LARGE"
 
 
-def test_a_message_over_its_budget_is_refused_with_one_to_send_instead(bus: Served, child: str) -> None:
+def test_a_message_over_its_budget_is_refused_with_one_to_send_instead(bus: RunningServer, child: str) -> None:
     engram = "- kind: risk\n  claim: The parser trusts its input.\n"
     engram += f"  pointers: ['repo:src/parser.py@{bus.repository.sha}']\n"
     body = REPORT.format(LONG) + "ENGRAMS:\n" + engram
@@ -91,14 +91,14 @@ def test_a_message_over_its_budget_is_refused_with_one_to_send_instead(bus: Serv
     assert len(second.json["engrams"]) == 1
 
 
-def test_validating_accepts_every_encoding_and_stores_nothing(bus: Served, child: str) -> None:
+def test_validating_accepts_every_encoding_and_stores_nothing(bus: RunningServer, child: str) -> None:
     with bus.nothing_stored():
         for body, headers in _encodings({"ROLE": "programmer", "TASK_STATUS": "done", "OUTPUT": LONG}):
             verdict = bus.call("POST", "/message/validate", body, token=child, headers=headers).json
             assert (verdict["ok"], verdict["problems"][0]["code"]) == (False, "BUDGET_EXCEEDED")
 
 
-def test_a_request_is_granted_read_and_revoked(bus: Served, child: str) -> None:  # EB-10, EB-11
+def test_a_request_is_granted_read_and_revoked(bus: RunningServer, child: str) -> None:  # EB-10, EB-11
     ref = f"repo:src/parser.py#L1-L2@{bus.repository.sha}"
     for _ in range(3):
         assert bus.call("POST", "/pointer/deref", {"pointer": ref}, token=child).status == 200

@@ -9,11 +9,11 @@ import pytest
 
 from engrambus.knowledge.engrams import schema_bytes, schema_names
 from engrambus.operations import OPERATIONS
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 
 
 @pytest.fixture(scope="module")
-def document(bus: Served) -> dict[str, Any]:
+def document(bus: RunningServer) -> dict[str, Any]:
     """Return the decoded OpenAPI document."""
     document: dict[str, Any] = bus.call("GET", "/openapi.json", token=None).json
     return document
@@ -83,20 +83,20 @@ def test_only_opening_a_session_needs_no_token(document: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("name", schema_names())
-def test_schemas_are_served_as_published(bus: Served, name: str) -> None:  # EB-01
+def test_schemas_are_served_as_published(bus: RunningServer, name: str) -> None:  # EB-01
     answer = bus.call("GET", f"/schemas/{name}", token=None)
     assert answer.body == schema_bytes(name)
     assert answer.json["$id"].endswith(f"schemas/{name.removeprefix('less/')}")
     assert answer.headers["content-type"] == "application/schema+json"
 
 
-def test_an_unknown_schema_is_not_found(bus: Served) -> None:
+def test_an_unknown_schema_is_not_found(bus: RunningServer) -> None:
     for target in ("/schemas/", "/schemas/engram.v9.json", "/schemas/../errors.py", "/schemas/%2e%2e/rules.py"):
         assert bus.call("GET", target, token=None).code == "ROUTE_NOT_FOUND"
 
 
 @pytest.mark.parametrize("target", ["/openapi.json", "/schemas/engram.v0.1.json", "/static/page.css"])
-def test_an_unchanged_file_is_answered_with_304(bus: Served, target: str) -> None:
+def test_an_unchanged_file_is_answered_with_304(bus: RunningServer, target: str) -> None:
     tag = bus.call("GET", target, token=None).headers["etag"]
     for etags in (tag, f'"x", W/{tag}', "*"):
         answer = bus.call("GET", target, token=None, headers={"If-None-Match": etags})
@@ -106,7 +106,7 @@ def test_an_unchanged_file_is_answered_with_304(bus: Served, target: str) -> Non
         assert status_of(bus, target, [("If-None-Match", line) for line in lines]) == status
 
 
-def test_the_accept_header_may_occur_several_times(bus: Served) -> None:  # RFC 9110, 5.3
+def test_the_accept_header_may_occur_several_times(bus: RunningServer) -> None:  # RFC 9110, 5.3
     for target, media_types in (
         ("/events?after=0", ("application/problem+json", "application/json")),
         ("/metrics", ("text/plain;q=0.5", "application/openmetrics-text; version=1.0.0")),
@@ -115,7 +115,7 @@ def test_the_accept_header_may_occur_several_times(bus: Served) -> None:  # RFC 
         assert status_of(bus, target, [("Authorization", f"Bearer {bus.token}"), *accepted]) == 200
 
 
-def status_of(bus: Served, target: str, headers: list[tuple[str, str]]) -> int:
+def status_of(bus: RunningServer, target: str, headers: list[tuple[str, str]]) -> int:
     """Return the status of a request in which a header occurs several times."""
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
     connection.putrequest("GET", target)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engrambus.gateway import Gateway
-from tests.http.served import served_project
+from tests.http.running_server import run_new_project
 from tests.projects import make_repository
 
 PROGRAM = """
@@ -65,7 +65,7 @@ def test_open_requests_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         time.sleep(0.6)
         return call(*arguments)
 
-    with served_project(tmp_path) as bus:
+    with run_new_project(tmp_path) as bus:
         monkeypatch.setattr(Gateway, "call", call_slowly)
         connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
         connection.request("GET", "/agent", headers={"Authorization": f"Bearer {bus.token}"})

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from engrambus.policy import TokenKey
-from tests.http.served import Answer, Served
+from tests.http.running_server import Answer, RunningServer
 
 ABSENT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
-def _refused(bus: Served, token: str | None, **headers: str) -> Answer:
+def _refused(bus: RunningServer, token: str | None, **headers: str) -> Answer:
     with bus.nothing_stored():
         answer = bus.put(token=token) if not headers else bus.call("GET", "/agent", token=None, headers=headers)
     assert answer.status == 401
@@ -22,26 +22,26 @@ def _refused(bus: Served, token: str | None, **headers: str) -> Answer:
     return answer
 
 
-def test_without_a_token_only_public_paths_are_answered(bus: Served) -> None:  # EB-20
+def test_without_a_token_only_public_paths_are_answered(bus: RunningServer) -> None:  # EB-20
     assert _refused(bus, None).code == "TOKEN_MISSING"
     for target in ("/", "/healthz", "/openapi.json", "/schemas/engram.v0.1.json", "/static/page.js"):
         assert bus.call("GET", target, token=None).status == 200, target
 
 
 @pytest.mark.parametrize("value", ["Basic YWRhOmFkYQ==", "bearer", "Bearer", "Token x", ""])
-def test_a_header_without_a_bearer_token_is_refused(bus: Served, value: str) -> None:
+def test_a_header_without_a_bearer_token_is_refused(bus: RunningServer, value: str) -> None:
     assert _refused(bus, None, Authorization=value).code in ("TOKEN_MISSING", "TOKEN_INVALID")
 
 
-def test_the_case_of_the_scheme_is_ignored(bus: Served) -> None:
+def test_the_case_of_the_scheme_is_ignored(bus: RunningServer) -> None:
     assert bus.call("GET", "/agent", token=None, headers={"Authorization": f"bEaReR {bus.token}"}).status == 200
 
 
-def test_an_expired_token_is_refused(bus: Served) -> None:
+def test_an_expired_token_is_refused(bus: RunningServer) -> None:
     assert _refused(bus, bus.sign(seconds=-1)).code == "TOKEN_EXPIRED"
 
 
-def test_a_token_with_a_flipped_bit_is_refused(bus: Served) -> None:
+def test_a_token_with_a_flipped_bit_is_refused(bus: RunningServer) -> None:
     scheme, payload, mac = bus.token.split(".")
     for part, pattern in ((payload, (scheme, "{}", mac)), (mac, (scheme, payload, "{}"))):
         data = bytearray(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -53,7 +53,7 @@ def test_a_token_with_a_flipped_bit_is_refused(bus: Served) -> None:
             assert bus.call("GET", "/agent", token=token).code == "TOKEN_INVALID"
 
 
-def test_a_forged_token_is_refused(bus: Served, tmp_path: Path) -> None:
+def test_a_forged_token_is_refused(bus: RunningServer, tmp_path: Path) -> None:
     claims = {"agent": "admin", "role": "admin", "parent": None, "project": bus.gateway.store.project, "run": bus.run}
     payload = base64.urlsafe_b64encode(json.dumps({**claims, "expires_at": 2**52}).encode()).rstrip(b"=").decode()
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
@@ -82,13 +82,13 @@ def test_a_forged_token_is_refused(bus: Served, tmp_path: Path) -> None:
         assert _refused(bus, token).code == "TOKEN_INVALID", token[:80]
 
 
-def test_a_token_of_another_project_is_refused(bus: Served, other_bus: Served) -> None:
+def test_a_token_of_another_project_is_refused(bus: RunningServer, other_bus: RunningServer) -> None:
     assert _refused(bus, other_bus.token).code == "TOKEN_INVALID"
     borrowed = bus.sign(project=other_bus.gateway.store.project)
     assert _refused(bus, borrowed).code == "TOKEN_INVALID"
 
 
-def test_a_token_that_contradicts_the_project_is_refused(bus: Served) -> None:
+def test_a_token_that_contradicts_the_project_is_refused(bus: RunningServer) -> None:
     bus.add("clerk")
     for token in (
         bus.sign(name="nobody", role="programmer"),
@@ -99,7 +99,7 @@ def test_a_token_that_contradicts_the_project_is_refused(bus: Served) -> None:
         assert _refused(bus, token).code == "TOKEN_INVALID"
 
 
-def test_an_operation_for_other_roles_is_refused(bus: Served) -> None:
+def test_an_operation_for_other_roles_is_refused(bus: RunningServer) -> None:
     token = bus.add("helper")
     engram = bus.put().json["id"]
     with bus.nothing_stored():
@@ -114,7 +114,7 @@ def test_an_operation_for_other_roles_is_refused(bus: Served) -> None:
             assert (answer.status, answer.code) == (403, "ROLE_FORBIDDEN"), target
 
 
-def test_an_engram_of_another_project_is_not_found(bus: Served, other_bus: Served) -> None:  # EB-20
+def test_an_engram_of_another_project_is_not_found(bus: RunningServer, other_bus: RunningServer) -> None:  # EB-20
     foreign = other_bus.put().json["id"]
     for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/promote")):
         with bus.nothing_stored():
@@ -125,7 +125,7 @@ def test_an_engram_of_another_project_is_not_found(bus: Served, other_bus: Serve
         assert _headers_without_date(theirs) == _headers_without_date(absent)
 
 
-def test_an_engram_of_another_run_is_not_found(bus: Served) -> None:  # EB-20
+def test_an_engram_of_another_run_is_not_found(bus: RunningServer) -> None:  # EB-20
     private = bus.put("Only for this run.", scope="run").json["id"]
     assert bus.call("GET", f"/engram/{private}").status == 200
     assert bus.call("POST", "/run", {"goal": "another"}).status == 200
@@ -141,7 +141,7 @@ def test_an_engram_of_another_run_is_not_found(bus: Served) -> None:  # EB-20
         assert _headers_without_date(theirs) == _headers_without_date(absent)
 
 
-def test_a_run_that_has_ended_accepts_no_writes(bus: Served) -> None:
+def test_a_run_that_has_ended_accepts_no_writes(bus: RunningServer) -> None:
     late = bus.call("POST", "/agent", {"name": "late"}).json
     token = late["token"]
     assert bus.call("POST", f"/run/{late['run_id']}/end").status == 200

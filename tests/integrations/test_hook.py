@@ -20,7 +20,7 @@ from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND, Desk
-from tests.http.served import serving
+from tests.http.running_server import run_server
 from tests.integrations.told import PAYLOADS, payload
 from tests.projects import Repository
 
@@ -289,7 +289,7 @@ def test_a_failure_allows_a_stop_and_denies_a_spawn(
 
 def test_through_a_gateway_the_tokens_agent_is_the_lead(gateway: Gateway, repository: Repository, bus: Bus) -> None:
     lead = bus.add_agent("lead", role="architect")
-    with serving(gateway, repository) as served:
+    with run_server(gateway, repository) as served:
         settings = Settings.from_environment(
             {"HOME": "/nowhere", "ENGRAMBUS_URL": f"http://127.0.0.1:{served.port}", "ENGRAMBUS_TOKEN": lead.token}
         )

@@ -18,7 +18,7 @@ import pytest
 from engrambus.edges.mcp.http import MAX_BODY_BYTES
 from engrambus.gateway import Gateway
 from mcp import Client
-from tests.http.served import Answer, Served, count_engrams, served_project, serving
+from tests.http.running_server import Answer, RunningServer, count_engrams, run_new_project, run_server
 from tests.mcp.transports import GENERATIONS, http_client, over_http, problem_of
 from tests.projects import Repository
 
@@ -27,13 +27,13 @@ BOTH = {"Accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Run a server for this module."""
-    with served_project(tmp_path_factory.mktemp("bus")) as bus:
+    with run_new_project(tmp_path_factory.mktemp("bus")) as bus:
         yield bus
 
 
-def _post(bus: Served, body: Any, *, token: str | None = "", **headers: str) -> Answer:
+def _post(bus: RunningServer, body: Any, *, token: str | None = "", **headers: str) -> Answer:
     renamed = {name.replace("_", "-"): value for name, value in headers.items()}
     return bus.call("POST", "/mcp", body, token=token, headers={**BOTH, **renamed})
 
@@ -49,7 +49,7 @@ def _call(name: str, arguments: dict[str, Any], number: int = 1) -> dict[str, An
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-def _session(bus: Served, token: str | None = "", version: str = "2025-06-18") -> str:
+def _session(bus: RunningServer, token: str | None = "", version: str = "2025-06-18") -> str:
     opened = _post(bus, _initialize(version), token=token)
     assert opened.status == 200, opened.body
     assert opened.json["result"]["protocolVersion"] == version
@@ -59,12 +59,12 @@ def _session(bus: Served, token: str | None = "", version: str = "2025-06-18") -
     return session
 
 
-def test_a_valid_token_of_this_project_is_required(bus: Served, tmp_path: Path) -> None:  # EB-20
-    with served_project(tmp_path) as other:
+def test_a_valid_token_of_this_project_is_required(bus: RunningServer, tmp_path: Path) -> None:  # EB-20
+    with run_new_project(tmp_path) as other_bus:
         for token, code in (
             (None, "TOKEN_MISSING"),
             ("engrambus1.forged.token", "TOKEN_INVALID"),
-            (other.token, "TOKEN_INVALID"),
+            (other_bus.token, "TOKEN_INVALID"),
             (bus.sign(seconds=-1), "TOKEN_EXPIRED"),
             (bus.sign(name="nobody", role="programmer"), "TOKEN_INVALID"),
         ):
@@ -81,20 +81,20 @@ def test_a_valid_token_of_this_project_is_required(bus: Served, tmp_path: Path) 
     ({"Content-Type": "text/plain"}, 415, "CONTENT_TYPE"),
 ])  # fmt: skip
 def test_host_origin_and_content_type_are_checked_as_everywhere(
-    bus: Served, headers: dict[str, str], status: int, code: str
+    bus: RunningServer, headers: dict[str, str], status: int, code: str
 ) -> None:
     answer = bus.call("POST", "/mcp", _initialize(), headers={**BOTH, **headers})
     assert (answer.status, answer.code) == (status, code)
 
 
-def test_other_methods_and_large_bodies_are_refused(bus: Served) -> None:
+def test_other_methods_and_large_bodies_are_refused(bus: RunningServer) -> None:
     refused = bus.call("PUT", "/mcp", {}, headers=BOTH)
     assert (refused.status, refused.code) == (405, "METHOD_NOT_ALLOWED")
     large = _post(bus, b" " * (MAX_BODY_BYTES + 1))
     assert (large.status, large.code) == (413, "BODY_TOO_LARGE")
 
 
-def test_a_tool_call_that_is_too_large_gets_the_problem_as_its_result(bus: Served) -> None:  # YT-15
+def test_a_tool_call_that_is_too_large_gets_the_problem_as_its_result(bus: RunningServer) -> None:  # YT-15
     for size in (MAX_BODY_BYTES, 3 * MAX_BODY_BYTES):
         answer = _post(bus, json.dumps(_call("less_put_engram", {"claim": "x" * size}, 5)).encode())
         assert (answer.status, answer.json["id"]) == (200, 5)
@@ -111,7 +111,7 @@ def test_a_tool_call_that_is_too_large_gets_the_problem_as_its_result(bus: Serve
         over_http(bus, mode, talk)
 
 
-def test_invalid_bodies_are_refused_as_everywhere(bus: Served) -> None:
+def test_invalid_bodies_are_refused_as_everywhere(bus: RunningServer) -> None:
     with bus.nothing_stored():
         for arguments, code in (
             (b'{"claim":"x","claim":"y"}', "DUPLICATE_KEY"),
@@ -131,7 +131,7 @@ def test_invalid_bodies_are_refused_as_everywhere(bus: Served) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_older_clients_use_a_session(bus: Served, version: str) -> None:  # EB-29
+def test_older_clients_use_a_session(bus: RunningServer, version: str) -> None:  # EB-29
     session = _session(bus, version=version)
     called = _post(bus, _call("less_query_engrams", {"k": 1}), Mcp_Session_Id=session, Mcp_Protocol_Version=version)
     result = called.json["result"]
@@ -141,7 +141,7 @@ def test_older_clients_use_a_session(bus: Served, version: str) -> None:  # EB-2
     assert _post(bus, _call("less_query_engrams", {}), Mcp_Session_Id=session).status == 404
 
 
-def test_a_session_can_be_used_only_by_its_agent(bus: Served) -> None:
+def test_a_session_can_be_used_only_by_its_agent(bus: RunningServer) -> None:
     ada, bob = bus.add("ada"), bus.add("bob")
     session = _session(bus, ada)
     put = _call("less_put_engram", {"claim": "Ada says so.", "at": ["src/parser.py:7"]})
@@ -152,7 +152,7 @@ def test_a_session_can_be_used_only_by_its_agent(bus: Served) -> None:
     assert engram["provenance"]["created_by"].endswith("/ada")
 
 
-def test_an_invalid_request_is_refused_and_the_next_one_is_answered(bus: Served) -> None:
+def test_an_invalid_request_is_refused_and_the_next_one_is_answered(bus: RunningServer) -> None:
     session = _session(bus)
     call = _call("less_query_engrams", {})
     hostile: list[Any] = [
@@ -184,7 +184,7 @@ def test_a_child_requests_a_parent_grants_and_the_child_reads(
 ) -> None:  # EB-19
     ref = f"repo:src/parser.py#L1-L4@{repository.sha}"
 
-    async def main(bus: Served, lead: str, child: str) -> None:
+    async def main(bus: RunningServer, lead: str, child: str) -> None:
         async with http_client(bus, "2026-07-28", lead) as parent, http_client(bus, "legacy", child) as agent:
             for _ in range(3):
                 assert not (await agent.call_tool("less_deref_pointer", {"pointer": ref})).is_error
@@ -200,7 +200,7 @@ def test_a_child_requests_a_parent_grants_and_the_child_reads(
             read = (await agent.call_tool("less_deref_pointer", paid)).structured_content
             assert read["excerpt"].startswith("line 1 of the parser")
 
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         lead = bus.add("lead", "manager")
         anyio.run(main, bus, lead, bus.add("child", parent="lead"))
 
@@ -218,7 +218,7 @@ def test_a_client_acts_as_a_descendant_with_as(gateway: Gateway, repository: Rep
             refused = await client.call_tool("less_put_engram", {**body, "as": name})
             assert problem_of(refused)["code"] == code
 
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         lead = bus.add("lead", "manager")
         bus.add("child", parent="lead")
         bus.add("stranger")
@@ -227,7 +227,7 @@ def test_a_client_acts_as_a_descendant_with_as(gateway: Gateway, repository: Rep
 
 def test_a_client_that_disconnects_does_not_affect_others(gateway: Gateway, repository: Repository) -> None:
     """Half of them disconnect before the body is complete, the others before they get the answer."""
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         session = _session(bus)
         for number in range(20):
             claim = f"Sent by client number {number} of {number * 3}."
@@ -251,7 +251,7 @@ def test_a_client_that_disconnects_does_not_affect_others(gateway: Gateway, repo
 
 
 def test_the_server_stops_while_older_clients_hold_streams_open(gateway: Gateway, repository: Repository) -> None:
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         session = _session(bus)
         connection = HTTPConnection("127.0.0.1", bus.port, timeout=60)
         headers = {"Authorization": f"Bearer {bus.token}", "Accept": "text/event-stream", "Mcp-Session-Id": session}
@@ -265,7 +265,7 @@ def test_the_server_stops_while_older_clients_hold_streams_open(gateway: Gateway
 def test_many_clients_of_both_generations_work_at_once(gateway: Gateway, repository: Repository) -> None:
     names = [f"agent-{number}" for number in range(8)]
 
-    async def work(bus: Served, name: str, token: str, mode: str) -> None:
+    async def work(bus: RunningServer, name: str, token: str, mode: str) -> None:
         async with http_client(bus, mode, token) as client:
             for number in range(5):
                 claim = f"{name} found number {number} of the rules."
@@ -273,18 +273,18 @@ def test_many_clients_of_both_generations_work_at_once(gateway: Gateway, reposit
                 put = await client.call_tool("less_put_engram", {"claim": claim, "at": at, "scope": "run"})
                 assert put.structured_content["provenance"]["created_by"].endswith(f"/{name}")
 
-    async def main(bus: Served, tokens: dict[str, str]) -> None:
+    async def main(bus: RunningServer, tokens: dict[str, str]) -> None:
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 for position, (name, token) in enumerate(tokens.items()):
                     group.start_soon(work, bus, name, token, GENERATIONS[position % 2])
 
-    with serving(gateway, repository) as bus:
+    with run_server(gateway, repository) as bus:
         anyio.run(main, bus, {name: bus.add(name) for name in names})
         assert count_engrams(gateway) == len(names) * 5
 
 
-def test_refused_tool_calls_are_logged(bus: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_tool_calls_are_logged(bus: RunningServer, caplog: pytest.LogCaptureFixture) -> None:
     session = _session(bus, bus.add("logged"))
     token = bus.call("POST", "/agent/logged/token", {}).json["token"]
     with caplog.at_level("INFO", logger="engrambus.refusals"):

@@ -17,7 +17,7 @@ from mcp.types import CallToolResult
 import engrambus
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.projects import Repository, make_gateway
 
 GENERATIONS = ["legacy", "2026-07-28", "auto"]
@@ -58,13 +58,13 @@ def over_stdio(repository: Repository, mode: str, talk: Talk, *token: str) -> No
     _run(Client(server, mode=mode), talk)
 
 
-def over_http(bus: Served, mode: str, talk: Talk, token: str | None = None) -> None:
+def over_http(bus: RunningServer, mode: str, talk: Talk, token: str | None = None) -> None:
     """Let `talk` use a client of a running server, as its admin by default."""
     _run(http_client(bus, mode, token), talk)
 
 
 @asynccontextmanager
-async def http_client(bus: Served, mode: str, token: str | None = None) -> AsyncIterator[Client]:
+async def http_client(bus: RunningServer, mode: str, token: str | None = None) -> AsyncIterator[Client]:
     """Connect a client to a running server."""
     headers = {"Authorization": f"Bearer {token or bus.token}"}
     async with (
@@ -81,7 +81,7 @@ def talk_over(transport: str, repository: Repository, settings: Settings, mode: 
         if transport == "stdio":
             over_stdio(repository, mode, talk)
             return
-        with serving(gateway, repository) as bus:
+        with run_server(gateway, repository) as bus:
             over_http(bus, mode, talk)
     finally:
         gateway.close()

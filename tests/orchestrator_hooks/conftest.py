@@ -10,7 +10,7 @@ import pytest
 
 from engrambus import Bus, Hooks, Settings
 from engrambus.gateway import LOCAL_ADMIN
-from tests.http.served import serving
+from tests.http.running_server import run_server
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 
@@ -49,7 +49,7 @@ def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 yield Team(Hooks(bus), bus, admin, repository, settings)
         else:
             with (
-                serving(gateway, repository) as served,
+                run_server(gateway, repository) as served,
                 Bus.connect(f"http://127.0.0.1:{served.port}", token=token) as bus,
             ):
                 yield Team(Hooks(bus), bus, admin, repository, settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.page.scene import Scene, make_scene
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -53,16 +53,16 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="module")
-def bus(scene: Scene) -> Iterator[Served]:
+def bus(scene: Scene) -> Iterator[RunningServer]:
     """Run a server for the team's project."""
-    with serving(scene.gateway, scene.repository) as bus:
+    with run_server(scene.gateway, scene.repository) as bus:
         yield bus
 
 
 class Visit:
     """A browser window on the page, and the errors and warnings of its console."""
 
-    def __init__(self, context: BrowserContext, bus: Served) -> None:
+    def __init__(self, context: BrowserContext, bus: RunningServer) -> None:
         self.console_errors: list[str] = []
         self.page: Page = context.new_page()
         self.page.set_default_timeout(60_000)
@@ -84,7 +84,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Browser, bus: Served) -> Iterator[Visit]:
+def visit(browser: Browser, bus: RunningServer) -> Iterator[Visit]:
     """Open the page in a window; its console must be clean, so the content security policy has blocked nothing."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     visit = Visit(context, bus)

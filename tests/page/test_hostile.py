@@ -22,7 +22,7 @@ from engrambus.edges.page.template_filters import (
     safe_link,
     to_json,
 )
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import Repository, commit_files, make_gateway, make_repository, make_settings
 
@@ -32,14 +32,14 @@ STATIC = Path(engrambus.__file__).parent / "edges/page/static"
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Run a server for a project whose goal, files, claims and requests are hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     repository = make_repository(folder / "repository")
     name = "src/<script>alert(1)<.py"
     sha = commit_files(repository.path, {name: f'x = "{SCRIPT}"\n# </pre></script>{SCRIPT}\r stray\n' * 3})
     gateway = make_gateway(repository.path, make_settings(folder / "home"))
-    with serving(gateway, Repository(repository.path, sha)) as bus:
+    with run_server(gateway, Repository(repository.path, sha)) as bus:
         bus.call("POST", "/run", {"goal": f"Goal {BREAKOUT}"})
         bus.token = bus.sign()
         bus.add("coder")
@@ -70,7 +70,7 @@ PATHS = (
 )
 
 
-def test_text_by_agents_does_not_run(visit: Visit, bus: Served) -> None:
+def test_text_by_agents_does_not_run(visit: Visit, bus: RunningServer) -> None:
     rows = bus.call("GET", "/feed").json["rows"]
     paths = [*PATHS, *(f"/?engram={row['engram']['id']}" for row in rows)]
     for path in paths:
@@ -116,7 +116,7 @@ def test_the_content_security_policy_blocks_inline_scripts(visit: Visit) -> None
 
 
 @pytest.mark.parametrize("headers", [{}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}])
-def test_a_form_from_another_origin_does_nothing(bus: Served, headers: dict[str, str]) -> None:
+def test_a_form_from_another_origin_does_nothing(bus: RunningServer, headers: dict[str, str]) -> None:
     cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}", "Content-Type": "application/x-www-form-urlencoded"}
     row = bus.call("GET", "/feed?k=1").json["rows"][0]["engram"]["id"]
     for name, body in (("do/pin", f"id={row}"), ("do/approve", "id=x"), ("open", f"code={bus.codes.new()}")):
@@ -125,7 +125,7 @@ def test_a_form_from_another_origin_does_nothing(bus: Served, headers: dict[str,
         assert answer.status == 403
 
 
-def test_the_cookie_is_accepted_by_the_page_and_not_by_operations(bus: Served) -> None:
+def test_the_cookie_is_accepted_by_the_page_and_not_by_operations(bus: RunningServer) -> None:
     cookie = {"Cookie": f"engrambus-{bus.port}={bus.token}"}
     assert b"panel-feed" in bus.call("GET", "/", token=None, headers=cookie).body
     assert bus.call("GET", "/feed", token=None, headers=cookie).status == 401
@@ -136,7 +136,7 @@ def test_the_cookie_is_accepted_by_the_page_and_not_by_operations(bus: Served) -
     assert (part.status, part.headers["hx-redirect"]) == (401, "/")
 
 
-def test_a_form_redirects_to_the_page_only(bus: Served) -> None:
+def test_a_form_redirects_to_the_page_only(bus: RunningServer) -> None:
     headers = {
         "Cookie": f"engrambus-{bus.port}={bus.token}",
         "Origin": f"http://127.0.0.1:{bus.port}",
@@ -204,7 +204,7 @@ def test_vendored_files_have_the_published_checksums() -> None:
     assert {f"/static/vendor/{name}" for name in files} <= static_files().keys()
 
 
-def test_nothing_is_loaded_from_other_servers(browser: Browser, bus: Served) -> None:
+def test_nothing_is_loaded_from_other_servers(browser: Browser, bus: RunningServer) -> None:
     context = browser.new_context()
     urls: list[str] = []
     context.on("request", lambda request: urls.append(request.url))

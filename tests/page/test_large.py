@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.http.served import Served, served_project
+from tests.http.running_server import RunningServer, run_new_project
 from tests.page.conftest import Visit
 
 MANY = 10_000
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Run a server for an empty project."""
-    with served_project(tmp_path_factory.mktemp("large")) as bus:
+    with run_new_project(tmp_path_factory.mktemp("large")) as bus:
         yield bus
 
 
@@ -32,7 +32,7 @@ def test_an_empty_page_says_what_to_do_first(visit: Visit) -> None:
     expect(visit.open("/page/figures").locator(".plots p")).to_have_text(["Nothing happened in this period."] * 4)
 
 
-def test_ten_thousand_engrams_can_be_paged_and_filtered(visit: Visit, bus: Served) -> None:
+def test_ten_thousand_engrams_can_be_paged_and_filtered(visit: Visit, bus: RunningServer) -> None:
     ref = f"repo:src/parser.py#L10-L12@{bus.repository.sha}"
     for start in range(0, MANY, 500):
         drafts = [
@@ -57,7 +57,7 @@ def test_ten_thousand_engrams_can_be_paged_and_filtered(visit: Visit, bus: Serve
     assert f"Claim c{MANY - 200}c of many." in last
 
 
-def test_long_words_fit_into_every_width(visit: Visit, bus: Served) -> None:
+def test_long_words_fit_into_every_width(visit: Visit, bus: RunningServer) -> None:
     assert bus.call("POST", "/run", {"goal": "G" * 190}).status == 200
     lead = bus.call("POST", "/agent", {"name": "a" * 40, "role": "architect"}).json["token"]
     coder = bus.call("POST", "/agent", {"name": "b" * 60}, token=lead).json["token"]
@@ -78,7 +78,7 @@ def test_long_words_fit_into_every_width(visit: Visit, bus: Served) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, path)
 
 
-def test_on_a_phone_a_button_offers_new_engrams(visit: Visit, bus: Served) -> None:
+def test_on_a_phone_a_button_offers_new_engrams(visit: Visit, bus: RunningServer) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 844})
     page = visit.open("/?scope=project")
     expect(page.locator("#live.on")).to_be_visible()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.http.served import Served, served_project
+from tests.http.running_server import RunningServer, run_new_project
 from tests.page.conftest import Visit
 
 WINDOWS = 8
@@ -15,13 +15,13 @@ WINDOWS = 8
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served_project(tmp_path_factory.mktemp("live")) as bus:
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with run_new_project(tmp_path_factory.mktemp("live")) as bus:
         yield bus
 
 
 @pytest.fixture
-def context(browser: Browser, bus: Served) -> Iterator[BrowserContext]:
+def context(browser: Browser, bus: RunningServer) -> Iterator[BrowserContext]:
     """Make a browser context with a session."""
     context = browser.new_context()
     Visit(context, bus).page.close()
@@ -29,7 +29,7 @@ def context(browser: Browser, bus: Served) -> Iterator[BrowserContext]:
     context.close()
 
 
-def open_window(context: BrowserContext, bus: Served, path: str = "/page/work") -> Page:
+def open_window(context: BrowserContext, bus: RunningServer, path: str = "/page/work") -> Page:
     """Open another window and wait until it is live."""
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{bus.port}{path}")
@@ -37,7 +37,7 @@ def open_window(context: BrowserContext, bus: Served, path: str = "/page/work") 
     return page
 
 
-def put(bus: Served, lane: str) -> None:
+def put(bus: RunningServer, lane: str) -> None:
     """Put a tuple into a lane."""
     assert bus.call("POST", "/tuple", {"lane": lane}).status == 200
 
@@ -48,7 +48,7 @@ def expect_lane(pages: list[Page], lane: str) -> None:
         expect(page.locator(".lanes tbody tr", has_text=lane)).to_be_visible()
 
 
-def test_every_window_gets_events_when_many_are_open(context: BrowserContext, bus: Served) -> None:
+def test_every_window_gets_events_when_many_are_open(context: BrowserContext, bus: RunningServer) -> None:
     boards = [open_window(context, bus) for _ in range(WINDOWS)]
     start = open_window(context, bus, "/")
     put(bus, "for-all")
@@ -58,7 +58,7 @@ def test_every_window_gets_events_when_many_are_open(context: BrowserContext, bu
     expect(start.locator(".claim", has_text=claim)).to_be_visible()
 
 
-def test_when_the_window_with_the_stream_closes_another_takes_over(context: BrowserContext, bus: Served) -> None:
+def test_when_the_window_with_the_stream_closes_another_takes_over(context: BrowserContext, bus: RunningServer) -> None:
     first, *others = [open_window(context, bus) for _ in range(3)]
     first.close()
     put(bus, "after-the-first")
@@ -87,7 +87,7 @@ def _hide(page: Page, hidden: bool) -> None:
     )
 
 
-def test_a_refused_stream_is_shown_and_retried(context: BrowserContext, bus: Served) -> None:
+def test_a_refused_stream_is_shown_and_retried(context: BrowserContext, bus: RunningServer) -> None:
     context.route("**/events", lambda route: route.fulfill(status=503, body="{}"))
     pages = [context.new_page() for _ in range(2)]
     for page in pages:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engrambus.gateway.declare import operation
 from engrambus.policy import check_tokens
-from tests.http.served import Served
+from tests.http.running_server import RunningServer
 from tests.page.conftest import Visit
 from tests.page.scene import GOAL, Scene, path_of
 
@@ -22,7 +22,7 @@ def expect_in_drawer(page: Page, text: str) -> None:
     expect(page.locator("#drawer")).to_contain_text(text)
 
 
-def test_a_link_opens_the_page_once(browser: Browser, bus: Served) -> None:
+def test_a_link_opens_the_page_once(browser: Browser, bus: RunningServer) -> None:
     link = f"http://127.0.0.1:{bus.port}/#code={bus.codes.new()}"
     context = browser.new_context()
     page = context.new_page()
@@ -40,7 +40,7 @@ def test_a_link_opens_the_page_once(browser: Browser, bus: Served) -> None:
     context.close()
 
 
-def test_a_link_may_open_any_view(browser: Browser, bus: Served) -> None:
+def test_a_link_may_open_any_view(browser: Browser, bus: RunningServer) -> None:
     """`engrambus demo` prints a link to its own run."""
     context = browser.new_context()
     page = context.new_page()
@@ -51,7 +51,7 @@ def test_a_link_may_open_any_view(browser: Browser, bus: Served) -> None:
     context.close()
 
 
-def test_a_page_without_a_run_moves_to_a_new_run_and_stays_when_it_ends(visit: Visit, bus: Served) -> None:
+def test_a_page_without_a_run_moves_to_a_new_run_and_stays_when_it_ends(visit: Visit, bus: RunningServer) -> None:
     page = visit.open("/")
     expect(page.locator("#live")).to_have_text("live")
     expect(page.locator(".runs summary")).to_contain_text(GOAL)
@@ -363,7 +363,7 @@ def test_another_run_can_be_chosen(visit: Visit, scene: Scene) -> None:
     expect(page.locator(".empty")).to_contain_text("engrambus agent add")
 
 
-def test_every_panel_fits_on_a_phone(browser: Browser, bus: Served) -> None:
+def test_every_panel_fits_on_a_phone(browser: Browser, bus: RunningServer) -> None:
     context = browser.new_context(
         viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True, reduced_motion="reduce"
     )
@@ -384,7 +384,7 @@ def test_every_panel_fits_on_a_phone(browser: Browser, bus: Served) -> None:
     context.close()
 
 
-def test_the_page_works_without_scripts(browser: Browser, bus: Served, scene: Scene) -> None:
+def test_the_page_works_without_scripts(browser: Browser, bus: RunningServer, scene: Scene) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.set_default_timeout(60_000)
@@ -423,7 +423,7 @@ def test_the_page_works_without_scripts(browser: Browser, bus: Served, scene: Sc
 
 
 def test_pictures_for_the_readme(
-    visit: Visit, scene: Scene, browser: Browser, bus: Served, pictures: Path | None
+    visit: Visit, scene: Scene, browser: Browser, bus: RunningServer, pictures: Path | None
 ) -> None:
     """Open the main views; write pictures of them to the folder in ENGRAMBUS_PICTURES, if it is set."""
     pointer = scene.ref(check_tokens)
@@ -451,7 +451,7 @@ def test_pictures_for_the_readme(
 
 
 @pytest.mark.parametrize("path", ["/page/nowhere", "/?colour=red", "/?kind=gossip", "/?run=x", "/?before=soon"])
-def test_an_invalid_address_shows_an_error_page(bus: Served, path: str) -> None:
+def test_an_invalid_address_shows_an_error_page(bus: RunningServer, path: str) -> None:
     token = bus.call("POST", "/session", {"code": bus.codes.new()}, token=None).json["token"]
     answer = bus.call("GET", path, token=None, headers={"Cookie": f"engrambus-{bus.port}={token}"})
     assert answer.status in (404, 422)

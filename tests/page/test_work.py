@@ -23,7 +23,7 @@ from engrambus.space.tuples import BodyPurged, Price, TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool, ProcessRunner, WorkerDependencies
 from engrambus.testing.work import PERSON
 from tests.cli.runner import Desk
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.page.conftest import Visit
 from tests.projects import make_gateway, make_repository
 from tests.space.shop import DECLARED, MODULE, OWN, step
@@ -77,8 +77,8 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
 
 
 @pytest.fixture(scope="module")
-def bus(board: Board) -> Iterator[Served]:
-    with serving(board.gateway, board.repository) as bus:
+def bus(board: Board) -> Iterator[RunningServer]:
+    with run_server(board.gateway, board.repository) as bus:
         yield bus
 
 
@@ -148,7 +148,7 @@ def test_running_and_ended_tuples_appear_without_reloading(visit: Visit, board: 
         thread.join()
 
 
-def test_the_panel_works_without_scripts(browser: Browser, bus: Served, visit: Visit) -> None:
+def test_the_panel_works_without_scripts(browser: Browser, bus: RunningServer, visit: Visit) -> None:
     context = browser.new_context(java_script_enabled=False, storage_state=visit.page.context.storage_state())
     page = context.new_page()
     page.goto(f"{visit.base}/page/work")
@@ -159,7 +159,7 @@ def test_the_panel_works_without_scripts(browser: Browser, bus: Served, visit: V
 
 
 def test_http_and_the_command_line_show_the_same_board(
-    board: Board, bus: Served, monkeypatch: pytest.MonkeyPatch
+    board: Board, bus: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = board.call("work_board", limit=2)
     assert len(answer.ended) == 2

@@ -12,14 +12,14 @@ from engrambus import Bus
 from engrambus.gateway import LOCAL_ADMIN, to_request
 from engrambus.operations import OPERATIONS
 from engrambus.settings import Settings
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.projects import make_gateway, make_repository
 
 
 class Both(NamedTuple):
     """Two ways onto one bus, in the name of the same manager."""
 
-    served: Served
+    served: RunningServer
     settings: Settings
     local: Bus
     remote: Bus
@@ -31,7 +31,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("both")
     settings = Settings.from_environment({"HOME": str(folder)})
     repository = make_repository(folder / "repository")
-    with closing(make_gateway(repository.path, settings)) as gateway, serving(gateway, repository) as served:
+    with closing(make_gateway(repository.path, settings)) as gateway, run_server(gateway, repository) as served:
         ample = to_request({"policy": {"deref": {"repo": 100, "tokens": 100_000}}}, OPERATIONS["apply_policy"].request)
         gateway.call(OPERATIONS["apply_policy"], ample, LOCAL_ADMIN)
         token = served.add("lead", "manager")

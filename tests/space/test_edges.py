@@ -20,7 +20,7 @@ from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_c
 from engrambus.space.tuples import Completion, tuple_id
 from engrambus.testing.work import completion, failure
 from mcp import Client
-from tests.http.served import Served, serving
+from tests.http.running_server import RunningServer, run_server
 from tests.mcp.transports import GENERATIONS, over_http, problem_of
 from tests.projects import Repository
 
@@ -33,7 +33,7 @@ TUPLE: dict[str, Any] = {"lane": "build", "payload": [{"yool": "agent.lint.ruff"
 def bus(gateway: Gateway, repository: Repository) -> Any:
     """A project with a catalog, served."""
     write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([LINT, DEPLOY]))
-    with serving(gateway, repository) as served:
+    with run_server(gateway, repository) as served:
         yield served
 
 
@@ -48,12 +48,12 @@ class _Now:
             return SystemClock().now()
 
 
-def _finish(bus: Served) -> None:
+def _finish(bus: RunningServer) -> None:
     (claim,) = bus.gateway.tuple_space.space.claim({"lane": "build"}, worker="w")
     bus.gateway.tuple_space.space.complete([completion(_Now, claim)])  # type: ignore[arg-type]
 
 
-def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None:
+def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: RunningServer) -> None:
     sent = bus.call("POST", "/tuple", TUPLE)
     assert sent.status == 200
     one = sent.json["id"]
@@ -68,7 +68,7 @@ def test_a_tuple_is_dispatched_observed_and_leaves_receipts(bus: Served) -> None
     assert statement["predicate"]["receipts"] == [seen["steps"][0]["receipt"]]
 
 
-def test_what_did_not_change_is_not_sent_again(bus: Served) -> None:
+def test_what_did_not_change_is_not_sent_again(bus: RunningServer) -> None:
     one = bus.call("POST", "/tuple", TUPLE).json["id"]
     first = bus.call("GET", f"/tuple/{one}")
     again = bus.call("GET", f"/tuple/{one}", headers={"If-None-Match": first.headers["etag"]})
@@ -79,7 +79,7 @@ def test_what_did_not_change_is_not_sent_again(bus: Served) -> None:
     assert (changed.status, changed.json["state"]) == (200, "done")
 
 
-def test_a_tuple_is_followed_to_its_end(bus: Served) -> None:
+def test_a_tuple_is_followed_to_its_end(bus: RunningServer) -> None:
     one = bus.call("POST", "/tuple", TUPLE).json["id"]
     connection = HTTPConnection("127.0.0.1", bus.port, timeout=30)
     connection.request("GET", f"/tuple/{one}/events", headers={"Authorization": f"Bearer {bus.token}"})
@@ -107,7 +107,7 @@ def _event(answer: Any) -> dict[str, str]:
     return fields
 
 
-def test_the_inner_loop_is_not_on_the_wire(bus: Served) -> None:
+def test_the_inner_loop_is_not_on_the_wire(bus: RunningServer) -> None:
     absent_from = {"tuple_out", "tuple_in", "tuple_rd", "tuple_again", "cancel_tuple", "receipt_verify", "list_dead"}
     tools = {operation.name for operation in tool_operations().values()}
     assert not absent_from & tools
@@ -137,7 +137,7 @@ def _tools(given: Any) -> list[Any]:
     return list(given.values()) if isinstance(given, dict) else list(given)
 
 
-def test_authority_is_stamped_and_enforced(bus: Served) -> None:  # YT-04
+def test_authority_is_stamped_and_enforced(bus: RunningServer) -> None:  # YT-04
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
     sent = bus.call("POST", "/tuple", TUPLE, token=coder)
@@ -150,7 +150,7 @@ def test_authority_is_stamped_and_enforced(bus: Served) -> None:  # YT-04
     assert bus.call("POST", "/tuple", deploy).status == 200
 
 
-def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
+def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: RunningServer) -> None:  # YT-04
     """An agent may send a tuple with its id, and with the authority it is stamped with, no other and not none."""
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
@@ -175,7 +175,7 @@ def test_an_id_of_ones_own_leaves_nobody_unnamed(bus: Served) -> None:  # YT-04
     assert bus.call("POST", "/tuple", {**fields, "id": tuple_id(fields)}, token=coder).status == 200
 
 
-def test_another_runs_work_looks_absent(bus: Served) -> None:
+def test_another_runs_work_looks_absent(bus: RunningServer) -> None:
     one = bus.call("POST", "/tuple", TUPLE).json
     open_run, add = OPERATIONS["open_run"], OPERATIONS["add_agent"]
     run = bus.gateway.call(open_run, open_run.request(goal="another"), LOCAL_ADMIN).run_id
@@ -190,7 +190,7 @@ def test_another_runs_work_looks_absent(bus: Served) -> None:
     assert bus.call("POST", "/tuple", {**TUPLE, "parent_id": one["id"]}).status == 200
 
 
-def test_a_tuple_as_it_is_read_is_dispatched_once(bus: Served) -> None:  # YT-04
+def test_a_tuple_as_it_is_read_is_dispatched_once(bus: RunningServer) -> None:  # YT-04
     sent = bus.call("POST", "/tuple", TUPLE).json
     _finish(bus)
     read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(lane="build"), LOCAL_ADMIN).tuple
@@ -199,7 +199,7 @@ def test_a_tuple_as_it_is_read_is_dispatched_once(bus: Served) -> None:  # YT-04
     assert again == {"id": sent["id"], "receipt_id": sent["receipt_id"], "new": False}
 
 
-def test_the_beginning_of_an_id_names_it_among_what_the_caller_sees(bus: Served) -> None:  # YT-15
+def test_the_beginning_of_an_id_names_it_among_what_the_caller_sees(bus: RunningServer) -> None:  # YT-15
     sent = bus.call("POST", "/tuple", TUPLE).json
     one, receipt = sent["id"], sent["receipt_id"]
     for given in (one[:13], one[7:13], one[7:31]):
@@ -238,7 +238,7 @@ def _two_that_begin_alike() -> tuple[dict[str, Any], dict[str, Any]]:
     raise AssertionError
 
 
-def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None:  # YT-09
+def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: RunningServer) -> None:  # YT-09
     one = bus.call("POST", "/tuple", TUPLE).json["id"]
     space = bus.gateway.tuple_space.space
     (claim,) = space.claim({"lane": "build"}, worker="w")
@@ -261,7 +261,7 @@ def test_what_the_cache_gave_to_a_run_its_agents_may_read(bus: Served) -> None: 
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: Served, mode: str) -> None:
+def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: RunningServer, mode: str) -> None:
     add = OPERATIONS["add_agent"]
     coder = bus.gateway.call(add, add.request(name="coder"), LOCAL_ADMIN).token
     others = bus.gateway.tuple_space.space.out({"lane": "x"}, authority={"user": "admin"}, run="another")[0].id
@@ -283,7 +283,7 @@ def test_an_agent_observes_over_mcp_what_became_of_its_tuple(bus: Served, mode: 
     over_http(bus, mode, talk, coder)
 
 
-def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
+def test_an_observer_is_told_why_it_failed(bus: RunningServer) -> None:  # YT-15
     one = bus.call("POST", "/tuple", {**TUPLE, "agent_terms": {"max_retries": 1}}).json["id"]
     space = bus.gateway.tuple_space.space
     for state in ("waiting", "dead"):
@@ -295,7 +295,7 @@ def test_an_observer_is_told_why_it_failed(bus: Served) -> None:  # YT-15
         assert receipt["attempt"] == claim.attempt
 
 
-def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
+def test_bad_requests_are_refused_and_change_nothing(bus: RunningServer) -> None:
     before = bus.gateway.tuple_space.space.store.last_line()
     for body, code in (
         ({"lane": "build", "payload": [{"yool": "agent.nobody.knows"}]}, "YOOL_NOT_FOUND"),
@@ -314,13 +314,13 @@ def test_bad_requests_are_refused_and_change_nothing(bus: Served) -> None:
     assert bus.gateway.tuple_space.space.store.last_line() == before
 
 
-def test_it_is_said_which_step_nobody_knows(bus: Served) -> None:  # YT-03
+def test_it_is_said_which_step_nobody_knows(bus: RunningServer) -> None:  # YT-03
     refused = bus.call("POST", "/tuple", {**TUPLE, "payload": [*TUPLE["payload"], {"yool": "agent.lint.rufff"}]})
     assert (refused.code, refused.json["field"]) == ("YOOL_NOT_FOUND", "payload[1].yool")
     assert refused.json["nearest"][0] == "agent.lint.ruff"
 
 
-def test_an_idempotency_key_dispatches_once(bus: Served) -> None:
+def test_an_idempotency_key_dispatches_once(bus: RunningServer) -> None:
     headers = {"Idempotency-Key": "once"}
     first = bus.call("POST", "/tuple", TUPLE, headers=headers).json
     again = bus.call("POST", "/tuple", TUPLE, headers=headers).json
@@ -329,7 +329,7 @@ def test_an_idempotency_key_dispatches_once(bus: Served) -> None:
     assert bus.call("POST", "/tuple", other, headers=headers).code == "IDEMPOTENCY_CONFLICT"
 
 
-def test_an_idempotency_key_is_used_up_by_a_tuple_that_was_there_already(bus: Served) -> None:  # YT-04
+def test_an_idempotency_key_is_used_up_by_a_tuple_that_was_there_already(bus: RunningServer) -> None:  # YT-04
     sent = bus.call("POST", "/tuple", TUPLE).json
     read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(pattern={"id": sent["id"]}), LOCAL_ADMIN).tuple
     headers = {"Idempotency-Key": "read before"}

@@ -48,33 +48,39 @@ RequestContext = ServerRequestContext[Any]
 ListParams = PaginatedRequestParams | None
 
 
-def make_server(
-    open_target: Callable[[], CallTarget],
-    credential_of: Callable[[RequestContext], Credential],
-    on_refusal: Callable[[RequestContext, str, EngramBusError], None] = lambda context, operation, refusal: None,
-) -> Server[Any]:
-    """Return the server; `credential_of` returns the caller's credential, `on_refusal` gets every refused call."""
-    calls = ToolCalls(open_target)
+class _Handlers:
+    """The server's answers to the protocol's requests."""
 
-    async def list_tools(context: RequestContext, params: ListParams) -> ListToolsResult:
+    def __init__(
+        self,
+        open_target: Callable[[], CallTarget],
+        credential_of: Callable[[RequestContext], Credential],
+        on_refusal: Callable[[RequestContext, str, EngramBusError], None],
+    ) -> None:
+        self._calls = ToolCalls(open_target)
+        self._credential_of = credential_of
+        self._on_refusal = on_refusal
+
+    async def list_tools(self, context: RequestContext, params: ListParams) -> ListToolsResult:
         return ListToolsResult(tools=list(tools().values()))
 
-    async def call_tool(context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(self, context: RequestContext, params: CallToolRequestParams) -> CallToolResult:
         def call() -> dict[str, Any]:
             trace = (params.meta or {}).get("traceparent")
-            credential = credential_of(context)
+            credential = self._credential_of(context)
             if isinstance(trace, str):
                 credential = msgspec.structs.replace(credential, trace=trace)
-            return calls.call_tool(
+            return self._calls.call_tool(
                 params.name,
                 params.arguments or {},
                 credential,
-                lambda operation, refusal: on_refusal(context, operation, refusal),
+                lambda operation, refusal: self._on_refusal(context, operation, refusal),
             )
 
+        # Operations block on the store, so they run in a thread.
         return CallToolResult.model_validate(await to_thread.run_sync(call))
 
-    async def list_resources(context: RequestContext, params: ListParams) -> ListResourcesResult:
+    async def list_resources(self, context: RequestContext, params: ListParams) -> ListResourcesResult:
         return ListResourcesResult(
             resources=[
                 Resource(uri=resource.uri, name=name, title=resource.title, mime_type=resource.media_type)
@@ -83,7 +89,7 @@ def make_server(
             ]
         )
 
-    async def list_templates(context: RequestContext, params: ListParams) -> ListResourceTemplatesResult:
+    async def list_templates(self, context: RequestContext, params: ListParams) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(
             resource_templates=[
                 ResourceTemplate(
@@ -94,17 +100,26 @@ def make_server(
             ]
         )
 
-    async def read_resource(context: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
-        uri = str(params.uri)
+    async def read_resource(self, context: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
+        uri, credential = str(params.uri), self._credential_of(context)
         try:
-            text, media_type, ttl_ms = await to_thread.run_sync(calls.read_resource, uri, credential_of(context))
+            text, media_type, ttl_ms = await to_thread.run_sync(self._calls.read_resource, uri, credential)
         except EngramBusError as refusal:
-            on_refusal(context, "resource", refusal)
+            self._on_refusal(context, "resource", refusal)
             code = INVALID_PARAMS if refusal.status < Internal.status else INTERNAL_ERROR
             raise MCPError(code, refusal.detail, refusal.problem()) from None
         contents = TextResourceContents(uri=uri, mime_type=media_type, text=text)
+        # Private: the text depends on the caller, so no shared cache may hold it.
         return ReadResourceResult(contents=[contents], ttl_ms=ttl_ms, cache_scope="private")
 
+
+def make_server(
+    open_target: Callable[[], CallTarget],
+    credential_of: Callable[[RequestContext], Credential],
+    on_refusal: Callable[[RequestContext, str, EngramBusError], None] = lambda context, operation, refusal: None,
+) -> Server[Any]:
+    """Return the server; `credential_of` returns the caller's credential, `on_refusal` gets every refused call."""
+    handlers = _Handlers(open_target, credential_of, on_refusal)
     list_cache = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     return Server(
         "engrambus",
@@ -117,11 +132,11 @@ def make_server(
             "resources/templates/list": list_cache,
         },
         get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
     )
 
 

@@ -37,7 +37,7 @@ class LineEvents(NamedTuple):
 
 
 class FollowerPosition(NamedTuple):
-    """How far a follower has read. Two followers at the same position with equal filters get the same events next."""
+    """The position of a follower. Followers at the same position with equal filters get the same events next."""
 
     journal: ResumePoint
     calls: int
@@ -106,7 +106,7 @@ class EventLog:
     def remove(self, follower: Follower) -> None:
         """Stop waking a follower; polling ends with the last one."""
         with self._lock:
-            self._followers = tuple(other for other in self._followers if other is not follower)
+            self._followers = tuple(registered for registered in self._followers if registered is not follower)
 
     def add_call(self, operation: str, caller: Caller, now_us: int, request: object, answer: object) -> None:
         """Add the event of a call that leaves nothing in the journal, if it has one and there are followers."""

@@ -42,7 +42,7 @@ class Answer(NamedTuple):
         return str(self.json["code"])
 
 
-class Served:
+class RunningServer:
     """A running server for one project."""
 
     def __init__(self, gateway: Gateway, repository: Repository, port: int, codes: Codes) -> None:
@@ -113,14 +113,14 @@ class Served:
 
 
 @contextmanager
-def serving(
+def run_server(
     gateway: Gateway,
     repository: Repository,
     *,
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
     send_buffer: int | None = None,
-) -> Iterator[Served]:
+) -> Iterator[RunningServer]:
     """Run a server for a project while the context is open; a small send buffer makes stalled readers show sooner."""
     sock = socket.socket()
     if send_buffer is not None:
@@ -134,7 +134,7 @@ def serving(
     thread.start()
     try:
         assert ready.wait(60)
-        yield Served(gateway, repository, port, codes)
+        yield RunningServer(gateway, repository, port, codes)
     finally:
         server.should_exit = True
         thread.join(60)
@@ -142,12 +142,12 @@ def serving(
 
 
 @contextmanager
-def served_project(folder: Path) -> Iterator[Served]:
+def run_new_project(folder: Path) -> Iterator[RunningServer]:
     """Create a project in a folder and run a server for it."""
     repository = make_repository(folder / "repository")
     gateway = make_gateway(repository.path, make_settings(folder / "home"))
     try:
-        with serving(gateway, repository) as bus:
+        with run_server(gateway, repository) as bus:
             yield bus
     finally:
         gateway.close()
