@@ -115,7 +115,7 @@ def _uninstalled(file: ClientFile, note: ChangeRecord | None) -> str:
 def test_insertions_are_removed_byte_for_byte(path: Path, text: str) -> None:  # BX-06
     file, after, note = _installed(path, text)
     again = plan_install(file, note)
-    assert again.before == again.after, "a second time changes nothing"
+    assert again.old_content == again.new_content, "a second time changes nothing"
     assert COMMENT.findall(after) == COMMENT.findall(text)
     assert _uninstalled(file, note) == text
 

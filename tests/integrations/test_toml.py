@@ -63,7 +63,7 @@ def test_insertions_are_removed_byte_for_byte(path: Path, text: str, later: bool
         assert now.pop("mcp_servers") == {}
     assert now == tomllib.loads(text)
     again = plan_install(file, change.record)
-    assert again.after == again.before
+    assert again.new_content == again.old_content
     more = "\n[later]\nx = 1\n" if later else ""
     path.write_bytes(path.read_bytes() + more.encode())
     write(plan_uninstall(file, change.record))

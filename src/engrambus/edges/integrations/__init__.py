@@ -1,4 +1,4 @@
-"""The clients people already use: their hooks answered, their configuration written and taken back.
+"""Editors and coding agents: their hooks are answered, their configuration is written and restored.
 
-Nothing is imported here: `engrambus hook` is started anew for every event, and its reader waits.
+Nothing is imported here: a client starts `engrambus hook` for every event and waits for it.
 """

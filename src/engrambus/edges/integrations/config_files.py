@@ -23,9 +23,9 @@ BOM = b"\xef\xbb\xbf"
 
 
 class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """How a file was changed, stored so that the change can be undone."""
+    """A change that was made to a file, stored so that it can be undone."""
 
-    after: str
+    new_digest: str
     """Digest of the file after the change."""
     edits: tuple[Edit, ...]
     """The edits, in the order in which they were made."""
@@ -41,9 +41,9 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     """A planned change of a file."""
 
     path: Path
-    before: bytes | None
+    old_content: bytes | None
     """None if the file does not exist."""
-    after: bytes | None
+    new_content: bytes | None
     """None if the file is to be removed."""
     record: ChangeRecord | None = None
     """The record to store; None if there is nothing to undo."""
@@ -51,39 +51,44 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_install(file: ClientFile, record: ChangeRecord | None) -> FileChange:
     """Plan the change that adds our entries to a file."""
-    before = _read(file.path)
-    text = _decode(file.path, before)
+    old_content = _read(file.path)
+    text = _decode(file.path, old_content)
     try:
         if _is_current(file, text):
-            return FileChange(path=file.path, before=before, after=before, record=record)
-        bare, previous = _without_our_entries(file, text, record, before)
+            return FileChange(path=file.path, old_content=old_content, new_content=old_content, record=record)
+        bare, previous = _without_our_entries(file, text, record, old_content)
         edits, containers, after = _with_our_entries(file, bare)
     except ParseFailure as problem:
         raise _broken(file.path, text, problem) from None
-    data = _encode(after, before)
+    data = _encode(after, old_content)
     created = dict.fromkeys((*containers, *(previous.containers if previous else ())))
     new_record = ChangeRecord(
-        after=digest(data),
+        new_digest=digest(data),
         edits=tuple(edits),
-        created=before is None or (record is not None and record.created),
-        folders=missing_folders(file.path) if before is None or record is None else record.folders,
+        created=old_content is None or (record is not None and record.created),
+        folders=missing_folders(file.path) if old_content is None or record is None else record.folders,
         containers=tuple(sorted(created, key=len, reverse=True)),
     )
-    return FileChange(path=file.path, before=before, after=data, record=new_record)
+    return FileChange(path=file.path, old_content=old_content, new_content=data, record=new_record)
 
 
 def plan_uninstall(file: ClientFile, record: ChangeRecord | None) -> FileChange:
     """Plan the change that removes our entries from a file."""
-    before = _read(file.path)
-    if before is None:
-        return FileChange(path=file.path, before=None, after=None)
-    text = _decode(file.path, before)
+    old_content = _read(file.path)
+    if old_content is None:
+        return FileChange(path=file.path, old_content=None, new_content=None)
+    text = _decode(file.path, old_content)
     try:
-        bare, _ = _without_our_entries(file, text, record, before)
+        bare, _ = _without_our_entries(file, text, record, old_content)
     except ParseFailure as problem:
         raise _broken(file.path, text, problem) from None
     remove = record is not None and record.created and _is_empty(file, bare)
-    return FileChange(path=file.path, before=before, after=None if remove else _encode(bare, before), record=record)
+    return FileChange(
+        path=file.path,
+        old_content=old_content,
+        new_content=None if remove else _encode(bare, old_content),
+        record=record,
+    )
 
 
 def is_installed(file: ClientFile) -> bool | None:
@@ -99,24 +104,24 @@ def is_installed(file: ClientFile) -> bool | None:
 
 def write(change: FileChange) -> None:
     """Write a change atomically, keeping the file's mode and following a symbolic link."""
-    if change.after == change.before:
+    if change.new_content == change.old_content:
         return
     path = Path(os.path.realpath(change.path))
-    if _read(path) != change.before:
+    if _read(path) != change.old_content:
         raise ClientFileChanged(f"{path} was changed while it was read.", field=path.name, hint="Try again.")
-    if change.after is None:
+    if change.new_content is None:
         path.unlink()
         _remove_folders(change.record)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    mode = stat.S_IMODE(path.stat().st_mode) if change.before is not None else 0o666
+    mode = stat.S_IMODE(path.stat().st_mode) if change.old_content is not None else 0o666
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as out:
-            if change.before is not None:
+            if change.old_content is not None:
                 os.fchmod(out.fileno(), mode)
-            out.write(change.after)
+            out.write(change.new_content)
             out.flush()
             os.fsync(out.fileno())
         draft.rename(path)
@@ -127,9 +132,13 @@ def write(change: FileChange) -> None:
 
 def undo(change: FileChange) -> None:
     """Undo a change, complete or interrupted."""
-    if _read(change.path) == change.after:
-        write(FileChange(path=change.path, before=change.after, after=change.before, record=change.record))
-    elif change.before is None:
+    if _read(change.path) == change.new_content:
+        write(
+            FileChange(
+                path=change.path, old_content=change.new_content, new_content=change.old_content, record=change.record
+            )
+        )
+    elif change.old_content is None:
         _remove_folders(change.record)
 
 
@@ -181,7 +190,7 @@ def _without_our_entries(
     file: ClientFile, text: str, record: ChangeRecord | None, data: bytes | None
 ) -> tuple[str, ChangeRecord | None]:
     """Return a text without our entries, and the record if its folders and containers are still ours."""
-    if record is not None and data is not None and digest(data) == record.after:
+    if record is not None and data is not None and digest(data) == record.new_digest:
         for edit in reversed(record.edits):
             text = edit.undo(text)
         return text, msgspec.structs.replace(record, containers=())
@@ -338,8 +347,8 @@ def _decode(path: Path, data: bytes | None) -> str:
         raise ClientFileBroken(f"{path} is not UTF-8 (byte {problem.start}).", field=path.name) from None
 
 
-def _encode(text: str, before: bytes | None) -> bytes:
-    return (BOM if before is not None and before.startswith(BOM) else b"") + text.encode()
+def _encode(text: str, old_content: bytes | None) -> bytes:
+    return (BOM if old_content is not None and old_content.startswith(BOM) else b"") + text.encode()
 
 
 def _broken(path: Path, text: str, problem: ParseFailure) -> ClientFileBroken:

@@ -40,15 +40,17 @@ def plan_exclude(exclude: Path, client: str, names: Sequence[str], *, listed: bo
 
     The block stands first in the file, so that removing its lines gives the file back to the byte.
     """
-    before = exclude.read_bytes() if exclude.exists() else None
-    text = (before or b"").decode("utf-8", "surrogateescape")
+    old_content = exclude.read_bytes() if exclude.exists() else None
+    text = (old_content or b"").decode("utf-8", "surrogateescape")
     block = [
         f"# engrambus install {client}: these files hold a path of this machine\n",
         *(f"/{name}\n" for name in names),
     ]
     bare = _without_block(text, block)
     after = ("".join(block) if listed else "") + bare
-    return FileChange(path=exclude, before=before, after=after.encode("utf-8", "surrogateescape") if after else None)
+    return FileChange(
+        path=exclude, old_content=old_content, new_content=after.encode("utf-8", "surrogateescape") if after else None
+    )
 
 
 def _without_block(text: str, block: Sequence[str]) -> str:

@@ -139,7 +139,7 @@ class _RecordStore:
             return
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = msgspec.json.encode(_StoredRecord(path=str(path), record=record))
-        write(FileChange(path=file, before=file.read_bytes() if file.exists() else None, after=data))
+        write(FileChange(path=file, old_content=file.read_bytes() if file.exists() else None, new_content=data))
 
     def _file(self, path: Path) -> Path:
         return self._folder / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
@@ -178,19 +178,25 @@ def _plan_skill(target: Path, records: Mapping[Path, ChangeRecord]) -> Iterator[
         )
     for name, content in skill_files().items():
         path = target / name
-        before = path.read_bytes() if path.is_file() else None
+        old_content = path.read_bytes() if path.is_file() else None
         record = records.get(path)
-        folders = record.folders if before is not None and record else missing_folders(path) if before is None else ()
-        new_record = ChangeRecord(after=digest(content), edits=(), created=True, folders=folders)
-        yield FileChange(path=path, before=before, after=content, record=new_record)
+        folders = (
+            record.folders
+            if old_content is not None and record
+            else missing_folders(path)
+            if old_content is None
+            else ()
+        )
+        new_record = ChangeRecord(new_digest=digest(content), edits=(), created=True, folders=folders)
+        yield FileChange(path=path, old_content=old_content, new_content=content, record=new_record)
 
 
 def _plan_skill_removal(target: Path, records: Mapping[Path, ChangeRecord]) -> Iterator[FileChange]:
     """Plan the removal of the skill's files; an edited file stays."""
     for name, content in reversed(skill_files().items()):
         path = target / name
-        before = path.read_bytes() if path.is_file() else None
+        old_content = path.read_bytes() if path.is_file() else None
         record = records.get(path)
-        ours = {digest(content), record.after if record else ""}
-        remove = before is not None and digest(before) in ours
-        yield FileChange(path=path, before=before, after=None if remove else before, record=record)
+        ours = {digest(content), record.new_digest if record else ""}
+        remove = old_content is not None and digest(old_content) in ours
+        yield FileChange(path=path, old_content=old_content, new_content=None if remove else old_content, record=record)

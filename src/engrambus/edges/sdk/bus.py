@@ -24,7 +24,7 @@ class Transport(Protocol):
     """Carries calls to a gateway. A gateway opened in this process is one itself. Safe to use from several threads."""
 
     def call(self, operation: Operation[Request, Response], request: Request, credential: Credential, /) -> Response:
-        """Return the answer; raise the same error whatever the transport."""
+        """Return the answer; raise the same error over every transport."""
         ...
 
     def close(self) -> None: ...

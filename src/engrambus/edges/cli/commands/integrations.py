@@ -115,9 +115,9 @@ def _print_changes(
 
 
 def _action(change: FileChange) -> str:
-    if change.before == change.after:
+    if change.old_content == change.new_content:
         return "unchanged"
-    return "created" if change.before is None else "removed" if change.after is None else "changed"
+    return "created" if change.old_content is None else "removed" if change.new_content is None else "changed"
 
 
 def _change_lines(change: FileChange) -> Iterator[str]:
@@ -135,14 +135,18 @@ def _change_lines(change: FileChange) -> Iterator[str]:
 def _diff(change: FileChange) -> Iterable[str]:
     from difflib import unified_diff
 
-    if change.before == change.after or "skills" in change.path.parts:
+    if change.old_content == change.new_content or "skills" in change.path.parts:
         return []
     old, new = (
-        (data or b"").decode("utf-8", "replace").splitlines(keepends=True) for data in (change.before, change.after)
+        (data or b"").decode("utf-8", "replace").splitlines(keepends=True)
+        for data in (change.old_content, change.new_content)
     )
     name = str(change.path)
     return unified_diff(
-        old, new, name if change.before is not None else "/dev/null", name if change.after is not None else "/dev/null"
+        old,
+        new,
+        name if change.old_content is not None else "/dev/null",
+        name if change.new_content is not None else "/dev/null",
     )
 
 
