@@ -42,7 +42,7 @@ def test_vectors_cover_what_the_document_speaks_of() -> None:
 def test_engram_vectors(case: dict[str, Any]) -> None:
     keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))
     assert list(keys.public) == case["public"]
-    assert list(keys.more) == case["more"]
+    assert list(keys.extra) == case["more"]
 
 
 @pytest.mark.parametrize("case", VECTORS["questions"], ids=lambda case: repr(case["text"][:30]))
@@ -72,7 +72,7 @@ def test_the_vectors_are_what_the_document_says() -> None:
 @settings(max_examples=600, deadline=None)
 def test_the_quick_way_and_the_literal_way_agree(claim: str, tags: list[str], own: list[str], names: list[str]) -> None:
     keys = hash_keys(claim, names, tags, own)
-    assert (list(keys.public), list(keys.more)) == literal_keys.engram_keys(claim, names, tags, own)
+    assert (list(keys.public), list(keys.extra)) == literal_keys.engram_keys(claim, names, tags, own)
     assert list(query_keys(claim)) == literal_keys.question_keys(claim)
     assert normalise_key(claim) == literal_keys.given_key(claim)
 
@@ -82,20 +82,20 @@ def test_the_quick_way_and_the_literal_way_agree(claim: str, tags: list[str], ow
 def test_keys_are_few_short_printable_and_distinct(claim: str, tags: list[str], own: list[str]) -> None:
     keys = hash_keys(claim, [REF], tags, own)
     assert len(keys.public) <= 32
-    every = keys.public + keys.more
+    every = keys.public + keys.extra
     assert len(set(every)) == len(every)
     for key in every:
         assert 1 <= len(key) <= 80
         assert key.encode()
         assert not any(c.isspace() or c < " " or c in "\"'`“”‘’«»" or "\x7f" <= c <= "\x9f" for c in key)
-    assert not any("+" in key for key in keys.more)
+    assert not any("+" in key for key in keys.extra)
 
 
 @given(claim=TEXTS)
 @settings(max_examples=600, deadline=None)
 def test_a_key_given_back_stays_as_it_is(claim: str) -> None:
     keys = hash_keys(claim, [REF])
-    for key in keys.public + keys.more:
+    for key in keys.public + keys.extra:
         assert normalise_key(key) == key
 
 
@@ -103,13 +103,13 @@ def test_a_key_given_back_stays_as_it_is(claim: str) -> None:
 @settings(deadline=None)
 def test_a_claim_shares_all_its_words_with_the_question_that_repeats_it(claim: str) -> None:
     keys = hash_keys(claim)
-    assert {key for key in query_keys(claim) if "+" not in key} <= {*keys.public, *keys.more}
+    assert {key for key in query_keys(claim) if "+" not in key} <= {*keys.public, *keys.extra}
 
 
 def test_no_word_is_unfindable_however_many_there_are() -> None:
     claim = " ".join(f"word{number}" for number in range(90))
     keys = hash_keys(claim, [REF], ["service:gateway"])
-    assert {f"word{number}" for number in range(90)} <= {*keys.public, *keys.more}
+    assert {f"word{number}" for number in range(90)} <= {*keys.public, *keys.extra}
     assert len(keys.public) == 32
 
 
@@ -178,7 +178,7 @@ from engrambus.knowledge.engrams.keys import hash_keys, normalise_key, query_key
 vectors = json.load(open(sys.argv[2], encoding="utf-8"))
 for case in vectors["engrams"]:
     keys = hash_keys(case["claim"], case.get("refs", ()), case.get("tags", ()), case.get("given", ()))
-    assert [list(keys.public), list(keys.more)] == [case["public"], case["more"]], case["claim"]
+    assert [list(keys.public), list(keys.extra)] == [case["public"], case["more"]], case["claim"]
 for case in vectors["questions"]:
     assert list(query_keys(case["text"])) == case["keys"], case["text"]
 every = hashlib.sha256()

@@ -27,7 +27,7 @@ from engrambus.knowledge.engrams import (
     print_duration,
     stamp,
     validate,
-    validate_whole,
+    validate_stamped,
     validator,
 )
 from engrambus.knowledge.engrams.schemas import LESS_ENGRAM
@@ -49,11 +49,11 @@ WHOLE: dict[str, Any] = {
     "provenance": PROVENANCE,
 }
 
-CHECKS: tuple[Callable[[Any], CheckedEngram], ...] = (partial(validate, max_ttl=YEAR), validate_whole)
+CHECKS: tuple[Callable[[Any], CheckedEngram], ...] = (partial(validate, max_ttl_us=YEAR), validate_stamped)
 
 
 def accepted(**changes: Any) -> CheckedEngram:
-    return validate({**DRAFT, **changes}, max_ttl=YEAR)
+    return validate({**DRAFT, **changes}, max_ttl_us=YEAR)
 
 
 def refused(**changes: Any) -> EngramBusError:
@@ -65,7 +65,7 @@ def refused(**changes: Any) -> EngramBusError:
 
 def refused_without(*fields: str) -> EngramBusError:
     with pytest.raises(EngramBusError) as caught:
-        validate({field: value for field, value in DRAFT.items() if field not in fields}, max_ttl=YEAR)
+        validate({field: value for field, value in DRAFT.items() if field not in fields}, max_ttl_us=YEAR)
     return caught.value
 
 
@@ -78,7 +78,7 @@ class TestAccepted:
             RepoAddress(path="services/gateway/vendor_client.py", revision=SHA, lines=(280, 360)),
         )
         assert (checked.confidence, checked.ttl, checked.scope) == (0.6, "P30D", "project")
-        assert checked.lifetime == 30 * DAY
+        assert checked.lifetime_us == 30 * DAY
         assert (checked.tags, checked.hash_keys, checked.embedding_ref, checked.id) == ((), (), None, None)
         assert checked.provenance is None
 
@@ -94,13 +94,13 @@ class TestAccepted:
         )
         assert checked.confidence == 1.0
         assert type(checked.confidence) is float
-        assert (checked.ttl, checked.lifetime, checked.scope) == ("PT6H", 6 * 3600 * SECOND, "run")
+        assert (checked.ttl, checked.lifetime_us, checked.scope) == ("PT6H", 6 * 3600 * SECOND, "run")
         assert (checked.tags, checked.hash_keys) == (("service:gateway",), ("own",))
         assert (checked.embedding_ref, checked.id) == ("e:1", ULID)
 
     def test_what_was_sent_is_not_changed(self) -> None:
         draft = {**DRAFT, "pointers": [dict(POINTER)]}
-        validate(draft, max_ttl=YEAR)
+        validate(draft, max_ttl_us=YEAR)
         assert draft == {**DRAFT, "pointers": [POINTER]}
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -113,10 +113,10 @@ class TestAccepted:
         assert tuple(DEFAULTS) == KINDS
 
     def test_a_default_bows_to_the_ceiling_and_what_was_written_does_not(self) -> None:
-        checked = validate({**DRAFT, "kind": "decision"}, max_ttl=7 * DAY)
-        assert (checked.ttl, checked.lifetime) == ("P7D", 7 * DAY)
+        checked = validate({**DRAFT, "kind": "decision"}, max_ttl_us=7 * DAY)
+        assert (checked.ttl, checked.lifetime_us) == ("P7D", 7 * DAY)
         with pytest.raises(EngramBusError) as caught:
-            validate({**DRAFT, "ttl": "P8D"}, max_ttl=7 * DAY)
+            validate({**DRAFT, "ttl": "P8D"}, max_ttl_us=7 * DAY)
         assert caught.value.code == "TTL_TOO_LONG"
 
     def test_a_pointer_is_brought_into_its_canonical_form(self) -> None:
@@ -253,7 +253,7 @@ class TestRefused:
         codes = set()
         for order in (list(wrong), list(reversed(wrong)), sorted(wrong)):
             with pytest.raises(EngramBusError) as caught:
-                validate({field: wrong[field] for field in order}, max_ttl=YEAR)
+                validate({field: wrong[field] for field in order}, max_ttl_us=YEAR)
             codes.add(caught.value.code)
         assert codes == {"CLAIM_TOO_LONG"}
 
@@ -268,15 +268,15 @@ class TestRefused:
 
 class TestWhole:
     def test_accepted(self) -> None:
-        checked = validate_whole(WHOLE)
+        checked = validate_stamped(WHOLE)
         assert checked.id == ULID
         assert checked.provenance == STAMPED
-        assert checked.created_at == 1_767_864_600 * SECOND
+        assert checked.created_us == 1_767_864_600 * SECOND
 
     def test_without_a_ceiling_any_fixed_ttl_will_do(self) -> None:
-        assert validate_whole({**WHOLE, "ttl": "P3650D"}).lifetime == 3650 * DAY
+        assert validate_stamped({**WHOLE, "ttl": "P3650D"}).lifetime_us == 3650 * DAY
         with pytest.raises(EngramBusError) as caught:
-            validate_whole({**WHOLE, "ttl": "P3650D"}, max_ttl=YEAR)
+            validate_stamped({**WHOLE, "ttl": "P3650D"}, max_ttl_us=YEAR)
         assert caught.value.code == "TTL_TOO_LONG"
 
     @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ class TestWhole:
         ],
     )
     def test_moments(self, text: str, moment: int) -> None:
-        assert validate_whole({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}}).created_at == moment
+        assert validate_stamped({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}}).created_us == moment
 
     @pytest.mark.parametrize(
         "text",
@@ -300,7 +300,7 @@ class TestWhole:
     )
     def test_times_that_are_none(self, text: str) -> None:
         with pytest.raises(EngramBusError) as caught:
-            validate_whole({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}})
+            validate_stamped({**WHOLE, "provenance": {**PROVENANCE, "created_at": text}})
         assert (caught.value.code, caught.value.field) == ("TIME_INVALID", "provenance.created_at")
 
     @pytest.mark.parametrize(
@@ -317,13 +317,13 @@ class TestWhole:
     )
     def test_refused(self, changes: dict[str, Any], code: str, field: str) -> None:
         with pytest.raises(EngramBusError) as caught:
-            validate_whole({**WHOLE, **changes})
+            validate_stamped({**WHOLE, **changes})
         assert (caught.value.code, caught.value.field) == (code, field)
 
     @pytest.mark.parametrize("field", ["id", "kind", "claim", "pointers", "confidence", "ttl", "scope", "provenance"])
     def test_nothing_may_be_missing(self, field: str) -> None:
         with pytest.raises(EngramBusError) as caught:
-            validate_whole({name: value for name, value in WHOLE.items() if name != field})
+            validate_stamped({name: value for name, value in WHOLE.items() if name != field})
         assert caught.value.code == ("NO_POINTER" if field == "pointers" else "FIELD_MISSING")
         assert caught.value.field == field
 
@@ -340,7 +340,7 @@ class TestEngram:
         sent = msgspec.json.encode(engram)
         assert validator().is_valid(json.loads(sent))
         assert msgspec.json.decode(sent, type=Engram) == engram
-        assert validate_whole(json.loads(sent)).claim == engram.claim
+        assert validate_stamped(json.loads(sent)).claim == engram.claim
 
     def test_what_is_absent_is_left_out(self) -> None:
         shown = json.loads(msgspec.json.encode(self.engram()))
@@ -377,7 +377,7 @@ class TestEngram:
 )
 def test_durations_are_printed_so_that_they_read_back(microseconds: int, text: str) -> None:
     assert print_duration(microseconds) == text
-    assert accepted(ttl=text).lifetime == microseconds
+    assert accepted(ttl=text).lifetime_us == microseconds
 
 
 JSON = st.recursive(
@@ -423,4 +423,4 @@ def test_what_is_accepted_can_be_stored_and_read_back(claim: str, tags: list[str
     except EngramBusError:
         return
     engram = stamp(checked, id=ULID, provenance=STAMPED, hash_keys=hash_keys(claim, (), tags).public)
-    assert validate_whole(read_json(msgspec.json.encode(engram))).claim == claim
+    assert validate_stamped(read_json(msgspec.json.encode(engram))).claim == claim

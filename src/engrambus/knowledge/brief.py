@@ -25,7 +25,7 @@ PER_KIND = 8
 MAX_GRANTS = 3
 
 
-class Section(NamedTuple):
+class BriefSection(NamedTuple):
     """One part of the brief: the kinds it shows, and how many lines it may take."""
 
     title: str
@@ -34,16 +34,16 @@ class Section(NamedTuple):
 
 
 _LEADING = (
-    Section("Constraints", ("constraint", "policy"), 5),
-    Section("Risks", ("risk",), 6),
-    Section("Now", ("decision", "diff", "fact"), 6),
+    BriefSection("Constraints", ("constraint", "policy"), 5),
+    BriefSection("Risks", ("risk",), 6),
+    BriefSection("Now", ("decision", "diff", "fact"), 6),
 )
 _BUILDING = (
-    Section("Constraints", ("constraint", "policy"), 6),
-    Section("Risks", ("risk",), 4),
-    Section("Now", ("todo", "decision", "test", "diff", "fact", "perf"), 7),
+    BriefSection("Constraints", ("constraint", "policy"), 6),
+    BriefSection("Risks", ("risk",), 4),
+    BriefSection("Now", ("todo", "decision", "test", "diff", "fact", "perf"), 7),
 )
-SECTIONS: dict[str, tuple[Section, ...]] = {
+SECTIONS: dict[str, tuple[BriefSection, ...]] = {
     "admin": _LEADING,
     "architect": _LEADING,
     "director": _LEADING,
@@ -116,7 +116,7 @@ def compose_brief(view: EngramReads, role: str, caller: Caller) -> tuple[str, ..
     """Return the lines of a role's brief as of now, from the engrams the caller may see."""
     spaces = visible_spaces(caller)
     newest = {
-        kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, before=None))
+        kind: view.engrams(view.newest(spaces, kind=kind, limit=PER_KIND, older_than=None))
         for section in SECTIONS[role]
         for kind in section.kinds
     }
@@ -156,7 +156,7 @@ def _compose(role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinne
     return tuple(lines[: MAX_LINES - LINES_FOR_BUDGETS])
 
 
-def _pick(section: Section, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> list[Engram]:
+def _pick(section: BriefSection, newest: Mapping[str, Sequence[Engram]], pinned: Sequence[Engram]) -> list[Engram]:
     # decision 17: a person pins what everybody must read first
     first = [engram for engram in pinned if engram.kind in section.kinds]
     pinned_ids = {engram.id for engram in first}

@@ -91,7 +91,7 @@ def query_engrams(context: Context, request: QueryEngrams) -> QueryAnswer:
         if not stores:
             return _query_answer(context, request, [], [])
         reads, spaces = stores[0]
-        ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, before=read_cursor(request.cursor))
+        ordinals = reads.newest(spaces, kind=request.kind, limit=request.k + 1, older_than=read_cursor(request.cursor))
         return _query_answer(context, request, reads.engrams(ordinals[: request.k]), ordinals)
 
 
@@ -262,14 +262,14 @@ class _Roles:
         return self._by_author[author]
 
 
-def _newest_first(store: VisibleStore, kind: str | None, before: int | None) -> Iterator[tuple[int, Engram]]:
+def _newest_first(store: VisibleStore, kind: str | None, older_than: int | None) -> Iterator[tuple[int, Engram]]:
     reads, spaces = store
     while True:
-        ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, before=before)
+        ordinals = reads.newest(spaces, kind=kind, limit=READ_SIZE, older_than=older_than)
         yield from zip(ordinals, reads.engrams(ordinals), strict=True)
         if len(ordinals) < READ_SIZE:
             return
-        before = ordinals[-1]
+        older_than = ordinals[-1]
 
 
 def _feed_filter(request: ReadFeed, roles: _Roles) -> Callable[[Engram], bool]:

@@ -203,7 +203,7 @@ def _prepare(context: Context, request: PutEngram, commits: dict[str, str] | Non
         for position, span in enumerate(spans)
     ]
     with _naming_spans(spans, len(request.pointers)):
-        return prepare_engram(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+        return prepare_engram(context, validate(draft, max_ttl_us=parse_duration(context.policy.max_ttl)))
 
 
 @contextmanager

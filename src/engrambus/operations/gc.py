@@ -90,7 +90,7 @@ def _pointers(view: View) -> Iterator[Pointer]:
     spaces = [PROJECT_SPACE, OUTBOX, *(f"r{number}" for number in range(1, view.counts().runs + 1))]
     for space in spaces:
         oldest: int | None = None
-        while page := view.newest((space,), kind=None, limit=PAGE, before=oldest):
+        while page := view.newest((space,), kind=None, limit=PAGE, older_than=oldest):
             for engram in view.engrams(page):
                 yield from (pointer for pointer in engram.pointers if pointer.type in ("artifact", "test"))
             oldest = min(page)

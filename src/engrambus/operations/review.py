@@ -239,4 +239,4 @@ def withdraw_contribution(context: Context, request: WithdrawContribution) -> Co
 
 def _prepare_engram(context: Context, contribution: Contribution, pointers: tuple[Pointer, ...]) -> PreparedEngram:
     draft = engram_draft(contribution, pointers)
-    return prepare_engram(context, validate(draft, max_ttl=parse_duration(context.policy.max_ttl)))
+    return prepare_engram(context, validate(draft, max_ttl_us=parse_duration(context.policy.max_ttl)))

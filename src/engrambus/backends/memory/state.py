@@ -272,9 +272,9 @@ class MemoryView(MemoryCortex):
         found = self._live(spaces, {key} if kind is None else {key, kind_key(kind)})
         return [ordinal for ordinal, _ in zip(found, range(limit), strict=False)]
 
-    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         found = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
-        return [ordinal for ordinal in found if before is None or ordinal < before][:limit]
+        return [ordinal for ordinal in found if older_than is None or ordinal < older_than][:limit]
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
         return [_traits(self._state.stored[ordinal]) for ordinal in ordinals]
@@ -297,8 +297,8 @@ class MemoryView(MemoryCortex):
         live = set(self._live(spaces, {EVERYTHING}))
         return [ordinal for ordinal in reversed(self._state.pins) if ordinal in live]
 
-    def votes(self, ordinal: int, *, besides: str) -> int:
-        return len(self._state.votes.get(ordinal, set()) - {besides})
+    def votes(self, ordinal: int, *, except_root: str) -> int:
+        return len(self._state.votes.get(ordinal, set()) - {except_root})
 
     def puts_in_minute(self, author: str, minute: int) -> int:
         return self._state.puts.get((author, minute), 0)

@@ -103,9 +103,9 @@ class SqliteView(SqliteCortex):
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         return self._posted(spaces, (key,) if kind is None else (key, kind_key(kind)), limit, _NO_LIMIT)
 
-    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
         key = EVERYTHING if kind is None else kind_key(kind)
-        return self._posted(spaces, (key,), limit, _NO_LIMIT if before is None else before)
+        return self._posted(spaces, (key,), limit, _NO_LIMIT if older_than is None else older_than)
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
         rows = self._connection.executemany(self._sql["traits"], ((ordinal,) for ordinal in ordinals))
@@ -130,8 +130,8 @@ class SqliteView(SqliteCortex):
         rows: Any = self._connection.execute(self._sql["pinned_engrams"], (self._as_of,))
         return [ordinal for ordinal, space in rows if space in spaces]
 
-    def votes(self, ordinal: int, *, besides: str) -> int:
-        row = self._row("count_votes", ordinal, besides)
+    def votes(self, ordinal: int, *, except_root: str) -> int:
+        row = self._row("count_votes", ordinal, except_root)
         return row[0] if row else 0
 
     def puts_in_minute(self, author: str, minute: int) -> int:

@@ -252,7 +252,7 @@ def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
     engrams: list[Engram] = []
     before: int | None = None
     for _ in range(MAX_ENGRAM_PAGES):
-        page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, before=before)
+        page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, older_than=before)
         engrams += filter(scope.covers, store.reads.engrams(page))
         if len(engrams) >= MAX_ENGRAMS or len(page) < MAX_ENGRAMS:
             break

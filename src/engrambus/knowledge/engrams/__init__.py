@@ -39,8 +39,8 @@ if TYPE_CHECKING:
         kind_key,
     )
     from engrambus.knowledge.engrams.put import (
-        Batch,
         PreparedEngram,
+        PutBatch,
         PutFact,
         prefix_field,
         prepare,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         put_or_confirm,
     )
     from engrambus.knowledge.engrams.ranking import DEFAULT_K, DEPTH, MAX_K, pointer_names, posted_keys, recall
-    from engrambus.knowledge.engrams.rules import print_duration, stamp, validate, validate_whole
+    from engrambus.knowledge.engrams.rules import print_duration, stamp, validate, validate_stamped
     from engrambus.knowledge.engrams.schemas import schema_bytes, schema_names, validator
     from engrambus.knowledge.engrams.sentences import count_sentences
     from engrambus.knowledge.engrams.values import (
@@ -80,21 +80,21 @@ if not TYPE_CHECKING:
             "set_pinned "
         ),
         "ports": "EVERYTHING EngramReads EngramView StoredEngram Traits VisibleStore kind_key",
-        "put": "Batch PreparedEngram PutFact prefix_field prepare put_all put_one put_or_confirm",
+        "put": "PreparedEngram PutBatch PutFact prefix_field prepare put_all put_one put_or_confirm",
         "ranking": "DEFAULT_K DEPTH MAX_K pointer_names posted_keys recall",
-        "rules": "print_duration stamp validate validate_whole",
+        "rules": "print_duration stamp validate validate_stamped",
         "schemas": "schema_bytes schema_names validator",
         "sentences": "count_sentences",
         "values": "DEFAULTS KINDS CheckedEngram Defaults Engram Kind Provenance Source is_contradiction less_export",
     })
 
 __all__ = [
-    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "Batch", "CheckedEngram", "ConfirmAnswer",
-    "Defaults", "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted",
-    "EngramPut", "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Keys", "Kind",
-    "PinAnswer", "PreparedEngram", "Provenance", "PutFact", "Source", "StoredEngram", "Traits", "VisibleStore",
+    "DEFAULTS", "DEFAULT_K", "DEPTH", "EVERYTHING", "KINDS", "MAX_K", "CheckedEngram", "ConfirmAnswer", "Defaults",
+    "Engram", "EngramConfirmed", "EngramDelivered", "EngramForgotten", "EngramPinned", "EngramPromoted", "EngramPut",
+    "EngramReads", "EngramReceived", "EngramUnpinned", "EngramView", "ForgetAnswer", "Keys", "Kind", "PinAnswer",
+    "PreparedEngram", "Provenance", "PutBatch", "PutFact", "Source", "StoredEngram", "Traits", "VisibleStore",
     "confirm", "count_sentences", "find_engram", "forget", "hash_keys", "is_contradiction", "is_repeat", "kind_key",
     "less_export", "mark_delivered", "name_keys", "normalise_key", "pointer_names", "posted_keys", "prefix_field",
     "prepare", "print_duration", "promote", "put_all", "put_one", "put_or_confirm", "query_keys", "recall", "receive",
-    "schema_bytes", "schema_names", "set_pinned", "stamp", "twin_key", "validate", "validate_whole", "validator",
+    "schema_bytes", "schema_names", "set_pinned", "stamp", "twin_key", "validate", "validate_stamped", "validator",
 ]

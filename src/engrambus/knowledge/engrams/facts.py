@@ -1,4 +1,4 @@
-"""What engrams write into the journal."""
+"""The facts about engrams that are written to the journal."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag
     run: str
     """The run it was put in."""
     expires_at: int
-    """When its ttl runs out, fixed at put; microseconds."""
+    """End of its ttl in microseconds, fixed at put."""
     more_keys: tuple[str, ...] = ()
-    """Keys it is also found by, beyond the thirty-two it shows."""
+    """Keys it is also found by, beyond the 32 in `hash_keys`."""
     pointed_tokens: int = 0
-    """What stands behind its pointers, as far as it could be read here; for the figures."""
+    """Size of the content behind its pointers, as far as it could be read here; for statistics."""
 
 
 class EngramReceived(
     msgspec.Struct, frozen=True, kw_only=True, tag="engram.received", tag_field="fact", omit_defaults=True
 ):
-    """A store that several projects share took an engram in."""
+    """A store that several projects share received an engram."""
 
     engram: Engram
     run: str
@@ -36,17 +36,17 @@ class EngramReceived(
 
 
 class EngramDelivered(msgspec.Struct, frozen=True, kw_only=True, tag="engram.delivered", tag_field="fact"):
-    """An engram on its way to a shared store has arrived there, and is kept here no more."""
+    """An engram has arrived in a shared store, and left the project's outbox."""
 
     id: str
 
 
 class EngramPromoted(msgspec.Struct, frozen=True, kw_only=True, tag="engram.promoted", tag_field="fact"):
-    """An engram is seen further than before."""
+    """An engram's scope was widened."""
 
     id: str
     space: str
-    """Where it was."""
+    """The space it was in before."""
     scope: str
     """The scope it has now."""
     by: str
@@ -57,23 +57,23 @@ class EngramForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="engram.for
 
     id: str
     space: str
-    """Where it was."""
+    """The space it was in."""
     by: str
 
 
 class EngramConfirmed(msgspec.Struct, frozen=True, kw_only=True, tag="engram.confirmed", tag_field="fact"):
-    """Somebody says again what an engram says: it lives on, and counts one more root of the hierarchy behind it."""
+    """An agent confirmed an engram: its ttl starts over, and the agent's root of the hierarchy has voted for it."""
 
     id: str
     space: str
     by: str
     root: str
-    """The agent at the top of the confirmer's line; it has one vote, however many speak below it."""
+    """The agent's topmost ancestor; it has one vote, however many descendants confirm."""
     expires_at: int
 
 
 class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned", tag_field="fact"):
-    """Somebody wants an engram to stand first in every brief."""
+    """An engram was pinned: it comes first in its section of every brief."""
 
     id: str
     space: str
@@ -81,7 +81,7 @@ class EngramPinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.pinned
 
 
 class EngramUnpinned(msgspec.Struct, frozen=True, kw_only=True, tag="engram.unpinned", tag_field="fact"):
-    """An engram takes its turn in the briefs again."""
+    """A pinned engram was unpinned."""
 
     id: str
     space: str

@@ -1,4 +1,4 @@
-"""The keys an engram is found by, the same on every machine; docs/hash-keys.md tells how to make them elsewhere."""
+"""The keys an engram is found by, the same on every machine; docs/hash-keys.md defines them for other programs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import NamedTuple
 from engrambus.knowledge.engrams.words import MAX_KEY, tokens
 
 MAX_KEYS = 32
-"""The most keys an engram shows, and the most a question is asked with."""
+"""Most keys an engram shows, and most keys of a question."""
 
-LONGEST_PHRASE = 5
+MAX_PHRASE_WORDS = 5
 
 
 class Keys(NamedTuple):
     """The keys of an engram."""
 
     public: tuple[str, ...]
-    """What the engram shows as its `hash_keys`: the best thirty-two."""
-    more: tuple[str, ...]
-    """Every word beyond them, for the index: no word of an engram is unfindable."""
+    """The best 32, which the engram shows as its `hash_keys`."""
+    extra: tuple[str, ...]
+    """All further words, for the index only: every word of an engram can be found."""
 
 
-def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), given: Iterable[str] = ()) -> Keys:
-    """The keys of an engram: its author's own, then concepts and tags, names, words, and phrases of two to five."""
+def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), own_keys: Iterable[str] = ()) -> Keys:
+    """Return the keys of an engram: its author's own, then concepts and tags, names, words, and phrases of 2 to 5."""
     concepts: list[str] = []
     identifiers: list[str] = []
     sentences: list[list[str]] = []
@@ -38,12 +38,12 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), gi
                 _add(names, normalise_key(text))
             _read(text, names, names, sentences)
     keys: dict[str, None] = {}
-    for own in given:
-        key = normalise_key(own)
+    for text in own_keys:
+        key = normalise_key(text)
         if key is not None:
             keys[key] = None
     _collect(keys, concepts, identifiers, names, *sentences)
-    if len(keys) <= MAX_KEYS:
+    if len(keys) <= MAX_KEYS:  # phrases only where there is room: single words find more
         _add_phrases(keys, sentences)
         return Keys(tuple(keys), ())
     ranked = tuple(keys)
@@ -51,7 +51,7 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), gi
 
 
 def query_keys(text: str) -> tuple[str, ...]:
-    """The keys a question in free text is asked with."""
+    """Return the keys of a question in free text."""
     concepts: list[str] = []
     identifiers: list[str] = []
     sentences: list[list[str]] = []
@@ -63,17 +63,17 @@ def query_keys(text: str) -> tuple[str, ...]:
 
 
 def normalise_key(text: str) -> str | None:
-    """A key as somebody wrote it, in the form keys have; None when nothing of it can be one."""
-    found = [token for token in tokens(text) if token.words or token.alone]
-    if len(found) == 1 and found[0].alone is not None:
-        key = found[0].alone
+    """Return a key written by a person in canonical form; None if nothing in it can be a key."""
+    meaningful = [token for token in tokens(text) if token.words or token.alone]
+    if len(meaningful) == 1 and meaningful[0].alone is not None:
+        key = meaningful[0].alone
     else:
-        key = "+".join(word for token in found for word in token.words)
+        key = "+".join(word for token in meaningful for word in token.words)
     return key if 0 < len(key) <= MAX_KEY else None
 
 
 def name_keys(refs: Iterable[str]) -> tuple[str, ...]:
-    """The names pointers lead to, as keys: the file, the artifact, the entry, the page."""
+    """Return the names pointers lead to, as keys: the file, the artifact, the entry, the page."""
     keys: dict[str, None] = {}
     for ref in refs:
         for text in _names(ref)[:1]:
@@ -111,8 +111,8 @@ def _collect(keys: dict[str, None], *groups: Sequence[str]) -> None:
 
 
 def _add_phrases(keys: dict[str, None], sentences: Sequence[Sequence[str]]) -> None:
-    """Fill the keys up with phrases, short ones first."""
-    for length in range(2, LONGEST_PHRASE + 1):
+    """Fill the keys up to `MAX_KEYS` with phrases, short ones first."""
+    for length in range(2, MAX_PHRASE_WORDS + 1):
         for sentence in sentences:
             for start in range(len(sentence) - length + 1):
                 if len(keys) >= MAX_KEYS:
@@ -123,21 +123,21 @@ def _add_phrases(keys: dict[str, None], sentences: Sequence[Sequence[str]]) -> N
 
 
 def _names(ref: str) -> list[str]:
-    """The texts in a pointer's ref that name something, the name itself first."""
-    scheme, _, rest = ref.partition(":")
-    if scheme == "artifact" and rest.startswith("sha256:"):
+    """Return the texts in a pointer's ref that name something, the name of the target first."""
+    scheme, _, address = ref.partition(":")
+    if scheme == "artifact" and address.startswith("sha256:"):
         return []
-    place = rest.rpartition("@")[0]
+    unpinned = address.rpartition("@")[0]
     if scheme == "sam":
-        return [_decoded(place)]
+        return [_decoded(unpinned)]
     if scheme == "test":
-        file, *cases = _decoded(place).split("::")
+        file, *cases = _decoded(unpinned).split("::")
         return [file.rpartition("/")[2], *cases]
     if scheme == "url":
-        host, _, path = place.removeprefix("https://").partition("?")[0].partition("/")
+        host, _, path = unpinned.removeprefix("https://").partition("?")[0].partition("/")
         page = path.rpartition("/")[2]
         return [_decoded(page), host] if page else [host]
-    path, _, fragment = place.partition("#")
+    path, _, fragment = unpinned.partition("#")
     headings = fragment.removeprefix("sec=").split("/") if scheme == "artifact" and fragment else []
     return [_decoded(path.rpartition("/")[2]), *map(_decoded, headings)]
 

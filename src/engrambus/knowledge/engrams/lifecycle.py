@@ -77,7 +77,7 @@ def confirm(
     """Confirm an engram by its id, as repeating its claim does."""
     stored = find_engram(view, spaces, engram_id)
     fact = confirmation(view, stored, caller)
-    votes = view.votes(stored.ordinal, besides=fact.root) + 1
+    votes = view.votes(stored.ordinal, except_root=fact.root) + 1
     return [fact], ConfirmAnswer(id=engram_id, votes=votes, expires_at=print_time(fact.expires_at))
 
 

@@ -1,4 +1,4 @@
-"""What engrams ask of a back end. Every read is as of one moment and inside named spaces."""
+"""What engrams need from a back end. Every read shows one point in time and only the named spaces."""
 
 from __future__ import annotations
 
@@ -15,74 +15,75 @@ EVERYTHING = "*"
 
 
 def kind_key(kind: str) -> str:
-    """The key every engram of a kind is posted under."""
+    """Return the key every engram of a kind is posted under."""
     return f"kind={kind}"
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What decides between engrams of equal rank."""
+    """The properties that order engrams of equal rank."""
 
     ordinal: int
     id: str
     scope: str
-    created_at: int
+    created_us: int
     confidence: float
     names: str
-    """The base names its pointers lead to, as keys, parted by spaces."""
+    """The base names its pointers lead to, as keys separated by spaces."""
 
 
 class StoredEngram(msgspec.Struct, frozen=True, kw_only=True):
-    """An engram as the store holds it."""
+    """An engram with what the store knows about it."""
 
     ordinal: int
     engram: Engram
     space: str
     run: str
     expires_at: int
+    """End of its ttl in microseconds."""
     more_keys: tuple[str, ...]
 
 
 class EngramReads(Protocol):
-    """The engrams of a store as of one moment; those whose time has passed are not there."""
+    """The engrams of a store at one point in time; expired ones are absent."""
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
-        """The ordinals of the newest live engrams in these spaces posted under a key, newest first."""
+        """Return the ordinals of the newest live engrams in these spaces posted under a key, newest first."""
         ...
 
-    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, before: int | None) -> Sequence[int]:
-        """The ordinals of the newest live engrams in these spaces, newest first, older than `before`."""
+    def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
+        """Return the ordinals of the newest live engrams below the ordinal `older_than`, newest first."""
         ...
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
-        """What decides between these, in any order."""
+        """Return the traits of these engrams, in any order."""
         ...
 
     def engrams(self, ordinals: Sequence[int]) -> list[Engram]:
-        """These engrams, in the order asked for."""
+        """Return these engrams, in the order of `ordinals`."""
         ...
 
     def find(self, spaces: Sequence[str], engram_id: str) -> StoredEngram | None:
-        """The live engram of that id in these spaces, the first space that has it."""
+        """Return the live engram of that id from the first of these spaces that has it."""
         ...
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
-        """The ordinals of the newest live engrams in a space with this twin key, newest first."""
+        """Return the ordinals of the newest live engrams in a space with this twin key, newest first."""
         ...
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
-        """The ordinals of the live engrams in these spaces that somebody pinned, the last pinned first."""
+        """Return the ordinals of the pinned live engrams in these spaces, the last pinned first."""
         ...
 
-    def votes(self, ordinal: int, *, besides: str) -> int:
-        """How many roots of the hierarchy, besides one, have confirmed an engram."""
+    def votes(self, ordinal: int, *, except_root: str) -> int:
+        """Return how many roots of the agent hierarchy, not counting `except_root`, have confirmed an engram."""
         ...
 
     def puts_in_minute(self, author: str, minute: int) -> int:
-        """How many engrams an author put in a minute, counted from 1970."""
+        """Return how many engrams an author put in a minute; `minute` counts from 1970."""
         ...
 
     def outbox(self) -> list[StoredEngram]:
-        """Engrams on their way to a store that several projects share."""
+        """Return the engrams that wait to be delivered to a shared store."""
         ...
 
 
@@ -96,7 +97,7 @@ class EngramView(EngramReads, IdentityReads, TurnReads, Protocol):
 
 
 class VisibleStore(NamedTuple):
-    """A store, and the spaces of it that a caller may see."""
+    """A read of a store, and the spaces of it that a caller may see."""
 
     reads: EngramReads
     spaces: Sequence[str]

@@ -92,7 +92,7 @@ def put_all(
     check_rate(view, caller, policy.engrams_per_minute, len(prepared))
     facts: list[PutFact] = []
     ids: list[str] = []
-    batch = Batch()
+    batch = PutBatch()
     for position, item in enumerate(prepared):
         with prefix_field(f"{field}[{position}]"):
             fact, engram = put_or_confirm(view, item, caller=caller, randomness=randomness, batch=batch)
@@ -101,7 +101,7 @@ def put_all(
     return facts, ids
 
 
-class Batch:
+class PutBatch:
     """The engrams put so far in one commit, which the view does not show yet."""
 
     def __init__(self) -> None:
@@ -125,13 +125,13 @@ def put_or_confirm(
     caller: Caller,
     randomness: Randomness,
     source: Source | None = None,
-    batch: Batch | None = None,
+    batch: PutBatch | None = None,
 ) -> tuple[PutFact | None, Engram]:
     """Put an engram, or confirm the one whose claim it repeats; return the engram that now states the claim.
 
     Repeating a claim of the same commit produces no fact. An engram whose author chose its id is always put.
     """
-    batch = batch or Batch()
+    batch = batch or PutBatch()
     fact = _put_fact(view, prepared, caller, randomness, source, batch)
     engram, twin = fact.engram, twin_key(fact.engram)
     if not prepared.checked.id:
@@ -171,7 +171,7 @@ def _put_fact(
     caller: Caller,
     randomness: Randomness,
     source: Source | None,
-    batch: Batch,
+    batch: PutBatch,
 ) -> EngramPut:
     checked = prepared.checked
     engram_id = checked.id or new_ulid(view.as_of, randomness)
@@ -190,8 +190,8 @@ def _put_fact(
             checked, id=engram_id, provenance=provenance, hash_keys=prepared.keys.public, pointers=prepared.pointers
         ),
         run=caller.run.run_id,
-        expires_at=view.as_of + checked.lifetime,
-        more_keys=prepared.keys.more,
+        expires_at=view.as_of + checked.lifetime_us,
+        more_keys=prepared.keys.extra,
         pointed_tokens=prepared.pointed_tokens,
     )
 

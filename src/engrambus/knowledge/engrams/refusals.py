@@ -1,4 +1,4 @@
-"""From what a JSON Schema says about an engram to a refusal with a code, a field and a limit."""
+"""Turning an error of the JSON Schema validator into a refusal with a code, a field and a limit."""
 
 from __future__ import annotations
 
@@ -24,71 +24,61 @@ from engrambus.errors import (
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
-MAX_SHOWN = 80
+MAX_VALUE_CHARS = 80
 
+# fmt: off
 _FIELDS = (
-    *(
-        "id",
-        "kind",
-        "claim",
-        "pointers",
-        "confidence",
-        "ttl",
-        "scope",
-        "tags",
-        "hash_keys",
-        "embedding_ref",
-        "provenance",
-    ),
-    *("type", "ref", "digest", "span", "created_at", "created_by", "source"),
+    "id", "kind", "claim", "pointers", "confidence", "ttl", "scope", "tags", "hash_keys", "embedding_ref", "provenance",
+    "type", "ref", "digest", "span", "created_at", "created_by", "source",
 )
+# fmt: on
 _POSITION = {name: position for position, name in enumerate(_FIELDS)}
 
 
 def first_refusal(validator: Draft202012Validator, engram: dict[str, Any]) -> Refusal:
-    """The first thing wrong with an engram, in the order the schema speaks of it."""
+    """Return the refusal for the first error in an engram, in the order of the schema's fields."""
     engram = _in_order(engram)
     try:
-        problem = next(iter(validator.iter_errors(engram)), None)
+        error = next(iter(validator.iter_errors(engram)), None)
     except UnicodeEncodeError:
-        return BadText("A text holds half of a surrogate pair.")
-    except ValueError as trouble:
-        return FieldType(f"This is not JSON: {str(trouble)[:MAX_SHOWN]}.")
-    if problem is None:
+        return BadText("A text contains half of a surrogate pair.")
+    except ValueError as problem:
+        return FieldType(f"This is not JSON: {str(problem)[:MAX_VALUE_CHARS]}.")
+    if error is None:
         return FieldValue("The engram does not follow its schema.")
-    return _refusal(problem, engram)
+    return _refusal(error, engram)
 
 
-def _refusal(problem: ValidationError, engram: dict[str, Any]) -> Refusal:
-    path = list(problem.instance_path)
-    said = problem.kind.as_dict()
+def _refusal(error: ValidationError, engram: dict[str, Any]) -> Refusal:
+    path = list(error.instance_path)
+    details = error.kind.as_dict()
     value = _value_at(engram, path)
     field = print_field(path)
-    match problem.kind.name:
+    match error.kind.name:
         case "required":
-            return _missing(print_field([*path, said["property"]]))
+            return _missing(print_field([*path, details["property"]]))
         case "additionalProperties":
-            return FieldUnknown(field=print_field([*path, str(said["unexpected"][0])]))
+            return FieldUnknown(field=print_field([*path, str(details["unexpected"][0])]))
         case "type":
-            return _wrong_type(field, value, " or ".join(said["types"]))
+            return _wrong_type(field, value, " or ".join(details["types"]))
         case "enum":
-            return _not_listed(field, value, said["options"])
+            return _not_listed(field, value, details["options"])
         case "minimum" | "maximum":
-            return ConfidenceRange(field=field, limit="0 to 1", used=_shown(value))
+            return ConfidenceRange(field=field, limit="0 to 1", used=_printable(value))
         case "minItems":
-            return NoPointer(field=field, limit=said["limit"], used=0)
+            return NoPointer(field=field, limit=details["limit"], used=0)
         case "maxItems":
-            refused = TooManyPointers if path == ["pointers"] else FieldValue
-            return refused(f"{field} has too many items.", field=field, limit=said["limit"], used=len(value))
+            refusal = TooManyPointers if path == ["pointers"] else FieldValue
+            return refusal(f"{field} has too many items.", field=field, limit=details["limit"], used=len(value))
         case "maxLength":
-            return _too_long(field, path, limit=said["limit"], used=len(value))
+            return _too_long(field, path, limit=details["limit"], used=len(value))
         case "format":
-            return TimeInvalid(field=field, used=_shown(value))
+            return TimeInvalid(field=field, used=_printable(value))
     return FieldValue("The engram does not follow its schema.", field=field)
 
 
 def _in_order(engram: dict[str, Any]) -> dict[str, Any]:
-    """The same engram with its fields in the schema's order, so that the order they were sent in decides nothing."""
+    """Return the engram with its fields in the schema's order, so that the sender's order decides nothing."""
 
     def sort(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -109,17 +99,17 @@ def _missing(field: str) -> Refusal:
     return FieldMissing(f"{field} is missing.", field=field)
 
 
-def _wrong_type(field: str, value: Any, wanted: str) -> Refusal:
+def _wrong_type(field: str, value: Any, expected: str) -> Refusal:
     if field == "confidence" and isinstance(value, int | float):
-        return ConfidenceRange(field=field, limit="0 to 1", used=_shown(value))
-    return FieldType(f"{field} is not of type {wanted}.", field=field, limit=wanted)
+        return ConfidenceRange(field=field, limit="0 to 1", used=_printable(value))
+    return FieldType(f"{field} is not of type {expected}.", field=field, limit=expected)
 
 
 def _not_listed(field: str, value: Any, options: Sequence[Any]) -> Refusal:
     if not isinstance(value, str):
         return FieldType(f"{field} is not of type string.", field=field, limit="string")
     listed = ", ".join(map(str, options))
-    return FieldValue(f"{field} is not one of {listed}.", field=field, limit=listed, used=_shown(value))
+    return FieldValue(f"{field} is not one of {listed}.", field=field, limit=listed, used=_printable(value))
 
 
 def _too_long(field: str, path: list[str | int], *, limit: int, used: int) -> Refusal:
@@ -131,14 +121,14 @@ def _too_long(field: str, path: list[str | int], *, limit: int, used: int) -> Re
 
 
 def print_field(path: Sequence[str | int]) -> str:
-    """The name of a field as refusals write it: `pointers[2].ref`."""
+    """Return the name of a field as refusals write it: `pointers[2].ref`."""
     name = ""
     for step in path:
         if isinstance(step, int):
             name += f"[{step}]"
         else:
             name += f".{step}" if name else step
-    return str(_shown(name))
+    return str(_printable(name))
 
 
 def _value_at(value: Any, path: Sequence[str | int]) -> Any:
@@ -147,10 +137,10 @@ def _value_at(value: Any, path: Sequence[str | int]) -> Any:
     return value
 
 
-def _shown(value: Any) -> Any:
-    """A value short enough, and finite enough, to be part of a refusal."""
+def _printable(value: Any) -> Any:
+    """Return a value short and finite enough to be part of a refusal."""
     if isinstance(value, str):
-        return value[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
+        return value[:MAX_VALUE_CHARS].encode("utf-8", "backslashreplace").decode()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):

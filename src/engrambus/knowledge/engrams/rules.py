@@ -1,6 +1,6 @@
-"""What makes an engram acceptable: the published schema first, then what no schema can say.
+"""Validating an engram: the published schema first, then the rules no schema can express.
 
-A refusal names one field, the limit it broke and by how much; the first one found in the schema's own order is given.
+A refusal names one field, its limit and the value used; of several errors, the first in the schema's order is given.
 Nothing here reads a clock, a store or a repository.
 """
 
@@ -27,15 +27,15 @@ from engrambus.errors import (
     TtlTooLong,
 )
 from engrambus.evidence.pointers import Pointer, check_pointer
-from engrambus.knowledge.engrams.refusals import MAX_SHOWN, first_refusal
+from engrambus.knowledge.engrams.refusals import MAX_VALUE_CHARS, first_refusal
 from engrambus.knowledge.engrams.schemas import validator
 from engrambus.knowledge.engrams.sentences import count_sentences
 from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Engram, Provenance
 
 MAX_SENTENCES = 3
-MAX_EMBEDDING_REF = 300
-MAX_CREATED_BY = 200
-DAY = 86_400 * SECOND
+MAX_EMBEDDING_REF_CHARS = 300
+MAX_CREATED_BY_CHARS = 200
+DAY_US = 86_400 * SECOND
 
 _PLACEHOLDER_ID = "0" * 26
 _PLACEHOLDER_PROVENANCE = {"created_at": "1970-01-01T00:00:00Z", "created_by": "-", "source": "agent"}
@@ -48,39 +48,39 @@ _NOT_ZERO = frozenset("123456789")
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")
 
 
-def validate(draft: Mapping[str, Any], *, max_ttl: int) -> CheckedEngram:
-    """Check what an author sent, defaults by kind filled in; `max_ttl` is the project's ceiling in microseconds.
+def validate(draft: Mapping[str, Any], *, max_ttl_us: int) -> CheckedEngram:
+    """Check an engram as its author sent it, with the defaults of its kind filled in.
 
-    A default that lies above the ceiling is lowered to it: only what an author wrote is refused.
+    `max_ttl_us` is the project's limit. A default above it is lowered: only a ttl the author wrote is refused.
     """
-    whole = _object(draft)
-    if "provenance" in whole:
+    engram = _as_object(draft)
+    if "provenance" in engram:
         raise ProvenanceStamped(field="provenance", hint="Leave it out.")
-    kind = whole.get("kind")
+    kind = engram.get("kind")
     defaults = DEFAULTS.get(kind if isinstance(kind, str) else "", DEFAULTS["fact"])
-    whole.setdefault("confidence", defaults.confidence)
-    whole.setdefault("scope", defaults.scope)
-    if "ttl" not in whole:
-        whole["ttl"] = defaults.ttl if parse_duration(defaults.ttl) <= max_ttl else print_duration(max_ttl)
-    has_id = "id" in whole
+    engram.setdefault("confidence", defaults.confidence)
+    engram.setdefault("scope", defaults.scope)
+    if "ttl" not in engram:
+        engram["ttl"] = defaults.ttl if parse_duration(defaults.ttl) <= max_ttl_us else print_duration(max_ttl_us)
+    has_id = "id" in engram
     if not has_id:
-        whole["id"] = _PLACEHOLDER_ID
-    whole["provenance"] = _PLACEHOLDER_PROVENANCE
-    if not _is_valid(whole):
-        raise first_refusal(validator(), whole)
-    return _checked(whole, max_ttl, whole["id"] if has_id else None)
+        engram["id"] = _PLACEHOLDER_ID
+    engram["provenance"] = _PLACEHOLDER_PROVENANCE
+    if not _is_valid(engram):
+        raise first_refusal(validator(), engram)
+    return _checked(engram, max_ttl_us, engram["id"] if has_id else None)
 
 
-def validate_whole(engram: Mapping[str, Any], *, max_ttl: int | None = None) -> CheckedEngram:
-    """Check an engram that already has its id and provenance; without a ceiling any fixed ttl will do."""
-    whole = _object(engram)
-    if not _is_valid(whole):
-        raise first_refusal(validator(), whole)
-    provenance = Provenance(**whole["provenance"])
-    created_at = _moment(provenance.created_at)
-    _check_text(provenance.created_by, "provenance.created_by", longest=MAX_CREATED_BY)
-    checked = _checked(whole, max_ttl, whole["id"])
-    return msgspec.structs.replace(checked, provenance=provenance, created_at=created_at)
+def validate_stamped(engram: Mapping[str, Any], *, max_ttl_us: int | None = None) -> CheckedEngram:
+    """Check an engram that already has its id and provenance; without a limit any fixed ttl is accepted."""
+    fields = _as_object(engram)
+    if not _is_valid(fields):
+        raise first_refusal(validator(), fields)
+    provenance = Provenance(**fields["provenance"])
+    created_us = _time_us(provenance.created_at)
+    _check_text(provenance.created_by, "provenance.created_by", max_chars=MAX_CREATED_BY_CHARS)
+    checked = _checked(fields, max_ttl_us, fields["id"])
+    return msgspec.structs.replace(checked, provenance=provenance, created_us=created_us)
 
 
 def stamp(
@@ -91,7 +91,7 @@ def stamp(
     hash_keys: Sequence[str],
     pointers: Sequence[Pointer] | None = None,
 ) -> Engram:
-    """The engram that goes on the bus: what was checked, and what only the gateway knows."""
+    """Return the engram to store: the checked fields and those only the gateway knows."""
     return Engram(
         id=id,
         kind=checked.kind,
@@ -108,53 +108,53 @@ def stamp(
 
 
 def print_duration(microseconds: int) -> str:
-    """A duration in whole days when it is one, in seconds otherwise."""
-    days, rest = divmod(microseconds, DAY)
-    if days and not rest:
+    """Return an ISO 8601 duration, in days if they are whole, in seconds otherwise."""
+    days, remainder = divmod(microseconds, DAY_US)
+    if days and not remainder:
         return f"P{days}D"
     seconds, fraction = divmod(microseconds, SECOND)
     return f"PT{seconds}.{fraction:06}S" if fraction else f"PT{seconds}S"
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise FieldType("An engram is a JSON object.", limit="object")
     return dict(value)
 
 
-def _is_valid(whole: dict[str, Any]) -> bool:
+def _is_valid(engram: dict[str, Any]) -> bool:
     try:
-        return validator().is_valid(whole)
-    except ValueError:  # not JSON at all; `first_refusal` says what
+        return validator().is_valid(engram)
+    except ValueError:  # not JSON at all; `first_refusal` finds the reason
         return False
 
 
-def _checked(whole: dict[str, Any], max_ttl: int | None, own_id: str | None) -> CheckedEngram:
-    """The rules no schema can say, for an engram that follows the schema."""
-    claim = whole["claim"]
+def _checked(engram: dict[str, Any], max_ttl_us: int | None, own_id: str | None) -> CheckedEngram:
+    """Check the rules no schema can express, for an engram that follows the schema."""
+    claim = engram["claim"]
     _check_claim(claim)
     pointers = []
     addresses = []
-    for position, sent in enumerate(whole["pointers"]):
-        pointer, address = check_pointer(Pointer(**sent), f"pointers[{position}]")
+    for position, draft in enumerate(engram["pointers"]):
+        pointer, address = check_pointer(Pointer(**draft), f"pointers[{position}]")
         pointers.append(pointer)
         addresses.append(address)
     if own_id is not None and not (is_ulid(own_id) or is_uuid(own_id)):
         raise IdInvalid(field="id", hint="A ULID in upper case or a UUID in lower case; or leave it out.")
-    embedding_ref = whole.get("embedding_ref")
+    embedding_ref = engram.get("embedding_ref")
     if embedding_ref is not None:
-        _check_text(embedding_ref, "embedding_ref", longest=MAX_EMBEDDING_REF)
+        _check_text(embedding_ref, "embedding_ref", max_chars=MAX_EMBEDDING_REF_CHARS)
     return CheckedEngram(
-        kind=whole["kind"],
+        kind=engram["kind"],
         claim=claim,
         pointers=tuple(pointers),
         addresses=tuple(addresses),
-        confidence=float(whole["confidence"]) + 0.0,  # no negative zero
-        ttl=whole["ttl"],
-        lifetime=_lifetime(whole["ttl"], max_ttl),
-        scope=whole["scope"],
-        tags=_texts(whole, "tags"),
-        hash_keys=_texts(whole, "hash_keys"),
+        confidence=float(engram["confidence"]) + 0.0,  # no negative zero
+        ttl=engram["ttl"],
+        lifetime_us=_lifetime_us(engram["ttl"], max_ttl_us),
+        scope=engram["scope"],
+        tags=_texts(engram, "tags"),
+        hash_keys=_texts(engram, "hash_keys"),
         embedding_ref=embedding_ref,
         id=own_id,
     )
@@ -170,8 +170,8 @@ def _check_claim(claim: str) -> None:
         raise ClaimTooManySentences(field="claim", limit=MAX_SENTENCES, used=sentences)
 
 
-def _texts(whole: dict[str, Any], field: str) -> tuple[str, ...]:
-    texts = whole.get(field)
+def _texts(engram: dict[str, Any], field: str) -> tuple[str, ...]:
+    texts = engram.get(field)
     if not texts:
         return ()
     for position, text in enumerate(texts):
@@ -180,9 +180,9 @@ def _texts(whole: dict[str, Any], field: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _check_text(text: str, field: str, longest: int | None = None) -> None:
-    if longest is not None and len(text) > longest:
-        raise FieldValue(f"{field} is too long.", field=field, limit=longest, used=len(text))
+def _check_text(text: str, field: str, max_chars: int | None = None) -> None:
+    if max_chars is not None and len(text) > max_chars:
+        raise FieldValue(f"{field} is too long.", field=field, limit=max_chars, used=len(text))
     _check_characters(text, field)
     if not any(map(_is_visible, text)):
         raise FieldValue(f"{field} is empty.", field=field)
@@ -190,11 +190,11 @@ def _check_text(text: str, field: str, longest: int | None = None) -> None:
 
 def _check_characters(text: str, field: str) -> None:
     if _SURROGATE.search(text):
-        raise BadText("A text holds half of a surrogate pair.", field=field)
-    found = _CONTROL.search(text)
-    if found:
+        raise BadText("A text contains half of a surrogate pair.", field=field)
+    match = _CONTROL.search(text)
+    if match:
         raise FieldValue(
-            f"{field} holds the control character U+{ord(found.group()):04X} at {found.start()}.",
+            f"{field} contains the control character U+{ord(match.group()):04X} at {match.start()}.",
             field=field,
             hint="Write one line of plain text.",
         )
@@ -204,21 +204,21 @@ def _is_visible(character: str) -> bool:
     return not character.isspace() and unicodedata.category(character) != "Cf"
 
 
-def _lifetime(ttl: str, max_ttl: int | None) -> int:
+def _lifetime_us(ttl: str, max_ttl_us: int | None) -> int:
     try:
-        lifetime = parse_duration(ttl)
+        lifetime_us = parse_duration(ttl)
     except TtlInvalid as problem:
-        limit = None if max_ttl is None else print_duration(max_ttl)
+        limit = None if max_ttl_us is None else print_duration(max_ttl_us)
         if _FIXED_LENGTH.fullmatch(ttl) and not _NOT_ZERO.isdisjoint(ttl):
-            # Well formed, and more than the parser can count.
-            raise TtlTooLong(field="ttl", limit=limit, used=ttl[:MAX_SHOWN]) from None
+            # It is well formed, but larger than the parser can represent.
+            raise TtlTooLong(field="ttl", limit=limit, used=ttl[:MAX_VALUE_CHARS]) from None
         raise TtlInvalid(problem.detail, field="ttl", limit=limit, used=problem.used, hint=problem.hint) from None
-    if max_ttl is not None and lifetime > max_ttl:
-        raise TtlTooLong(field="ttl", limit=print_duration(max_ttl), used=ttl)
-    return lifetime
+    if max_ttl_us is not None and lifetime_us > max_ttl_us:
+        raise TtlTooLong(field="ttl", limit=print_duration(max_ttl_us), used=ttl)
+    return lifetime_us
 
 
-def _moment(text: str) -> int:
+def _time_us(text: str) -> int:
     try:
         if _RFC_3339.fullmatch(text.upper()):
             return parse_time(text.upper())

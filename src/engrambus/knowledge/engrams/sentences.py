@@ -1,4 +1,4 @@
-"""Counting the sentences of a claim, the same way every time and in one pass."""
+"""Counting the sentences of a claim, in one pass and the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _BEFORE_SPACE = ".!?…‼⁇⁈⁉؟۔।॥։።"
 _OPENERS = "\"'“‘«‹([{*_`"
 _CLOSERS = "\"'”’»›)]}」』）】》〉*_`"
 
-# Each run of terminators is met once: the lookbehind forbids a second start inside it, and nothing is given back.
+# Each run of terminators is matched once: the lookbehind forbids a second start inside it, and the possessive
+# quantifiers never backtrack. So a hostile text takes time in proportion to its length.
 _ENDS = re.compile(
     f"(?<![{_ANYWHERE}{_BEFORE_SPACE}])([{_ANYWHERE}{_BEFORE_SPACE}]++)([{re.escape(_CLOSERS)}]*+)(\\s*+)"
 )
@@ -20,26 +21,26 @@ _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "ca", "resp", "mr",
 _MAY_BE_LAST = frozenset(("etc", "al", "inc", "ltd", "co", "corp", "jr", "sr", "dept", "est", "incl", "excl"))
 _BEFORE_NUMBER = frozenset(("no", "nr", "fig", "sec", "ch", "p", "pp", "vol", "eq", "max", "min", "ver", "art"))
 
-_LONGEST = 16
-"""No abbreviation has as many letters, so no more than these are looked at."""
+_MAX_WORD_CHARS = 16
+"""No abbreviation is longer, so a longer word need not be read."""
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences a text has.
+    """Return how many sentences a text has.
 
-    A run of `.`, `!`, `?`, `…` and their like in other scripts ends a sentence when white space or the end of the
-    text follows, closing quotes and brackets between them allowed; `。`, `！` and `？` need no space. So the dots in
-    `3.11`, `a.py` and `core.ids` end nothing. Nor does
+    A run of `.`, `!`, `?`, `…` or their equivalents in other scripts ends a sentence if white space or the end of the
+    text follows, with closing quotes and brackets allowed between; `。`, `！` and `？` need no space. So the dots in
+    `3.11`, `a.py` and `core.ids` end no sentence. Neither does
 
-    - a full stop after an abbreviation: always after `e.g.`, `i.e.`, `vs.`, `cf.` and their like; after `etc.`,
-      `al.`, `Inc.`, `p.m.` and their like unless an upper-case letter follows; after `no.`, `fig.`, `sec.` and
-      their like when a digit follows;
+    - a full stop after an abbreviation: always after `e.g.`, `i.e.`, `vs.`, `cf.` and the like; after `etc.`,
+      `al.`, `Inc.`, `p.m.` and the like unless an upper-case letter follows; after `no.`, `fig.`, `sec.` and
+      the like when a digit follows;
     - a full stop after a single upper-case letter other than I (`J. Smith`), or after a number that opens the
       sentence (`1. Open the file`), or with white space before it;
     - a run of several full stops, or `…`, unless an upper-case letter or the end of the text follows;
-    - anything inside closing quotes or brackets when a lower-case letter goes on (`"Why?" it asked`).
+    - anything inside closing quotes or brackets when a lower-case letter follows (`"Why?" it asked`).
 
-    What follows the last end counts as a sentence if there is more in it than spaces and closing marks.
+    Text after the last end counts as a sentence if it has more than spaces and closing marks.
     """
     count = 0
     start = 0
@@ -53,7 +54,7 @@ def count_sentences(text: str) -> int:
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     run, closers, space = match.groups()
-    at, after = match.start(), match.end()
+    stop, after = match.start(), match.end()
     if run[-1] in _ANYWHERE:
         return True
     if after == len(text):
@@ -64,16 +65,16 @@ def _ends(text: str, start: int, match: re.Match[str]) -> bool:
     if closers and following.islower():
         return False
     if run == ".":
-        return not _abbreviates(text, start, at, following)
+        return not _abbreviates(text, start, stop, following)
     if not run.strip(".…"):
         return following.isupper()
     return True
 
 
-def _abbreviates(text: str, start: int, at: int, following: str) -> bool:
-    """Whether the full stop at a place belongs to the word before it."""
-    words = text[max(start, at - _LONGEST) : at].rsplit(maxsplit=1)
-    word = words[-1].lstrip(_OPENERS) if words and not text[at - 1].isspace() else ""
+def _abbreviates(text: str, start: int, stop: int, following: str) -> bool:
+    """True if the full stop at offset `stop` belongs to an abbreviation."""
+    words = text[max(start, stop - _MAX_WORD_CHARS) : stop].rsplit(maxsplit=1)
+    word = words[-1].lstrip(_OPENERS) if words and not text[stop - 1].isspace() else ""
     if not word:
         return True
     lowered = word.lower()
@@ -84,5 +85,5 @@ def _abbreviates(text: str, start: int, at: int, following: str) -> bool:
     if lowered in _BEFORE_NUMBER:
         return following.isdecimal()
     if word.isdecimal():
-        return not text[start : at - len(word)].strip()
+        return not text[start : stop - len(word)].strip()
     return len(word) == 1 and word.isupper() and word != "I"

@@ -1,4 +1,4 @@
-"""What an engram is: one claim, anchored to pointers, by somebody, for a while."""
+"""What an engram is: one claim with pointers to its evidence, an author and a lifetime."""
 
 from __future__ import annotations
 
@@ -16,71 +16,71 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who put an engram on the bus, and when; stamped, never sent."""
+    """The author, time and source of an engram; stamped by the gateway, never sent."""
 
     created_at: str
-    """The moment, in RFC 3339."""
+    """Time of the put in RFC 3339."""
     created_by: str
     """The agent's full name."""
     source: Source
-    """Where the claim came from."""
+    """Origin of the claim."""
 
 
 class Engram(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One claim the team knows; its JSON is valid by the published schema v0.1."""
+    """One claim the team knows; its JSON follows the published schema v0.1."""
 
     id: str
     """A ULID or a UUID."""
     kind: Kind
-    """What sort of claim it is."""
+    """The sort of claim."""
     claim: str
     """One to three sentences."""
     pointers: tuple[Pointer, ...]
-    """Where the evidence is; at least one."""
+    """Pointers to the evidence; at least one."""
     confidence: float
-    """How sure its author is, from 0 to 1."""
+    """The author's confidence, from 0 to 1."""
     ttl: str
-    """How long it lives, as an ISO 8601 duration."""
+    """Lifetime as an ISO 8601 duration."""
     scope: Scope
-    """How far it is seen."""
+    """The circle that can see it: run, project, org or global."""
     tags: tuple[str, ...] = ()
-    """Words its author filed it under."""
+    """Words the author filed it under."""
     hash_keys: tuple[str, ...] = ()
-    """The keys it is found by."""
+    """Keys it is found by."""
     embedding_ref: str | None = None
-    """Where an embedding of the claim is kept."""
+    """Location of an embedding of the claim."""
     provenance: Provenance
-    """Who said so, and when."""
+    """Author, time and source."""
 
 
 class CheckedEngram(msgspec.Struct, frozen=True, kw_only=True):
-    """An engram that may be stamped and stored."""
+    """A validated engram that can be stamped and stored."""
 
     kind: Kind
     claim: str
     pointers: tuple[Pointer, ...]
     """In canonical form."""
     addresses: tuple[Address, ...]
-    """What the pointers name, in the same order."""
+    """The parsed pointers, in the same order."""
     confidence: float
     ttl: str
-    lifetime: int
+    lifetime_us: int
     """The ttl in microseconds."""
     scope: Scope
     tags: tuple[str, ...]
     hash_keys: tuple[str, ...]
-    """The author's own keys, as sent; see `keys.hash_keys` for what becomes of them."""
+    """The author's own keys as sent; `keys.hash_keys` normalises them."""
     embedding_ref: str | None
     id: str | None
-    """The author's own id, if there is one."""
+    """The id the author chose, if any."""
     provenance: Provenance | None = None
-    """Only in an engram that was whole already."""
-    created_at: int | None = None
-    """The provenance's moment in microseconds."""
+    """Only if the engram had its provenance already (`validate_stamped`)."""
+    created_us: int | None = None
+    """The provenance's time in microseconds."""
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What is filled in when an author leaves it out."""
+    """Values for the fields an author leaves out."""
 
     ttl: str
     confidence: float
@@ -98,24 +98,24 @@ DEFAULTS: dict[str, Defaults] = {
     "perf": Defaults(ttl="P30D", confidence=0.7, scope="project"),
     "policy": Defaults(ttl="P180D", confidence=0.9, scope="project"),
 }
-"""Ttl, confidence and scope by kind, for authors in a hurry.
+"""Default ttl, confidence and scope by kind.
 
-What was settled (decision, constraint, policy) holds for half a year and is stated with confidence; what was seen
-(fact, perf) ages with the code; what is feared or planned (risk, todo) is worth a second look within weeks. A diff
-and a test result are about the work in hand: a week, and inside the run. Everything else is for the project.
+Agreements (decision, constraint, policy) hold for half a year and are stated with confidence; observations (fact, perf)
+age with the code; risks and todos are worth a second look within weeks. A diff and a test result concern the current
+work: a week, inside the run. Everything else is for the project.
 """
 
 
 def is_contradiction(engram: Engram) -> bool:
-    """Whether an engram says that two sources disagree: a risk that points at both.
+    """True if an engram claims that two sources disagree: a risk that points at both.
 
-    Whether they do disagree is for whoever reads them to say; that they are two is all a store can know.
+    A store cannot judge whether they really do; it only sees that there are two.
     """
     return engram.kind == "risk" and len({pointer.ref for pointer in engram.pointers}) > 1
 
 
 def less_export(engram: Engram) -> Engram:
-    """The engram as the LESS family of the schema takes it: that one has no `embedding_ref`."""
+    """Return the engram as the LESS family of the schema accepts it: without `embedding_ref`."""
     if engram.embedding_ref is None:
         return engram
     return msgspec.structs.replace(engram, embedding_ref=None)

@@ -1,7 +1,7 @@
-"""From text to the words it is found by; docs/hash-keys.md is the definition, this is the quick way to it.
+"""From text to the words it is found by. docs/hash-keys.md is the definition, this a fast implementation of it.
 
-Nothing depends on the Python that runs it: letters outside ASCII are judged by Unicode 3.2, whose tables every Python
-carries unchanged, and a character younger than that counts as a letter.
+The result does not depend on the Python version: letters outside ASCII are classified by Unicode 3.2, whose tables
+every Python has unchanged, and a character newer than that counts as a letter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from unicodedata import ucd_3_2_0
 
 MAX_KEY = 80
-"""No key is longer."""
+"""Most characters of a key."""
 
 STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being both but by can could did do does
@@ -23,18 +23,18 @@ STOP_WORDS = frozenset(
     what when where which while who whom why will with would you your e.g i.e vs dont doesnt didnt isnt cant wont
     """.split()  # noqa: SIM905
 )
-"""Words too common to find anything by."""
+"""Words that are too common to find anything by."""
 
 EXTENSIONS = frozenset(
     """c cc cfg cjs cpp cs exs h hpp htm ini ipynb jl js jsonl jsx kt md mjs pl ps1 py pyi rb rs rst scss sh tf ts tsx
     txt yml zsh
     """.split()  # noqa: SIM905
 )
-"""Ends of file names that nobody looks for alone; in `vendor_client.py` the words are vendor and client."""
+"""File extensions that are no words: in `vendor_client.py` the words are vendor and client."""
 
 _TOKEN = re.compile("[^\x00-,;-@\\[-^`{-\x7f]+|[!?;]")
 _ALPHANUMERIC = (
-    "[^\\x00-/:-@\\[-`{-\\x7f]"  # what is left when ASCII's other characters are taken away: quick to compile
+    "[^\\x00-/:-@\\[-`{-\\x7f]"  # by excluding ASCII's other characters: compiles faster than listing letters
 )
 _APOSTROPHE = re.compile(f"(?<={_ALPHANUMERIC})'(?:[sS](?!_|{_ALPHANUMERIC})|(?={_ALPHANUMERIC}))")
 _THOUSANDS = re.compile("(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
@@ -48,40 +48,42 @@ _NO_SPACES = re.compile(
 )
 _BREAKS = frozenset("!?;")
 _SENTENCE_ENDS = "。؟۔।॥։።"
-_CACHED = 64
+_MAX_CACHED_CHARS = 64
 
 
 class Token(NamedTuple):
-    """What one token of a text stands for."""
+    """The meaning of one token of a text."""
 
     concepts: tuple[str, ...]
     """Keys such as `service:gateway`."""
     identifiers: tuple[str, ...]
-    """Names kept whole: `vendor_client.py`, `httpserver`."""
+    """Complete names: `vendor_client.py`, `httpserver`."""
     words: tuple[str, ...]
-    """The content words in it, in order."""
+    """Its words, in order, without stop words."""
     alone: str | None
-    """Its key when it is all there is."""
+    """Its key if it is the whole text."""
     last: bool
-    """Whether a sentence ends with it."""
+    """True if a sentence ends with it."""
 
 
 _BREAK = Token((), (), (), None, True)
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text, in order."""
+    """Return the tokens of a text, in order."""
     if not text.isascii():
         text = _clean(text)
     if "'" in text:
         text = _APOSTROPHE.sub("", text)
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return [_known(token) if len(token) <= _CACHED else _analyse(token) for token in _TOKEN.findall(text)]
+    return [
+        _analyse_cached(token) if len(token) <= _MAX_CACHED_CHARS else _analyse(token) for token in _TOKEN.findall(text)
+    ]
 
 
 def stem(word: str) -> str:
-    """The singular of a plain English word, near enough: Harman's S-stemmer, with the plurals in -es after a hiss."""
+    """Return the approximate singular of an English word: Harman's S-stemmer, and plurals in -es after a sibilant."""
     if word[-1:] != "s" or len(word) < 4:
         return word
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
@@ -117,18 +119,18 @@ def _analyse(token: str) -> Token:
     return Token(tuple(concepts), tuple(identifiers), tuple(words), alone, token[-1] == ".")
 
 
-_known = lru_cache(maxsize=4096)(_analyse)
+_analyse_cached = lru_cache(maxsize=4096)(_analyse)
 
 
 def _concept(run: str, parts: list[str]) -> str | None:
-    """`service:gateway` from its parts; no path, no dotted name, nothing that opens with a digit."""
+    """Return a key such as `service:gateway`; None for a path, a dotted name, or text that starts with a digit."""
     if run[0] in "0123456789_" or not all(parts) or "." in run or "/" in run:
         return None
     return ":".join(map(_fold, parts))
 
 
 def _read_path(path: str, identifiers: list[str], words: list[str]) -> str | None:
-    """Read the segments of a path; its key is that of its only segment, or of a file name at its end."""
+    """Read the segments of a path; return the key of its only segment, or of a file name at its end."""
     if "/" not in path:
         return _read_name(path, identifiers, words)
     key = None
@@ -138,7 +140,7 @@ def _read_path(path: str, identifiers: list[str], words: list[str]) -> str | Non
 
 
 def _read_name(name: str, identifiers: list[str], words: list[str]) -> str | None:
-    """Read one segment: a file name is a key whole, and what stands before its extension is read as any name."""
+    """Read one segment; a file name is a key itself, and the part before its extension is read as a name."""
     stems, dot, extension = name.rpartition(".")
     if not dot or extension.lower() not in EXTENSIONS:
         return _read_plain(name, identifiers, words)
@@ -156,21 +158,21 @@ def _read_plain(name: str, identifiers: list[str], words: list[str]) -> str | No
     parts = _PARTS.findall(name)
     if not parts or folded in STOP_WORDS:
         return None
-    found = [word for part in parts for piece in _CAMEL.split(part) for word in _words(_fold(piece))]
-    words += found
+    part_words = [word for part in parts for piece in _CAMEL.split(part) for word in _words(_fold(piece))]
+    words += part_words
     if parts[0] != name:
         identifiers.append(folded)
         return folded
-    whole = _words(folded)
-    if len(whole) != 1:
+    name_words = _words(folded)
+    if len(name_words) != 1:
         return None
-    if whole != found:
-        identifiers.append(whole[0])
-    return whole[0]
+    if name_words != part_words:
+        identifiers.append(name_words[0])
+    return name_words[0]
 
 
 def _words(text: str) -> list[str]:
-    """The words of a piece that holds no joiner: one, none, or the pairs of a script that writes no spaces."""
+    """Return the words of a piece without joiners: one, none, or character pairs of a script without spaces."""
     if text.isascii():
         if text in STOP_WORDS:
             return []
@@ -182,25 +184,25 @@ def _words(text: str) -> list[str]:
     words: list[str] = []
     for position, run in enumerate(_NO_SPACES.split(text)):
         if position % 2:
-            words += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
+            words += [run[index : index + 2] for index in range(max(len(run) - 1, 1))]
         elif run:
             words += _words(run) if run.isascii() else [run]
     return words
 
 
 class _Table(dict[int, str]):
-    """A translation table that is filled as characters are met."""
+    """A translation table that is filled on demand."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = become = self.become(chr(code))
-        return become
+        self[code] = replacement = self.replace(chr(code))
+        return replacement
 
-    def become(self, character: str) -> str:
+    def replace(self, character: str) -> str:
         raise NotImplementedError
 
 
 class _Visible(_Table):
-    def become(self, character: str) -> str:
+    def replace(self, character: str) -> str:
         if "\ufe00" <= character <= "\ufe0f":
             return ""
         category = ucd_3_2_0.category(character)
@@ -208,7 +210,7 @@ class _Visible(_Table):
 
 
 class _Separated(_Table):
-    def become(self, character: str) -> str:
+    def replace(self, character: str) -> str:
         if character.isascii():
             return character
         if character in _SENTENCE_ENDS:
@@ -220,7 +222,7 @@ class _Separated(_Table):
 
 
 class _Lower(_Table):
-    def become(self, character: str) -> str:
+    def replace(self, character: str) -> str:
         if character == "ς":
             return "σ"
         if ucd_3_2_0.category(character) in ("Lu", "Lt"):
@@ -242,7 +244,7 @@ def _fold(text: str) -> str:
 
 
 def _nfkc(text: str) -> str:
-    """Normalised by Unicode 3.2; what it does not know stays as it is and parts what stands on its two sides."""
+    """Return the text in NFKC by Unicode 3.2; characters it does not know stay, and separate their neighbours."""
     return "".join(
         "".join(run) if unknown else ucd_3_2_0.normalize("NFKC", "".join(run))
         for unknown, run in groupby(text, lambda character: ucd_3_2_0.category(character) == "Cn")

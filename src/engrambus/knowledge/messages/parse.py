@@ -237,7 +237,7 @@ def _status(said: Any) -> str:
 
 def _engram(item: Any, field: str, sheet: Sheet, max_ttl: int) -> CheckedEngram:
     try:
-        return validate(engram_object(item), max_ttl=max_ttl)
+        return validate(engram_object(item), max_ttl_us=max_ttl)
     except EngramBusError as problem:
         raise sheet.placed(problem, field) from None
 

@@ -1,4 +1,4 @@
-"""The published JSON Schemas of engrams and pointers, in both families of `$id`, and validators made from them."""
+"""The published JSON Schemas of engrams and pointers, in both families of `$id`, and their validators."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NAMES = {schema_id: name for name, schema_id in _IDS.items()}
 
 
 def schema_names() -> tuple[str, ...]:
-    """The names the schemas are served under; each is the end of its `$id`."""
+    """Return the names the schemas are served under; each is the end of its `$id`."""
     return tuple(_IDS)
 
 
 @cache
 def schema_bytes(name: str) -> bytes:
-    """One schema as it is published; KeyError when there is none of that name."""
+    """Return one published schema; raise KeyError if there is none of that name."""
     if name not in _IDS:
         raise KeyError(name)
     content = pkgutil.get_data(__name__, name)
@@ -43,8 +43,8 @@ def schema_bytes(name: str) -> bytes:
 
 @cache
 def validator(name: str = ENGRAM) -> Draft202012Validator:
-    """A validator with formats checked; a reference leads to the schemas of this package or nowhere."""
-    import jsonschema_rs  # 38 ms: only those who check an engram pay for it
+    """Return a validator that checks formats too; references resolve to the schemas of this package only."""
+    import jsonschema_rs  # takes 38 ms, which only a check of an engram should pay
 
     schema: dict[str, Any] = msgspec.json.decode(schema_bytes(name))
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, retriever=_retrieve)
@@ -53,5 +53,5 @@ def validator(name: str = ENGRAM) -> Draft202012Validator:
 def _retrieve(uri: str) -> dict[str, Any]:
     if uri not in _NAMES:
         raise LookupError(f"{uri} is not a schema of this package")
-    found: dict[str, Any] = msgspec.json.decode(schema_bytes(_NAMES[uri]))
-    return found
+    schema: dict[str, Any] = msgspec.json.decode(schema_bytes(_NAMES[uri]))
+    return schema
