@@ -148,7 +148,7 @@ def _workbench(
 
     bodies = BodyStore(project.catalog / "cas")
 
-    return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, told=progress)
+    return LazyTupleSpace(open_space, bodies, ci=settings.ci, open_collector=open_collector, on_progress=progress)
 
 
 def open_worker_dependencies(

@@ -39,7 +39,7 @@ ROOMS_APART = {
     "engrambus.knowledge.messages.parse",
     "engrambus.operations.cortex",
     "engrambus.operations.grants",
-    "engrambus.operations.work",
+    "engrambus.operations.tuples",
     "engrambus.space",
     "logging",
     "subprocess",

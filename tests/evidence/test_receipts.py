@@ -164,4 +164,4 @@ def test_a_receipt_is_not_sound_when_a_body_it_names_is_not(tmp_path: Path, dama
             body.write_text(REPORTED.replace('"a"', '"b"'))
         told = bus.receipt_verify(one)
         assert (told.sound, told.id_matches) == (False, True)
-        assert [each.sha for each in told.bodies if not each.whole] == [sha]
+        assert [each.sha for each in told.bodies if not each.intact] == [sha]

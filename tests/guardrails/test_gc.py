@@ -486,13 +486,13 @@ def test_what_went_is_told_by_its_receipt_and_to_whoever_reads_it(
     assert bus.receipt_get(named).gone == {kept: since}
     told = bus.receipt_verify(named)
     assert told.sound
-    assert [(each.whole, each.gone_at) for each in told.bodies if each.sha == kept] == [(False, since)]
+    assert [(each.intact, each.gone_at) for each in told.bodies if each.sha == kept] == [(False, since)]
     for pointer in pointers.values():
         with pytest.raises(BodyNotFound, match=since):
             bus.deref_pointer(pointer)
     project.tuple_space.bodies.put(REPORT.encode())
     assert bus.receipt_get(named).gone == {}
-    assert all(each.whole and each.gone_at is None for each in bus.receipt_verify(named).bodies)
+    assert all(each.intact and each.gone_at is None for each in bus.receipt_verify(named).bodies)
     (project.project_files.catalog_path("cas") / kept[7:9] / kept[9:]).write_bytes(b"something else")
     assert not bus.receipt_verify(named).sound
     assert bus.receipt_get(named).gone == {}

@@ -29,9 +29,9 @@ from engrambus.space.tuples import (
     Completion,
     Fact,
     Fence,
-    Pattern,
     Price,
     SpaceSettings,
+    TuplePattern,
     TupleSpace,
 )
 from engrambus.testing.clock import ManualClock
@@ -416,4 +416,4 @@ def _asked(ask: Callable[[TupleSpace], Any], space: TupleSpace) -> tuple[str, An
 
 
 _AS_PERSON: dict[str, Any] = {"authority": PERSON, "run": RUN}
-_EVERYTHING = Pattern()
+_EVERYTHING = TuplePattern()

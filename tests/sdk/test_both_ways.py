@@ -12,7 +12,7 @@ import pytest
 from engrambus import Bus, Engram, EngramBusError, Pointer, PutEngram
 from engrambus.errors import FieldType, TooDeep
 from engrambus.operations import OPERATIONS
-from engrambus.operations.work import TupleDispatch
+from engrambus.operations.tuples import TupleDispatch
 from tests.sdk.conftest import Both
 
 CLAIM = "The parser trusts its input."

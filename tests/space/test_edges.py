@@ -15,7 +15,7 @@ from engrambus.edges.mcp.tools import tool_operations
 from engrambus.errors import IdAmbiguous
 from engrambus.gateway import LOCAL_ADMIN, Credential, Gateway
 from engrambus.operations import OPERATIONS
-from engrambus.operations.work import TupleId, TuplePattern
+from engrambus.operations.tuples import TupleId, TupleRd
 from engrambus.space.catalog import CAPABILITIES, Catalog, CatalogEntry, write_catalog
 from engrambus.space.tuples import Completion, tuple_id
 from engrambus.testing.work import completion, failure
@@ -193,7 +193,7 @@ def test_another_runs_work_looks_absent(bus: RunningServer) -> None:
 def test_a_tuple_as_it_is_read_is_dispatched_once(bus: RunningServer) -> None:  # YT-04
     sent = bus.call("POST", "/tuple", TUPLE).json
     _finish(bus)
-    read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(lane="build"), LOCAL_ADMIN).tuple
+    read = bus.gateway.call(OPERATIONS["tuple_rd"], TupleRd(lane="build"), LOCAL_ADMIN).tuple
     assert len(read["receipts"]) == 3
     again = bus.call("POST", "/tuple", read).json
     assert again == {"id": sent["id"], "receipt_id": sent["receipt_id"], "new": False}
@@ -331,7 +331,7 @@ def test_an_idempotency_key_dispatches_once(bus: RunningServer) -> None:
 
 def test_an_idempotency_key_is_used_up_by_a_tuple_that_was_there_already(bus: RunningServer) -> None:  # YT-04
     sent = bus.call("POST", "/tuple", TUPLE).json
-    read = bus.gateway.call(OPERATIONS["tuple_rd"], TuplePattern(pattern={"id": sent["id"]}), LOCAL_ADMIN).tuple
+    read = bus.gateway.call(OPERATIONS["tuple_rd"], TupleRd(pattern={"id": sent["id"]}), LOCAL_ADMIN).tuple
     headers = {"Idempotency-Key": "read before"}
     for _ in range(2):
         again = bus.call("POST", "/tuple", read, headers=headers)

@@ -1,4 +1,4 @@
-"""A project's work, opened when somebody first asks for it: most calls never do."""
+"""A project's tuple space, opened at first use: most calls never need it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LazyTupleSpace:
-    """The tuple space and the bodies of one project."""
+    """The tuple space, the stored bodies and the garbage collector of one project; a project may have none of them."""
 
     def __init__(
         self,
@@ -25,21 +25,21 @@ class LazyTupleSpace:
         *,
         ci: bool = False,
         open_collector: Callable[[TupleSpace], GarbageCollector] | None = None,
-        told: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._open_space = open_space
         self._open_collector = open_collector
-        self.told = told or (lambda done, total: None)
-        """Told how much of long work is done."""
+        self.on_progress = on_progress or (lambda done, total: None)
+        """Called with the parts done and the total during long work."""
         self._bodies = bodies
         self._space: TupleSpace | None = None
         self._lock = threading.Lock()
         self.ci = ci
-        """Whether the admin at this machine is a build and no person."""
+        """True if the admin of this machine is a CI build and not a person."""
 
     @property
     def space(self) -> TupleSpace:
-        """The tuple space."""
+        """The tuple space, opened now if it is not open."""
         with self._lock:
             if self._space is None:
                 if self._open_space is None:
@@ -49,28 +49,27 @@ class LazyTupleSpace:
 
     @property
     def bodies(self) -> BodyStore:
-        """What was printed and left."""
+        """The stored output and artifacts of steps."""
         if self._bodies is None:
             raise NoTupleSpace
         return self._bodies
 
     def verify(self) -> list[Finding]:
-        """What is wrong with the journal of work and its index; nothing where no work is kept."""
+        """Check the journal of work and its index; nothing is found where there is no tuple space."""
         return list(self.space.store.verify()) if self._open_space is not None else []
 
     def commits(self) -> int:
-        """How many commits the journal of work holds."""
+        """Return the number of commits in the journal of work."""
         return self.space.store.last_line() if self._open_space is not None else 0
 
     @property
     def collector(self) -> GarbageCollector:
-        """Who makes room."""
+        """The garbage collector of bodies and receipts."""
         if self._open_collector is None:
             raise NoTupleSpace
         return self._open_collector(self.space)
 
     def close(self) -> None:
-        """Let go of every file."""
         with self._lock:
             if self._space is not None:
                 self._space.close()

@@ -1,18 +1,16 @@
-"""Asking what can be done: yools by name and by lane. The catalog is built from files, at the machine."""
+"""Operations on the catalog: look up a yool, list yools. It is built from files, by `engrambus catalog build`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Route, Tool, operation
+from engrambus.space.catalog import read_lane, without_introspection
 
-if TYPE_CHECKING:
-    from engrambus.space.catalog import CatalogEntry
-
-PAGE = 100
+PAGE_SIZE = 100
 
 
 class CatalogLookup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,15 +21,15 @@ class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     yool_id: str
     """The name with its version."""
     authority: list[str]
-    """On whose authority it may run."""
+    """Authorities it may run on."""
     lane: str
     agent_terms: dict[str, int | float] = {}
-    """What a step may spend unless its tuple says otherwise."""
+    """Default limits of a step, unless its tuple sets others."""
     agent: str | None = None
     about: str = ""
     contract: dict[str, Any] = {}
     versions: list[int] = []
-    """Every version there is."""
+    """All versions of it in the catalog."""
 
 
 @operation(
@@ -54,12 +52,12 @@ def catalog_lookup(context: Context, request: CatalogLookup) -> YoolAnswer:
     """
     catalog = context.project_files.catalog()
     entry = catalog.lookup(request.name)
-    return YoolAnswer(**entry.to_fields(), versions=[each.version for each in catalog.versions(entry.name)])
+    return YoolAnswer(**entry.to_fields(), versions=[version.version for version in catalog.versions(entry.name)])
 
 
 class CatalogListByLane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    lane: Annotated[str | None, Meta(description="Only this lane's")] = None
-    cursor: Annotated[str | None, Meta(description="Go on after this yool")] = None
+    lane: Annotated[str | None, Meta(description="Only yools of this lane")] = None
+    cursor: Annotated[str | None, Meta(description="Continue after this yool")] = None
 
 
 class YoolRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,11 +68,11 @@ class YoolRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     yools: list[YoolRow]
-    """By name and version, a hundred at a time."""
+    """Sorted by name and version, up to a hundred."""
     root: str
-    """The digest of what the project declares, as `engrambus catalog build` says it."""
+    """The digest of what the project declares, as `engrambus catalog build` prints it."""
     cursor: str | None = None
-    """Where to go on, when there is more."""
+    """Cursor of the next page, if there is one."""
 
 
 @operation(
@@ -91,18 +89,12 @@ class CatalogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 )
 def catalog_list_by_lane(context: Context, request: CatalogListByLane) -> CatalogAnswer:
     """List the yools (named steps) of a lane, or all."""
-    from engrambus.space.catalog import read_lane, without_introspection
-
     catalog = context.project_files.catalog()
     lane = None if request.lane is None else read_lane(request.lane)
     entries = catalog.by_lane(lane, request.cursor)
-    shown, more = entries[:PAGE], len(entries) > PAGE
+    page = entries[:PAGE_SIZE]
     return CatalogAnswer(
-        yools=[_row(entry) for entry in shown],
+        yools=[YoolRow(yool_id=entry.full_name, lane=entry.lane, about=entry.about) for entry in page],
         root=without_introspection(catalog).root,
-        cursor=shown[-1].full_name if more else None,
+        cursor=page[-1].full_name if len(entries) > PAGE_SIZE else None,
     )
-
-
-def _row(entry: CatalogEntry) -> YoolRow:
-    return YoolRow(yool_id=entry.full_name, lane=entry.lane, about=entry.about)

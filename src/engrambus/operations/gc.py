@@ -68,7 +68,7 @@ class GarbageAnswer(Struct, frozen=True, kw_only=True):
 )
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageAnswer:
     """Free disk space: delete stored output that no receipt has to keep."""
-    report = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.told)
+    report = context.tuple_space.collector.collect(dry_run=request.dry_run, on_progress=context.tuple_space.on_progress)
     return convert(report, GarbageAnswer, from_attributes=True)
 
 

@@ -8,13 +8,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engrambus.core import print_time
-from engrambus.errors import ReceiptNotFound
 from engrambus.evidence.pointers import TestAddress, print_address
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation
-from engrambus.operations.short_ids import meant
-from engrambus.operations.work import AT_THE_MACHINE, stamped
-from engrambus.policy import ADMIN
+from engrambus.operations.tuples import LOCAL_ONLY
+from engrambus.space.tuples import stamp_authority, visible_receipt
 
 if TYPE_CHECKING:
     from engrambus.evidence.receipts import Receipt
@@ -26,16 +24,16 @@ RECORD_TESTS = "op.test.record"
 
 
 class ReceiptGet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
-    intoto: Annotated[bool, Meta(description="As an in-toto statement")] = False
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or its first digits")]
+    intoto: Annotated[bool, Meta(description="Return an in-toto statement instead")] = False
 
 
 class ReceiptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: dict[str, Any] | None = None
     statement: dict[str, Any] | None = None
-    """The receipt as an in-toto Statement v1, when asked for."""
+    """The receipt as an in-toto Statement v1, if `intoto` was set."""
     gone: dict[str, str] = {}
-    """Bodies the receipt names that were taken away to make room, and when."""
+    """Bodies of the receipt that were deleted to free disk space, with the time."""
 
 
 @operation(
@@ -56,66 +54,54 @@ def receipt_get(context: Context, request: ReceiptGet) -> ReceiptAnswer:
     """Show a receipt: the record of one executed step."""
     from engrambus.evidence.receipts import in_toto_statement
 
-    receipt = _receipt(context, request.id)
+    receipt = _visible_receipt(context, request.id)
     if request.intoto:
         return ReceiptAnswer(statement=in_toto_statement(receipt))
-    gone = _gone(context, [sha for _, sha in _named(receipt)])
+    gone = _purged(context, [sha for _, sha in _bodies(receipt)])
     return ReceiptAnswer(receipt=msgspec.to_builtins(receipt), gone=gone)
 
 
-def _receipt(context: Context, given: str) -> Receipt:
+def _visible_receipt(context: Context, id_or_prefix: str) -> Receipt:
     with context.tuple_space.space.store.read() as view:
-
-        def see(receipt_id: str) -> Receipt | None:
-            receipt = view.receipt(receipt_id)
-            if receipt is None:
-                return None
-            one = view.find(receipt.tuple_id)
-            ours = context.caller.role == ADMIN or (one is not None and one.run == context.caller.run.run_id)
-            # What the cache gives to every run, every run may read; whoever knows its whole id was given it.
-            return receipt if ours or (receipt.key is not None and receipt_id == given) else None
-
-        receipt = meant(given, view.receipt_ids_starting, see)
-    if receipt is None:
-        raise ReceiptNotFound(field="id", used=given)
-    return receipt
+        return visible_receipt(view, context.caller, id_or_prefix)
 
 
-def _named(receipt: Receipt) -> list[tuple[str, str]]:
-    """What a receipt calls the bodies it names, and their digests."""
+def _bodies(receipt: Receipt) -> list[tuple[str, str]]:
+    """Return name and digest of each body a receipt names."""
     printed = [("stdout", receipt.stdout_sha), ("stderr", receipt.stderr_sha)]
     return printed + [(artifact.path, artifact.sha) for artifact in receipt.artifacts]
 
 
-def _gone(context: Context, named: list[str]) -> dict[str, str]:
-    """Of some bodies, those that are not here because they were taken away to make room, and when."""
+def _purged(context: Context, digests: list[str]) -> dict[str, str]:
+    """Return the digests of bodies that were deleted to free disk space, with the time."""
     from engrambus.evidence.receipts import EMPTY_DIGEST
 
-    absent = [sha for sha in named if sha != EMPTY_DIGEST and not context.tuple_space.bodies.exists(sha)]
+    absent = [sha for sha in digests if sha != EMPTY_DIGEST and not context.tuple_space.bodies.exists(sha)]
     if not absent:
         return {}
-    # It is written down before a body goes: what was seen to be absent is known by now.
+    # A deletion is journalled before the body is deleted, so the journal already knows of every absent body.
     with context.tuple_space.space.store.read() as view:
-        found = {sha: view.purged_at_us(sha) for sha in absent}
-    return {sha: print_time(at) for sha, at in found.items() if at is not None}
+        purged = {sha: view.purged_at_us(sha) for sha in absent}
+    return {sha: print_time(purged_us) for sha, purged_us in purged.items() if purged_us is not None}
 
 
 class ReceiptId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or how it begins")]
+    id: Annotated[str, Meta(max_length=80, description="The receipt's id, or its first digits")]
 
 
 class BodyState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha: str
     name: str
-    whole: bool
+    intact: bool = msgspec.field(name="whole")
+    """True if it is stored and has that digest."""
     gone_at: str | None = None
-    """When it was taken away to make room, if it was and is not here again."""
+    """When it was deleted to free disk space, if it was and is not stored again."""
 
 
-class ReceiptVerified(Struct, frozen=True, kw_only=True):
+class ReceiptCheck(Struct, frozen=True, kw_only=True):
     id: str
     sound: bool
-    """Whether it has the id its content gives, and everything it names is there and whole, or was taken away."""
+    """True if its id matches its content, and every body is intact or was deleted to free disk space."""
     id_matches: bool
     bodies: list[BodyState]
 
@@ -131,20 +117,20 @@ class ReceiptVerified(Struct, frozen=True, kw_only=True):
         arguments=("id",),
         override="work:receipt_verify",
     ),
-    absent_from=AT_THE_MACHINE,
+    absent_from=LOCAL_ONLY,
 )
-def receipt_verify(context: Context, request: ReceiptId) -> ReceiptVerified:
+def receipt_verify(context: Context, request: ReceiptId) -> ReceiptCheck:
     """Check a receipt: recompute its id and the digest of everything it names."""
     from engrambus.evidence.receipts import receipt_id
 
-    receipt = _receipt(context, request.id)
-    named = _named(receipt)
-    whole = {sha: context.tuple_space.bodies.is_intact(sha) for _, sha in named}
-    gone = _gone(context, [sha for sha, is_whole in whole.items() if not is_whole])
-    bodies = [BodyState(sha=sha, name=name, whole=whole[sha], gone_at=gone.get(sha)) for name, sha in named]
+    receipt = _visible_receipt(context, request.id)
+    named = _bodies(receipt)
+    intact = {sha: context.tuple_space.bodies.is_intact(sha) for _, sha in named}
+    gone = _purged(context, [sha for sha, is_intact in intact.items() if not is_intact])
+    bodies = [BodyState(sha=sha, name=name, intact=intact[sha], gone_at=gone.get(sha)) for name, sha in named]
     matches = receipt_id(receipt) == receipt.id
-    sound = matches and all(body.whole or body.gone_at is not None for body in bodies)
-    return ReceiptVerified(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
+    sound = matches and all(body.intact or body.gone_at is not None for body in bodies)
+    return ReceiptCheck(id=receipt.id, sound=sound, id_matches=matches, bodies=bodies)
 
 
 class RecordTests(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,7 +145,7 @@ class FailedCase(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class TestsRecorded(Struct, frozen=True, kw_only=True):
+class TestReportAnswer(Struct, frozen=True, kw_only=True):
     __test__ = False
 
     receipt_id: str
@@ -187,7 +173,7 @@ class TestsRecorded(Struct, frozen=True, kw_only=True):
     ),
     absent_from={"http": "receipts are not written over the wire", "mcp": "receipts are not written over the wire"},
 )
-def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
+def record_tests(context: Context, request: RecordTests) -> TestReportAnswer:
     """Record a JUnit test report as a receipt, so that test: pointers can refer to it."""
     from engrambus.evidence.receipts import JUNIT_KIND, Artifact, new_receipt, read_junit
 
@@ -216,10 +202,10 @@ def record_tests(context: Context, request: RecordTests) -> TestsRecorded:
     tuple_id, receipt = space.record_finished(
         {"lane": "tests", "payload": [{"yool": RECORD_TESTS, "args": {"report": stored.sha}}]},
         seal_receipt,
-        authority=stamped(context.caller, ci=context.tuple_space.ci),
+        authority=stamp_authority(context.caller, ci=context.tuple_space.ci),
         run=context.caller.run.run_id,
     )
-    return TestsRecorded(
+    return TestReportAnswer(
         receipt_id=receipt.id,
         tuple_id=tuple_id,
         passed=report.count("passed"),

@@ -10,7 +10,6 @@ from engrambus.gateway.declare import Operations
 # fmt: off
 OPERATIONS = Operations(__package__, {
     "answers": "take_answer",
-    "board": "work_board",
     "brief": "brief list_briefs",
     "catalog": "catalog_lookup catalog_list_by_lane",
     "cortex": "keep_episode pin_episode inherit contribute",
@@ -25,10 +24,8 @@ OPERATIONS = Operations(__package__, {
     "receipts": "receipt_get receipt_verify record_tests",
     "review": "list_contributions show_contribution accept_contribution reject_contribution withdraw_contribution",
     "stats": "stats",
+    "tuples": "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_dead tuple_again cancel_tuple",
     "turns": "close_turn team_budget",
     "upkeep": "apply_policy verify",
-    "work": (
-        "tuple_dispatch tuple_out tuple_rd tuple_in tuple_observe list_work list_dead tuple_again "
-        "cancel_tuple "
-    ),
+    "work_board": "work_board list_work",
 })

@@ -25,7 +25,6 @@ from engrambus.space.tuples import (
     IdempotentPut,
     LaneCounts,
     LeaseRenewed,
-    Pattern,
     Price,
     RunTotals,
     StepCost,
@@ -34,6 +33,7 @@ from engrambus.space.tuples import (
     StepStarted,
     TupleClaimed,
     TupleDone,
+    TuplePattern,
     TuplePut,
     TupleRecord,
     TupleReleased,
@@ -252,7 +252,7 @@ class MemoryWorkView:
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         return [each for each in self._state.tuples if each.startswith(f"sha256:{prefix}")][:limit]
 
-    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
+    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
         due = [
             one
             for one in self._state.tuples.values()
@@ -265,7 +265,7 @@ class MemoryWorkView:
         due.sort(key=lambda one: (-one.rank, one.ordinal))
         return [one for one in due if pattern.matches(pattern_fields(one) | {"state": "waiting"})][:limit]
 
-    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
+    def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
         found = (one for one in self._state.tuples.values() if one.state != "taken" and one.ordinal > after)
         return [one for one in found if pattern.matches(pattern_fields(one))][:limit]
 
@@ -278,7 +278,7 @@ class MemoryWorkView:
     def waiting_count(self, lane: str) -> int:
         return sum(one.state == "waiting" and one.lane == lane for one in self._state.tuples.values())
 
-    def next_due_us(self, pattern: Pattern) -> int | None:
+    def next_due_us(self, pattern: TuplePattern) -> int | None:
         moments = [
             one.ready_us if one.state == "waiting" else one.lease_until_us
             for one in self._state.tuples.values()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from engrambus.knowledge.engrams import ConfirmAnswer, Engram, ForgetAnswer, PinAnswer
     from engrambus.knowledge.memory import Budget, ContextPackage, Scoring, TrustFilter
     from engrambus.operations.answers import AnswerTaken
-    from engrambus.operations.board import BoardAnswer
     from engrambus.operations.brief import BriefAnswer, BriefsAnswer
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
     from engrambus.operations.cortex import EpisodeAnswer, EvidenceInput
@@ -26,12 +25,13 @@ if TYPE_CHECKING:
     from engrambus.operations.messages import BroadcastAnswer, InboxAnswer, MessageAnswer, ValidateAnswer
     from engrambus.operations.people import AgentAnswer, AgentsAnswer, RunAnswer, RunsAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
-    from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified, TestsRecorded
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck, TestReportAnswer
     from engrambus.operations.review import ContributionsAnswer
     from engrambus.operations.stats import StatsAnswer
+    from engrambus.operations.tuples import CancelAnswer, DeadLetters, DispatchAnswer, TupleAnswer, TupleStatus
     from engrambus.operations.turns import TeamBudget, TurnAnswer
     from engrambus.operations.upkeep import PolicyAnswer, VerifyAnswer
-    from engrambus.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
+    from engrambus.operations.work_board import BoardAnswer, WorkRunsAnswer
 
 
 class Methods(ABC):
@@ -54,18 +54,6 @@ class Methods(ABC):
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
-
-    def work_board(
-        self,
-        *,
-        limit: int = 50,
-    ) -> BoardAnswer:
-        """Show the work board: lanes, running, finished and given-up tasks, and their cost.
-
-        Args:
-            limit: How many of each at the most
-        """
-        return cast("BoardAnswer", self._do("work_board", {"limit": limit}))
 
     def brief(
         self,
@@ -121,8 +109,8 @@ class Methods(ABC):
         """List the yools (named steps) of a lane, or all.
 
         Args:
-            lane: Only this lane's
-            cursor: Go on after this yool
+            lane: Only yools of this lane
+            cursor: Continue after this yool
         """
         return cast("CatalogAnswer", self._do("catalog_list_by_lane", {"lane": lane, "cursor": cursor}))
 
@@ -787,21 +775,21 @@ class Methods(ABC):
         """Show a receipt: the record of one executed step.
 
         Args:
-            id: The receipt's id, or how it begins
-            intoto: As an in-toto statement
+            id: The receipt's id, or its first digits
+            intoto: Return an in-toto statement instead
         """
         return cast("ReceiptAnswer", self._do("receipt_get", {"id": id, "intoto": intoto}))
 
     def receipt_verify(
         self,
         id: str,
-    ) -> ReceiptVerified:
+    ) -> ReceiptCheck:
         """Check a receipt: recompute its id and the digest of everything it names.
 
         Args:
-            id: The receipt's id, or how it begins
+            id: The receipt's id, or its first digits
         """
-        return cast("ReceiptVerified", self._do("receipt_verify", {"id": id}))
+        return cast("ReceiptCheck", self._do("receipt_verify", {"id": id}))
 
     def record_tests(
         self,
@@ -809,7 +797,7 @@ class Methods(ABC):
         *,
         name: str = "junit.xml",
         idempotency_key: str | None = None,
-    ) -> TestsRecorded:
+    ) -> TestReportAnswer:
         """Record a JUnit test report as a receipt, so that test: pointers can refer to it.
 
         Args:
@@ -817,7 +805,7 @@ class Methods(ABC):
             name: The report's file name
             idempotency_key: A repeated call with the same key returns the first answer
         """
-        return cast("TestsRecorded", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
+        return cast("TestReportAnswer", self._do("record_tests", {"report": report, "name": name}, idempotency_key))
 
     def list_contributions(
         self,
@@ -918,6 +906,179 @@ class Methods(ABC):
         """
         return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
 
+    def tuple_dispatch(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Submit a task (a tuple) and return at once.
+
+        Args:
+            lane: Queue it waits in
+            payload: Steps: {yool, args, after?}
+            map_pos: Its position in the project
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: Pointers to its sources
+            parent_id: Parent tuple; shares its spending
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            id: Its id; leave out to have it computed
+            authority: Set for you; only sent with an id
+            receipts: Empty for a new tuple
+            created_at: Time of creation; now by default
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
+
+    def tuple_out(
+        self,
+        lane: str,
+        *,
+        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
+        map_pos: dict[str, Any] | UnsetType = UNSET,
+        agent_terms: dict[str, Any] | UnsetType = UNSET,
+        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
+        flags: dict[str, Any] | UnsetType = UNSET,
+        priority: int | UnsetType = UNSET,
+        schema: str | UnsetType = UNSET,
+        id: str | UnsetType = UNSET,
+        authority: dict[str, Any] | UnsetType = UNSET,
+        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
+        created_at: str | UnsetType = UNSET,
+        block: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Put a tuple (a task) into its lane (a queue), for a worker to run.
+
+        Args:
+            lane: Queue it waits in
+            payload: Steps: {yool, args, after?}
+            map_pos: Its position in the project
+            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
+            src_ptr: Pointers to its sources
+            parent_id: Parent tuple; shares its spending
+            flags: no_cache: use no cached result
+            priority: Higher is claimed first; 0 by default
+            schema: yool-tuple/v1 or v2
+            id: Its id; leave out to have it computed
+            authority: Set for you; only sent with an id
+            receipts: Empty for a new tuple
+            created_at: Time of creation; now by default
+            block: Seconds to wait while the lane is full
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
+
+    def tuple_rd(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+    ) -> TupleAnswer:
+        """Show the oldest tuple that matches a pattern, and leave it in its lane.
+
+        Args:
+            lane: Only tuples of this lane
+            state: Only tuples in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for a match
+        """
+        return cast("TupleAnswer", self._do("tuple_rd", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}))
+
+    def tuple_in(
+        self,
+        *,
+        lane: str | None = None,
+        state: str | None = None,
+        pattern: dict[str, Any] | UnsetType = UNSET,
+        timeout: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> TupleAnswer:
+        """Take one waiting tuple out of its lane for good.
+
+        Args:
+            lane: Only tuples of this lane
+            state: Only tuples in this state: waiting, claimed, done, dead, cancelled
+            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
+            timeout: Seconds to wait for a match
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("TupleAnswer", self._do("tuple_in", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key))
+
+    def tuple_observe(
+        self,
+        id: str,
+    ) -> TupleStatus:
+        """Show a task's status.
+
+        Args:
+            id: The tuple's id, or its first digits
+        """
+        return cast("TupleStatus", self._do("tuple_observe", {"id": id}))
+
+    def list_dead(
+        self,
+        *,
+        lane: str | None = None,
+        all: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> DeadLetters:
+        """List tasks that were given up: retried too often, expired, or over budget.
+
+        Args:
+            lane: Only tuples of this lane
+            all: Include those that were put again
+            limit: Maximum number of dead letters
+            cursor: Cursor of the previous answer
+        """
+        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "all": all, "limit": limit, "cursor": cursor}))
+
+    def tuple_again(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> DispatchAnswer:
+        """Submit a task that was given up once more, as a new tuple.
+
+        Args:
+            id: The tuple's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("DispatchAnswer", self._do("tuple_again", {"id": id}, idempotency_key))
+
+    def cancel_tuple(
+        self,
+        id: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> CancelAnswer:
+        """Cancel a task that is waiting or running.
+
+        Args:
+            id: The tuple's id, or its first digits
+            idempotency_key: A repeated call with the same key returns the first answer
+        """
+        return cast("CancelAnswer", self._do("cancel_tuple", {"id": id}, idempotency_key))
+
     def close_turn(
         self,
         name: str,
@@ -960,181 +1121,20 @@ class Methods(ABC):
         """Check every checksum, and compare the index with a rebuild from the journal."""
         return cast("VerifyAnswer", self._do("verify", {}))
 
-    def tuple_dispatch(
-        self,
-        lane: str,
-        *,
-        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
-        map_pos: dict[str, Any] | UnsetType = UNSET,
-        agent_terms: dict[str, Any] | UnsetType = UNSET,
-        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        parent_id: str | UnsetType | None = UNSET,
-        flags: dict[str, Any] | UnsetType = UNSET,
-        priority: int | UnsetType = UNSET,
-        schema: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        authority: dict[str, Any] | UnsetType = UNSET,
-        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        created_at: str | UnsetType = UNSET,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Submit a task (a tuple) and return at once.
-
-        Args:
-            lane: Where it waits for a worker
-            payload: Steps: {yool, args, after?}
-            map_pos: Where in the project it belongs
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
-            src_ptr: What it comes from
-            parent_id: The tuple it is a part of
-            flags: no_cache: do everything anew
-            priority: Higher goes first
-            schema: yool-tuple/v1 or v2
-            id: Its id, when it has one
-            authority: Stamped; only with an id
-            receipts: None when it is created
-            created_at: When it was created
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("Dispatched", self._do("tuple_dispatch", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at}, idempotency_key))
-
-    def tuple_out(
-        self,
-        lane: str,
-        *,
-        payload: list[dict[str, Any]] | tuple[dict[str, Any], ...] = (),
-        map_pos: dict[str, Any] | UnsetType = UNSET,
-        agent_terms: dict[str, Any] | UnsetType = UNSET,
-        src_ptr: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        parent_id: str | UnsetType | None = UNSET,
-        flags: dict[str, Any] | UnsetType = UNSET,
-        priority: int | UnsetType = UNSET,
-        schema: str | UnsetType = UNSET,
-        id: str | UnsetType = UNSET,
-        authority: dict[str, Any] | UnsetType = UNSET,
-        receipts: list[str] | tuple[str, ...] | UnsetType = UNSET,
-        created_at: str | UnsetType = UNSET,
-        block: float | None = None,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Put a tuple (a task) into its lane (a queue), for a worker to run.
-
-        Args:
-            lane: Where it waits for a worker
-            payload: Steps: {yool, args, after?}
-            map_pos: Where in the project it belongs
-            agent_terms: budget_usd, budget_tokens, deadline_iso, max_retries
-            src_ptr: What it comes from
-            parent_id: The tuple it is a part of
-            flags: no_cache: do everything anew
-            priority: Higher goes first
-            schema: yool-tuple/v1 or v2
-            id: Its id, when it has one
-            authority: Stamped; only with an id
-            receipts: None when it is created
-            created_at: When it was created
-            block: Seconds to wait while the lane is full
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("Dispatched", self._do("tuple_out", {"lane": lane, "payload": payload, "map_pos": map_pos, "agent_terms": agent_terms, "src_ptr": src_ptr, "parent_id": parent_id, "flags": flags, "priority": priority, "schema": schema, "id": id, "authority": authority, "receipts": receipts, "created_at": created_at, "block": block}, idempotency_key))
-
-    def tuple_rd(
+    def work_board(
         self,
         *,
-        lane: str | None = None,
-        state: str | None = None,
-        pattern: dict[str, Any] | UnsetType = UNSET,
-        timeout: float = 0.0,
-    ) -> TupleAnswer:
-        """Show the oldest tuple that matches a pattern, and leave it in its lane.
+        limit: int = 50,
+    ) -> BoardAnswer:
+        """Show the work board: lanes, running, finished and given-up tasks, and their cost.
 
         Args:
-            lane: Only this lane's
-            state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
-            timeout: Seconds to wait for one
+            limit: Maximum number of tuples of each kind
         """
-        return cast("TupleAnswer", self._do("tuple_rd", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}))
-
-    def tuple_in(
-        self,
-        *,
-        lane: str | None = None,
-        state: str | None = None,
-        pattern: dict[str, Any] | UnsetType = UNSET,
-        timeout: float = 0.0,
-        idempotency_key: str | None = None,
-    ) -> TupleAnswer:
-        """Take one waiting tuple out of its lane for good.
-
-        Args:
-            lane: Only this lane's
-            state: Only in this state: waiting, claimed, done, dead, cancelled
-            pattern: Fields as created, by path: a value, or {eq, ne, prefix, lt, le, gt, ge, exists: …}
-            timeout: Seconds to wait for one
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("TupleAnswer", self._do("tuple_in", {"lane": lane, "state": state, "pattern": pattern, "timeout": timeout}, idempotency_key))
-
-    def tuple_observe(
-        self,
-        id: str,
-    ) -> Observed:
-        """Show a task's status.
-
-        Args:
-            id: The tuple's id, or how it begins
-        """
-        return cast("Observed", self._do("tuple_observe", {"id": id}))
+        return cast("BoardAnswer", self._do("work_board", {"limit": limit}))
 
     def list_work(
         self,
     ) -> WorkRunsAnswer:
         """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
         return cast("WorkRunsAnswer", self._do("list_work", {}))
-
-    def list_dead(
-        self,
-        *,
-        lane: str | None = None,
-        all: bool = False,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> DeadLetters:
-        """List tasks that were given up: retried too often, expired, or over budget.
-
-        Args:
-            lane: Only this lane's
-            all: Those that were put again, too
-            limit: How many at the most
-            cursor: Where the last page ended
-        """
-        return cast("DeadLetters", self._do("list_dead", {"lane": lane, "all": all, "limit": limit, "cursor": cursor}))
-
-    def tuple_again(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Dispatched:
-        """Submit a task that was given up once more, as a new tuple.
-
-        Args:
-            id: The tuple's id, or how it begins
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("Dispatched", self._do("tuple_again", {"id": id}, idempotency_key))
-
-    def cancel_tuple(
-        self,
-        id: str,
-        *,
-        idempotency_key: str | None = None,
-    ) -> Cancelled:
-        """Cancel a task that is waiting or running.
-
-        Args:
-            id: The tuple's id, or how it begins
-            idempotency_key: A repeated call with the same key returns the first answer
-        """
-        return cast("Cancelled", self._do("cancel_tuple", {"id": id}, idempotency_key))

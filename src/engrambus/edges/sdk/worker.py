@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engrambus.gateway import LOCAL_ADMIN
-from engrambus.operations.work import stamped
 from engrambus.settings import Settings
+from engrambus.space.tuples import stamp_authority
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
@@ -87,7 +87,7 @@ class Worker:
         from engrambus.space.work import eval_
 
         caller = self._gateway.identify(LOCAL_ADMIN)
-        authority = stamped(caller, ci=self._gateway.tuple_space.ci)
+        authority = stamp_authority(caller, ci=self._gateway.tuple_space.ci)
         return eval_(
             self._dependencies, draft, authority=authority, run=caller.run.run_id, on_progress=self._on_progress
         )

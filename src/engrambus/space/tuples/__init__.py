@@ -1,5 +1,12 @@
 """The tuple space: tuples of work that are put, claimed, completed, retried and paid for."""
 
+from engrambus.space.tuples.access import (
+    authority_kind,
+    check_stamp,
+    stamp_authority,
+    visible_receipt,
+    visible_tuple,
+)
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, check_affordable, estimate_price, lineage
 from engrambus.space.tuples.claims import check_held
 from engrambus.space.tuples.completion import Completion
@@ -24,7 +31,7 @@ from engrambus.space.tuples.facts import (
     TupleTaken,
 )
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, TUPLE_YOOL, tuple_receipt
-from engrambus.space.tuples.patterns import ABSENT, Pattern, read_pattern
+from engrambus.space.tuples.patterns import ABSENT, TuplePattern, read_pattern
 from engrambus.space.tuples.ports import (
     CostHistory,
     Epoch,
@@ -45,7 +52,8 @@ from engrambus.space.tuples.rules import (
     read_limits,
     read_tuple,
 )
-from engrambus.space.tuples.space import TupleSpace, authority_kind
+from engrambus.space.tuples.space import TupleSpace
+from engrambus.space.tuples.status import StepState, last_receipt, step_states
 from engrambus.space.tuples.transitions import (
     STAMPED_FIELDS,
     after_claim,
@@ -101,7 +109,6 @@ __all__ = [
     "IdempotentPut",
     "LaneCounts",
     "LeaseRenewed",
-    "Pattern",
     "Price",
     "PutResult",
     "RunTotals",
@@ -111,10 +118,12 @@ __all__ = [
     "StepDone",
     "StepHit",
     "StepStarted",
+    "StepState",
     "Tuple",
     "TupleClaimed",
     "TupleDone",
     "TupleLimits",
+    "TuplePattern",
     "TuplePut",
     "TupleRecord",
     "TupleReleased",
@@ -132,6 +141,7 @@ __all__ = [
     "check_affordable",
     "check_held",
     "check_lane",
+    "check_stamp",
     "dead_letter_reason",
     "decode_tuple",
     "dependencies",
@@ -139,6 +149,7 @@ __all__ = [
     "gc_draft",
     "index_entries",
     "index_value",
+    "last_receipt",
     "lineage",
     "new_record",
     "pattern_fields",
@@ -146,6 +157,10 @@ __all__ = [
     "read_limits",
     "read_pattern",
     "read_tuple",
+    "stamp_authority",
+    "step_states",
     "tuple_id",
     "tuple_receipt",
+    "visible_receipt",
+    "visible_tuple",
 ]

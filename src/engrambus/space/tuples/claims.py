@@ -18,7 +18,7 @@ from engrambus.space.tuples.facts import (
     TupleReleased,
 )
 from engrambus.space.tuples.final_receipts import EXIT_LOST, EXIT_REFUSED, end_tuple
-from engrambus.space.tuples.patterns import Pattern
+from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.values import Claim, Fence, Price, SpaceSettings, TupleRecord
 
@@ -27,7 +27,7 @@ MAX_ENDED_PER_CLAIM = 256
 
 
 def claim(
-    view: WorkView, pattern: Pattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
+    view: WorkView, pattern: TuplePattern, *, worker: str, limit: int, settings: SpaceSettings, boot: str
 ) -> tuple[list[Fact], list[Claim]]:
     """Claim up to `limit` tuples for a worker; end those that are past their deadline or out of retries."""
     # Expired claims are detected here, by the next claim of any worker: no separate job has to run for it.
@@ -90,7 +90,7 @@ def _begin_epoch(view: WorkView, boot: str) -> tuple[list[Fact], int, int]:
     return [EpochBegun(epoch=epoch.number + 1, boot=boot)], epoch.number + 1, 0
 
 
-def _due(view: WorkView, pattern: Pattern, epoch: int, limit: int, settings: SpaceSettings) -> list[TupleRecord]:
+def _due(view: WorkView, pattern: TuplePattern, epoch: int, limit: int, settings: SpaceSettings) -> list[TupleRecord]:
     """Return due tuples; fetch MAX_ENDED_PER_CLAIM more if some of the first batch are expired."""
     first = view.claimable(pattern, epoch=epoch, limit=limit)
     if len(first) < limit or all(dead_letter_reason(record, view.as_of, settings) is None for record in first):

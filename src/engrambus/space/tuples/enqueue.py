@@ -16,7 +16,7 @@ from engrambus.evidence.receipts import Receipt, new_receipt
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
 from engrambus.space.tuples.facts import Fact, IdempotencyKeyUsed, StepDone, TupleDone, TuplePut, TupleTaken
 from engrambus.space.tuples.final_receipts import ACCEPT_YOOL, tuple_receipt
-from engrambus.space.tuples.patterns import Pattern
+from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.ports import WorkView
 from engrambus.space.tuples.rules import CheckedTuple, check_new, moved_later, read_tuple, with_free_id
 from engrambus.space.tuples.values import SpaceSettings, TupleRecord
@@ -208,7 +208,7 @@ def gc_draft(**fields: Any) -> dict[str, Any]:
     return {"lane": GC_LANE, "payload": [{"yool": GC_YOOL, "args": {}}], **fields}
 
 
-def take(view: WorkView, pattern: Pattern, *, by: str) -> tuple[list[Fact], TupleRecord | None]:
+def take(view: WorkView, pattern: TuplePattern, *, by: str) -> tuple[list[Fact], TupleRecord | None]:
     """Remove one waiting tuple from the space."""
     records = view.claimable(pattern, epoch=view.current_epoch().number, limit=1)
     if not records:

@@ -37,7 +37,7 @@ class Condition(msgspec.Struct, frozen=True):
         return _PREDICATES[self.operator](look_up(fields, self.path), self.value)
 
 
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+class TuplePattern(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions that a tuple must all satisfy."""
 
     conditions: tuple[Condition, ...] = ()
@@ -53,22 +53,22 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
                 return condition.value
         return ABSENT
 
-    def without(self, path: str) -> Pattern:
+    def without(self, path: str) -> TuplePattern:
         """Return the pattern without the condition that `equal_to` found, for callers that looked up by that value."""
         used = Condition(path, "eq", self.equal_to(path))
-        return Pattern(conditions=tuple(condition for condition in self.conditions if condition != used))
+        return TuplePattern(conditions=tuple(condition for condition in self.conditions if condition != used))
 
-    def narrowed(self, extra: Pattern) -> Pattern:
+    def narrowed(self, extra: TuplePattern) -> TuplePattern:
         """Return a pattern that matches what both match."""
-        return Pattern(conditions=(*extra.conditions, *self.conditions))
+        return TuplePattern(conditions=(*extra.conditions, *self.conditions))
 
-    def for_field(self, path: str) -> Pattern:
+    def for_field(self, path: str) -> TuplePattern:
         """Return the conditions on one field."""
-        return Pattern(conditions=tuple(condition for condition in self.conditions if condition.path == path))
+        return TuplePattern(conditions=tuple(condition for condition in self.conditions if condition.path == path))
 
-    def excluding(self, ids: Iterable[str]) -> Pattern:
+    def excluding(self, ids: Iterable[str]) -> TuplePattern:
         """Return the pattern without the tuples with these ids."""
-        return Pattern(conditions=(*self.conditions, Condition("id", "none of", frozenset(ids))))
+        return TuplePattern(conditions=(*self.conditions, Condition("id", "none of", frozenset(ids))))
 
 
 def look_up(fields: Any, path: str) -> Any:
@@ -122,7 +122,7 @@ _PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def read_pattern(fields: Mapping[str, Any]) -> Pattern:
+def read_pattern(fields: Mapping[str, Any]) -> TuplePattern:
     """Parse a pattern; an unknown operator is refused, never ignored."""
     conditions = []
     for path, required in fields.items():
@@ -138,7 +138,7 @@ def read_pattern(fields: Mapping[str, Any]) -> Pattern:
         conditions += [_condition(path, operator, value) for operator, value in required.items()]
     if len(conditions) > MAX_CONDITIONS:
         raise FieldValue(field="pattern", limit=MAX_CONDITIONS, used=len(conditions))
-    return Pattern(conditions=tuple(conditions))
+    return TuplePattern(conditions=tuple(conditions))
 
 
 def _condition(path: str, operator: str, value: Any) -> Condition:

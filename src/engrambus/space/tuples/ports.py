@@ -10,7 +10,7 @@ import msgspec
 
 from engrambus.core.journal import Line
 from engrambus.evidence.receipts import Receipt
-from engrambus.space.tuples.patterns import Pattern
+from engrambus.space.tuples.patterns import TuplePattern
 from engrambus.space.tuples.values import Fence, Price, TupleRecord
 
 T = TypeVar("T")
@@ -92,11 +92,11 @@ class WorkView(Protocol):
         """Return the ids of tuples whose hash starts with these hex digits."""
         ...
 
-    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
+    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
         """Return tuples that wait and are due, or whose claim expired: the highest rank first, then the oldest."""
         ...
 
-    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
+    def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
         """Return tuples in any state but `taken` with an ordinal greater than `after`, oldest first."""
         ...
 
@@ -112,7 +112,7 @@ class WorkView(Protocol):
         """Return the number of tuples that wait in a lane."""
         ...
 
-    def next_due_us(self, pattern: Pattern) -> int | None:
+    def next_due_us(self, pattern: TuplePattern) -> int | None:
         """Return the next time at which a matching tuple becomes claimable by itself."""
         ...
 

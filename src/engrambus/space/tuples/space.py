@@ -21,10 +21,11 @@ from engrambus.errors import (
 from engrambus.evidence.receipts import Receipt, ReceiptFolder
 from engrambus.space.catalog import CatalogEntry
 from engrambus.space.tuples import budgets, claims, completion, dead_letters, enqueue
+from engrambus.space.tuples.access import authority_kind
 from engrambus.space.tuples.completion import Completion
 from engrambus.space.tuples.enqueue import PutResult
 from engrambus.space.tuples.facts import BodyDamaged, TupleDone, TuplePut
-from engrambus.space.tuples.patterns import Pattern, read_pattern
+from engrambus.space.tuples.patterns import TuplePattern, read_pattern
 from engrambus.space.tuples.ports import WaitKind, WorkStore, WorkView
 from engrambus.space.tuples.rules import CheckedTuple, read_tuple
 from engrambus.space.tuples.transitions import public_tuple
@@ -112,7 +113,7 @@ class TupleSpace:
                         raise
                 waiter.wait(min(remaining, POLL_SECONDS))
 
-    def rd(self, pattern: Mapping[str, Any] | Pattern, timeout: float = 0.0) -> TupleRecord | None:
+    def rd(self, pattern: Mapping[str, Any] | TuplePattern, timeout: float = 0.0) -> TupleRecord | None:
         """Return the oldest tuple that matches, in any state; wait up to `timeout` seconds for one."""
         parsed = _parse(pattern)
 
@@ -122,12 +123,14 @@ class TupleSpace:
 
         return self._wait(look, parsed, "any", timeout)
 
-    def rd_all(self, pattern: Mapping[str, Any] | Pattern, *, limit: int = 100, after: int = 0) -> list[TupleRecord]:
+    def rd_all(
+        self, pattern: Mapping[str, Any] | TuplePattern, *, limit: int = 100, after: int = 0
+    ) -> list[TupleRecord]:
         """Return the tuples that match with an ordinal greater than `after`, oldest first."""
         with self.store.read() as view:
             return view.matching(_parse(pattern), limit=limit, after=after)
 
-    def in_(self, pattern: Mapping[str, Any] | Pattern, *, by: str, timeout: float = 0.0) -> TupleRecord | None:
+    def in_(self, pattern: Mapping[str, Any] | TuplePattern, *, by: str, timeout: float = 0.0) -> TupleRecord | None:
         """Remove one waiting tuple that matches; wait up to `timeout` seconds for one. No two callers get the same."""
         parsed = _parse(pattern)
 
@@ -142,7 +145,7 @@ class TupleSpace:
 
     def claim(
         self,
-        pattern: Mapping[str, Any] | Pattern,
+        pattern: Mapping[str, Any] | TuplePattern,
         *,
         worker: str,
         limit: int = 1,
@@ -169,7 +172,7 @@ class TupleSpace:
 
         return self._wait(take, parsed, "work", timeout) or []
 
-    def _claim(self, pattern: Pattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
+    def _claim(self, pattern: TuplePattern, worker: str, limit: int) -> tuple[list[Claim], list[Receipt]]:
         """Claim tuples; return also the final receipts of those that became dead letters instead."""
 
         def decide(view: WorkView) -> tuple[Sequence[Any], tuple[list[Claim], list[Receipt]]]:
@@ -202,7 +205,7 @@ class TupleSpace:
         self,
         completions: Sequence[Completion],
         *,
-        claim_more: tuple[Mapping[str, Any] | Pattern, str, int] | None = None,
+        claim_more: tuple[Mapping[str, Any] | TuplePattern, str, int] | None = None,
     ) -> tuple[list[str | None], list[Claim]]:
         """Record what was done for claimed tuples, and claim more in the same commit: (pattern, worker, limit).
 
@@ -345,14 +348,14 @@ class TupleSpace:
 
     # Waiting
 
-    def _may_match(self, pattern: Pattern) -> bool:
+    def _may_match(self, pattern: TuplePattern) -> bool:
         """True if a tuple seems claimable. Reads without the lock, so that waiting callers do not block others."""
         with self.store.read() as view:
             epoch = view.current_epoch()
             number = epoch.number + (epoch.boot != self._boot)
             return bool(view.claimable(pattern, epoch=number, limit=1))
 
-    def _wait(self, look: Callable[[], T | None], pattern: Pattern, kind: WaitKind, timeout: float) -> T | None:
+    def _wait(self, look: Callable[[], T | None], pattern: TuplePattern, kind: WaitKind, timeout: float) -> T | None:
         result = look()
         if result is not None or timeout <= 0:
             return result
@@ -365,7 +368,7 @@ class TupleSpace:
                     return result
                 waiter.wait(min(remaining, self._seconds_until_due(pattern), POLL_SECONDS))
 
-    def _seconds_until_due(self, pattern: Pattern) -> float:
+    def _seconds_until_due(self, pattern: TuplePattern) -> float:
         """Return the seconds until a tuple becomes claimable without any commit."""
         with self.store.read() as view:
             due_us = view.next_due_us(pattern)
@@ -399,13 +402,6 @@ class TupleSpace:
         return retries
 
 
-def authority_kind(authority: Mapping[str, Any]) -> str:
-    """Return the kind of authority stamped on a tuple: `ci`, `user` or `agent`."""
-    if authority.get("ci"):
-        return "ci"
-    return "user" if authority.get("user") else "agent"
-
-
 def find_tuple(view: WorkView, tuple_id: str) -> TupleRecord:
     """Return the tuple with that id, or refuse if it is not in the space."""
     record = view.find(tuple_id)
@@ -414,5 +410,5 @@ def find_tuple(view: WorkView, tuple_id: str) -> TupleRecord:
     return record
 
 
-def _parse(pattern: Mapping[str, Any] | Pattern) -> Pattern:
-    return pattern if isinstance(pattern, Pattern) else read_pattern(pattern)
+def _parse(pattern: Mapping[str, Any] | TuplePattern) -> TuplePattern:
+    return pattern if isinstance(pattern, TuplePattern) else read_pattern(pattern)

@@ -12,7 +12,7 @@ from typing import Any
 from engrambus.core import SECOND
 from engrambus.errors import DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
-from engrambus.space.tuples import Claim, Fence, Pattern, read_pattern
+from engrambus.space.tuples import Claim, Fence, TuplePattern, read_pattern
 from engrambus.space.work.guard import worker_name
 from engrambus.space.work.ports import Progress
 from engrambus.space.work.tuple_run import PRESSURE_RETRY_SECONDS, TupleRun
@@ -51,7 +51,7 @@ class LaneWorkerPool:
     def __init__(
         self,
         deps: WorkerDependencies,
-        pattern: Pattern,
+        pattern: TuplePattern,
         *,
         concurrency: int | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,

@@ -24,9 +24,9 @@ from engrambus.space.tuples import (
     Fence,
     IdempotentPut,
     LaneCounts,
-    Pattern,
     Price,
     RunTotals,
+    TuplePattern,
     TupleRecord,
     index_value,
     pattern_fields,
@@ -89,12 +89,12 @@ class SqliteWorkView:
     def tuple_ids_starting(self, prefix: str, *, limit: int) -> list[str]:
         return self._ids_like("tuple_ids_like", prefix, limit)
 
-    def claimable(self, pattern: Pattern, *, epoch: int, limit: int) -> list[TupleRecord]:
+    def claimable(self, pattern: TuplePattern, *, epoch: int, limit: int) -> list[TupleRecord]:
         records = self._claimable(pattern, epoch, limit)
         self._read |= {record.id: record for record in records}
         return records
 
-    def _claimable(self, pattern: Pattern, epoch: int, limit: int) -> list[TupleRecord]:
+    def _claimable(self, pattern: TuplePattern, epoch: int, limit: int) -> list[TupleRecord]:
         lane, tuple_id = pattern.equal_to("lane"), pattern.equal_to("id")
         if isinstance(tuple_id, str):
             record = self.find(tuple_id)
@@ -148,11 +148,11 @@ class SqliteWorkView:
             record.lease_until_us <= self._as_of or (record.fence is not None and record.fence.epoch < epoch)
         )
 
-    def matching(self, pattern: Pattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
+    def matching(self, pattern: TuplePattern, *, limit: int, after: int = 0) -> list[TupleRecord]:
         records = map(record_from_row, self._candidates(pattern, after))
         return list(islice((record for record in records if pattern.matches(pattern_fields(record))), limit))
 
-    def _candidates(self, pattern: Pattern, after: int) -> Iterator[Any]:
+    def _candidates(self, pattern: TuplePattern, after: int) -> Iterator[Any]:
         """Yield the rows of the narrowest index that holds every match."""
         tuple_id = pattern.equal_to("id")
         if tuple_id is not ABSENT:
@@ -182,7 +182,7 @@ class SqliteWorkView:
             tuple_id=print_id(row[0]), request_digest=row[1], receipt_id=print_id(row[2]) if row[2] else None
         )
 
-    def next_due_us(self, pattern: Pattern) -> int | None:
+    def next_due_us(self, pattern: TuplePattern) -> int | None:
         lane, conditions = pattern.equal_to("lane"), pattern.without("lane")
         lanes = [counts.lane for counts in self.lane_counts()] if lane is ABSENT else [lane]
         times: list[int | None] = []
@@ -308,7 +308,7 @@ def _placeholders(count: int) -> str:
     return f"({', '.join('?' * count)})"
 
 
-def _first_matching(records: Iterator[TupleRecord], pattern: Pattern, limit: int) -> list[TupleRecord]:
+def _first_matching(records: Iterator[TupleRecord], pattern: TuplePattern, limit: int) -> list[TupleRecord]:
     """Return the first records that match a pattern as waiting tuples, which they are until they are claimed."""
     first: list[TupleRecord] = []
     for record in records:

@@ -19,7 +19,7 @@ from engrambus.edges.cli.session import INDEXING, Session
 
 if TYPE_CHECKING:
     from engrambus.gateway import Gateway
-    from engrambus.space.tuples import Pattern, TupleRecord
+    from engrambus.space.tuples import TuplePattern, TupleRecord
     from engrambus.space.work import LaneWorkerPool, Progress, WorkerDependencies
 
 _RUNS_NAMED = 5
@@ -195,7 +195,12 @@ def _open(session: Session, modules: tuple[str, ...]) -> Iterator[tuple[Gateway,
 
 
 def _work(
-    session: Session, dependencies: WorkerDependencies, pattern: Pattern, concurrency: int | None, *, until_empty: bool
+    session: Session,
+    dependencies: WorkerDependencies,
+    pattern: TuplePattern,
+    concurrency: int | None,
+    *,
+    until_empty: bool,
 ) -> None:
     from engrambus.space.work import LaneWorkerPool
 

@@ -13,7 +13,7 @@ from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 if TYPE_CHECKING:
     from engrambus.evidence.pointers import DerefAnswer
     from engrambus.operations.pointers import AnchorAnswer, LinkAnswer, ValidateDerefAnswer
-    from engrambus.operations.receipts import TestsRecorded
+    from engrambus.operations.receipts import TestReportAnswer
 
 
 def deref(answer: DerefAnswer) -> Iterator[str]:
@@ -74,7 +74,7 @@ def show_problems(problems: list[dict[str, Any]]) -> Iterator[str]:
             yield click.style(f"  {safe(str(problem['hint']))}", fg="cyan")
 
 
-def test_report(answer: TestsRecorded) -> Iterator[str]:
+def test_report(answer: TestReportAnswer) -> Iterator[str]:
     counts = {"passed": answer.passed, "failed": answer.failed, "errors": answer.errors, "skipped": answer.skipped}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     yield f"{click.style(safe(answer.receipt_id), bold=True)}  {told or 'no tests'}"

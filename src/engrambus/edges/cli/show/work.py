@@ -11,10 +11,17 @@ from engrambus.core import print_dollars
 from engrambus.edges.cli.screen import dim, pairs, safe, safe_line, table
 
 if TYPE_CHECKING:
-    from engrambus.operations.board import BoardAnswer, StepState, TupleRow
     from engrambus.operations.catalog import CatalogAnswer, YoolAnswer
-    from engrambus.operations.receipts import ReceiptAnswer, ReceiptVerified
-    from engrambus.operations.work import Cancelled, DeadLetters, Dispatched, Observed, TupleAnswer, WorkRunsAnswer
+    from engrambus.operations.receipts import ReceiptAnswer, ReceiptCheck
+    from engrambus.operations.tuples import (
+        CancelAnswer,
+        DeadLetters,
+        DispatchAnswer,
+        TupleAnswer,
+        TupleStatus,
+    )
+    from engrambus.operations.work_board import BoardAnswer, TupleRow, WorkRunsAnswer
+    from engrambus.space.tuples import StepState
 
 
 def yool(answer: YoolAnswer) -> Iterator[str]:
@@ -36,7 +43,7 @@ def yool_list(answer: CatalogAnswer) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def dispatch(answer: Dispatched) -> Iterator[str]:
+def dispatch(answer: DispatchAnswer) -> Iterator[str]:
     """A tuple that was put."""
     yield click.style(safe(answer.id), bold=True) + ("" if answer.new else dim("  was there already"))
     if answer.receipt_id:
@@ -53,7 +60,7 @@ def tuple_record(answer: TupleAnswer) -> Iterator[str]:
         yield dim(f"  receipt {safe(str(receipt))}")
 
 
-def tuple_status(answer: Observed) -> Iterator[str]:
+def tuple_status(answer: TupleStatus) -> Iterator[str]:
     """What became of a tuple."""
     yield f"{click.style(safe(answer.id), bold=True)}  {safe(answer.state)}  {safe(answer.lane)}"
     for at, step in enumerate(answer.steps):
@@ -107,13 +114,13 @@ def receipt(answer: ReceiptAnswer) -> Iterator[str]:
     yield from pairs(row for row in rows if row[1])
 
 
-def receipt_check(answer: ReceiptVerified) -> Iterator[str]:
+def receipt_check(answer: ReceiptCheck) -> Iterator[str]:
     """Whether a receipt is sound."""
     yield f"{safe(answer.id)} is {'sound' if answer.sound else click.style('NOT sound', fg='red', bold=True)}"
     if not answer.id_matches:
         yield "  its content does not give its id"
     for body in answer.bodies:
-        state = "whole" if body.whole else "DAMAGED" if body.gone_at is None else "gone"
+        state = "whole" if body.intact else "DAMAGED" if body.gone_at is None else "gone"
         since = f"  since {body.gone_at}" if body.gone_at is not None else ""
         yield f"  {state.ljust(7)}  {safe(body.name)}  {dim(safe(body.sha))}{since}"
 
@@ -141,7 +148,7 @@ def dead_letters(answer: DeadLetters) -> Iterator[str]:
         yield dim(f"More: --cursor {safe(answer.cursor)}")
 
 
-def cancellation(answer: Cancelled) -> Iterator[str]:
+def cancellation(answer: CancelAnswer) -> Iterator[str]:
     """A tuple that was ended."""
     yield f"{safe(answer.id)} is cancelled."
 

@@ -1,0 +1,187 @@
+"""Operations that summarize work: the work board, and the runs that have tuples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from engrambus.core import MICROS, print_time
+from engrambus.gateway.context import Context
+from engrambus.gateway.declare import ADMINS, Command, Route, operation
+from engrambus.operations.tuples import LOCAL_ONLY
+from engrambus.space.tuples import RunTotals, StepState, TupleRecord, WorkView, last_receipt, step_states
+
+MAX_LISTED = 200
+
+
+class ReadBoard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Maximum number of tuples of each kind")] = 50
+
+
+class LaneRow(Struct, frozen=True, kw_only=True):
+    lane: str
+    waiting: int
+    claimed: int
+
+
+class TupleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    lane: str
+    state: str
+    attempts: int
+    steps: list[StepState]
+    usd: float
+    """Spent by it and its children."""
+    tokens: int
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    worker: str | None = None
+    ended_at: str | None = None
+    receipt: str | None = None
+    """The final receipt."""
+    error: str | None = None
+    again: str | None = None
+    """The tuple that replaced it, if it was put again."""
+
+
+class BoardTotals(Struct, frozen=True, kw_only=True):
+    states: dict[str, int]
+    given_up: int
+    """Dead letters that were not put again."""
+    executed: int
+    hits: int
+    """Steps answered from the cache, which cost nothing."""
+    usd: float
+    tokens: int
+
+
+class BoardAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    as_of: str
+    run_id: str | None = None
+    """The run shown, if one was chosen; otherwise all runs are shown."""
+    totals: BoardTotals
+    lanes: list[LaneRow]
+    """Lanes with waiting or claimed tuples, always of all runs, because runs share lanes."""
+    running: list[TupleRow]
+    ended: list[TupleRow]
+    """Newest first, without dead letters."""
+    dead: list[TupleRow]
+    """Dead letters that were not put again, newest first."""
+
+
+@operation(
+    "work.board",
+    roles=ADMINS,
+    route=Route("GET", "/work"),
+    command=Command(
+        "board",
+        section="work",
+        example="engrambus board",
+        renderer="work:board",
+        rank=32,
+    ),
+    absent_from={"mcp": "a board is for people; agents observe the tuples they dispatched"},
+)
+def work_board(context: Context, request: ReadBoard) -> BoardAnswer:
+    """Show the work board: lanes, running, finished and given-up tasks, and their cost."""
+    run = context.run_seen
+    with context.tuple_space.space.store.read() as view:
+        return BoardAnswer(
+            as_of=print_time(view.as_of),
+            run_id=run,
+            totals=_totals([totals for totals in view.run_totals() if run in (None, totals.run)]),
+            lanes=[
+                LaneRow(lane=counts.lane, waiting=counts.waiting, claimed=counts.claimed)
+                for counts in view.lane_counts()
+            ],
+            running=[_row(view, record) for record in view.list_claimed(run, limit=request.limit)],
+            ended=[_row(view, record) for record in view.list_ended(run, limit=request.limit)],
+            dead=[_row(view, record) for record in view.list_dead(run, limit=request.limit)],
+        )
+
+
+def _totals(runs: list[RunTotals]) -> BoardTotals:
+    states: dict[str, int] = {}
+    for totals in runs:
+        for state, count in totals.states.items():
+            states[state] = states.get(state, 0) + count
+    return BoardTotals(
+        states=dict(sorted(states.items())),
+        given_up=states.get("dead", 0) - sum(totals.put_again for totals in runs),
+        executed=sum(totals.executed for totals in runs),
+        hits=sum(totals.hits for totals in runs),
+        usd=sum(totals.micros for totals in runs) / MICROS,
+        tokens=sum(totals.tokens for totals in runs),
+    )
+
+
+def _row(view: WorkView, record: TupleRecord) -> TupleRow:
+    final = last_receipt(view, record) if record.final_receipt_number is not None else None
+    return TupleRow(
+        id=record.id,
+        lane=record.lane,
+        state=record.state,
+        attempts=record.attempts,
+        steps=step_states(view, record),
+        usd=record.spent_micros / MICROS,
+        tokens=record.spent_tokens,
+        budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS,
+        budget_tokens=record.budget_tokens,
+        worker=record.worker if record.state == "claimed" else None,
+        ended_at=final.ended_at if final is not None else None,
+        receipt=final.id if final is not None else None,
+        error=final.error if final is not None else None,
+        again=record.put_again_as,
+    )
+
+
+class ListWork(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class WorkRunRow(Struct, frozen=True, kw_only=True):
+    run_id: str
+    states: dict[str, int]
+    executed: int
+    hits: int
+    usd: float
+    tokens: int
+    unfinished: int
+    """Tuples that have not ended; `engrambus resume` runs them."""
+
+
+class WorkRunsAnswer(Struct, frozen=True, kw_only=True):
+    runs: list[WorkRunRow]
+    """Newest first."""
+
+
+@operation(
+    "runs.list",
+    command=Command(
+        "runs",
+        section="work",
+        example="engrambus runs",
+        renderer="work:work_runs",
+        rank=34,
+    ),
+    absent_from=LOCAL_ONLY,
+)
+def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
+    """List runs that have tasks: how many are done, cached, given up or unfinished, and their cost."""
+    with context.tuple_space.space.store.read() as view:
+        runs = view.run_totals()
+    rows = [
+        WorkRunRow(
+            run_id=totals.run,
+            states=totals.states,
+            executed=totals.executed,
+            hits=totals.hits,
+            usd=totals.micros / MICROS,
+            tokens=totals.tokens,
+            unfinished=totals.states.get("waiting", 0) + totals.states.get("claimed", 0),
+        )
+        for totals in reversed(runs)
+        if context.run_seen in (None, totals.run)
+    ]
+    return WorkRunsAnswer(runs=rows)

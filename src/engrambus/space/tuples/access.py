@@ -1,0 +1,92 @@
+"""Access: the authority stamped on a caller's tuples, and which tuples and receipts a caller sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from engrambus.core import is_digest, is_hex
+from engrambus.errors import AuthorityStamped, IdAmbiguous, ReceiptNotFound, TupleNotFound
+from engrambus.evidence.receipts import Receipt
+from engrambus.policy import ADMIN, Caller
+from engrambus.space.tuples.ports import WorkView
+from engrambus.space.tuples.values import TupleRecord
+
+T = TypeVar("T")
+
+MIN_ID_PREFIX = 6
+"""Number of hex digits that a shortened id must have."""
+MAX_CANDIDATES = 100
+
+
+def stamp_authority(caller: Caller, *, ci: bool) -> dict[str, Any]:
+    """Return the authority of a caller's tuples; `ci` says that the admin of this machine is a CI build."""
+    if caller.role == ADMIN:
+        return {"user": ADMIN, "agent": None, "ci": ci}
+    return {"user": None, "agent": caller.full_name, "ci": False}
+
+
+def check_stamp(draft: Mapping[str, Any], stamp: Mapping[str, Any], caller: Caller) -> None:
+    """Refuse a draft that names its authority, unless it is part of the content that its id was computed from."""
+    # decision 24: only an admin may put a tuple with its id and an authority other than the admin's own.
+    if "authority" not in draft:
+        return
+    if caller.role != ADMIN and draft["authority"] != stamp:
+        raise AuthorityStamped(field="authority", hint="Leave it out: it is set from your token.")
+    if "id" not in draft:
+        raise AuthorityStamped(field="authority", hint="Leave it out: it is set for every tuple without an id.")
+
+
+def authority_kind(authority: Mapping[str, Any]) -> str:
+    """Return the kind of authority stamped on a tuple: `ci`, `user` or `agent`."""
+    if authority.get("ci"):
+        return "ci"
+    return "user" if authority.get("user") else "agent"
+
+
+def visible_tuple(view: WorkView, caller: Caller, id_or_prefix: str) -> TupleRecord:
+    """Return the tuple with that id, or with a unique id that starts so, among those the caller sees."""
+
+    def see(tuple_id: str) -> TupleRecord | None:
+        record = view.find(tuple_id)
+        if record is None or record.state == "taken" or (caller.role != ADMIN and record.run != caller.run.run_id):
+            return None
+        return record
+
+    record = _resolve(id_or_prefix, view.tuple_ids_starting, see)
+    if record is None:
+        raise TupleNotFound(field="id", used=id_or_prefix)
+    return record
+
+
+def visible_receipt(view: WorkView, caller: Caller, id_or_prefix: str) -> Receipt:
+    """Return the receipt with that id, or with a unique id that starts so, among those the caller sees."""
+
+    def see(receipt_id: str) -> Receipt | None:
+        receipt = view.receipt(receipt_id)
+        if receipt is None:
+            return None
+        record = view.find(receipt.tuple_id)
+        in_run = caller.role == ADMIN or (record is not None and record.run == caller.run.run_id)
+        # A cached result is shared by all runs, and a caller that has its full id got it from the cache.
+        return receipt if in_run or (receipt.key is not None and receipt_id == id_or_prefix) else None
+
+    receipt = _resolve(id_or_prefix, view.receipt_ids_starting, see)
+    if receipt is None:
+        raise ReceiptNotFound(field="id", used=id_or_prefix)
+    return receipt
+
+
+def _resolve(id_or_prefix: str, ids_starting: Callable[..., list[str]], see: Callable[[str], T | None]) -> T | None:
+    """Return the value of an id or of the beginning of one.
+
+    Only values the caller sees count: an id it does not see neither matches nor makes a prefix ambiguous.
+    """
+    prefix = id_or_prefix.removeprefix("sha256:")
+    if is_digest(id_or_prefix) or len(prefix) < MIN_ID_PREFIX or not is_hex(prefix, len(prefix)):
+        return see(id_or_prefix)
+    ids = ids_starting(prefix, limit=MAX_CANDIDATES) if len(prefix) <= 64 else []
+    visible = [value for value in map(see, ids) if value is not None]
+    if len(visible) > 1:
+        raise IdAmbiguous(field="id", used=id_or_prefix, hint="Give more digits of it.")
+    return visible[0] if visible else None
