@@ -1,13 +1,13 @@
-# Two promises: `make up` starts the bus, `make test` passes. Everything they need is fetched into .venv.
+# `make up` starts the bus and `make test` passes on a fresh machine: everything they need is installed into .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help browser up test quick check generate bench smoke crash clients lock clean
+.PHONY: help browser up test quick check generate reading bench smoke crash clients lock clean
 
-help: ## what can be made here
+help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 $(VENV)/.run: requirements/run.txt pyproject.toml
@@ -17,7 +17,7 @@ $(VENV)/.run: requirements/run.txt pyproject.toml
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --require-hashes -r requirements/build.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q src  # a hook is waited for: it starts three times as fast, whatever the environment says
+	@$(BIN)/python -m compileall -q src  # clients wait for hooks, which start three times as fast with compiled modules
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
@@ -28,10 +28,10 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@$(PIP) install --require-hashes -r requirements/bench.txt
 	@touch $@
 
-up: $(VENV)/.run ## start the bus on this repository and print its link
+up: $(VENV)/.run ## start the bus on this repository and print a link to its page
 	@$(BIN)/engrambus up
 
-browser: ## a Chromium for the tests of the page, where there is none and one may be installed
+browser: ## install Chromium for the page's tests, if it is missing and may be installed
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
 	  command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -39,34 +39,38 @@ browser: ## a Chromium for the tests of the page, where there is none and one ma
 	  apt-get update -qq >/dev/null; apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
 	echo "No Chromium here, and none was installed: the tests of the page are skipped, and fail in CI."
 
-test: $(VENV)/.dev browser ## all tests
+test: $(VENV)/.dev browser ## run all tests
 	@$(BIN)/python -m pytest -n 2
 
 generate: $(VENV)/.dev ## rewrite the generated files (lazy imports, command table, client methods, skill, plugin)
 	@$(BIN)/python tools/generate.py
 
-check: $(VENV)/.dev ## format, lint, types, layers, documentation examples
+reading: $(VENV)/.dev ## measure names, docstrings and comments against their targets
+	@$(BIN)/python tools/reading.py --check
+
+check: $(VENV)/.dev ## format, lint, types, layers, reading targets, documentation examples
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/python tools/reading.py --check
 	@$(BIN)/python -m pytest tests/docs
 
-bench: $(VENV)/.bench ## the performance table (writes docs/performance.md)
+bench: $(VENV)/.bench ## measure performance (writes docs/performance.md)
 	@$(BIN)/python -m bench
 
-crash: $(VENV)/.dev ## the long kill -9 and disk-full runs (a short version is in `make test`)
+crash: $(VENV)/.dev ## run the long kill -9 and disk-full tests (`make test` has a short version)
 	@ENGRAMBUS_CRASH_ROUNDS=300 $(BIN)/python -m pytest -s tests/crash
 
 NPM = npm install --prefix $(VENV)/clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error
-clients: $(VENV)/.dev ## the real Claude Code, Codex and Gemini CLI, against a scripted model (large downloads)
+clients: $(VENV)/.dev ## test with the real Claude Code, Codex and Gemini CLI and a scripted model (large downloads)
 	@mkdir -p $(VENV)/clients
 	@! command -v npm >/dev/null || { echo "installing the newest clients into $(VENV)/clients …"; \
 	  $(NPM) $(addsuffix @latest,@anthropic-ai/claude-code @openai/codex @google/gemini-cli); } || \
 	  echo "npm did not bring them: those that are there are tried."
 	@$(BIN)/python -m pytest -m clients -rs tests/integrations/live
 
-smoke: $(VENV)/.dev ## the built wheel in a bare environment
+smoke: $(VENV)/.dev ## test the built wheel in a bare environment
 	@$(BIN)/python tests/smoke.py
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
@@ -75,5 +79,5 @@ lock: $(VENV)/.dev ## recompile the hashed requirement files from pyproject.toml
 	@for group in build dev bench; do $(COMPILE) $(UPGRADE) --group $$group --constraint requirements/run.txt \
 	  --output-file requirements/$$group.txt || exit 1; done
 
-clean: ## remove what the targets made (never .catalog)
+clean: ## remove everything the targets made (never .catalog)
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
