@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engrambus.backends.cortex import CortexFolder
+from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.errors import ProjectExists, ProjectNotFound

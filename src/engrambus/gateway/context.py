@@ -77,7 +77,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def write_episodes(self) -> None:
         """Bring the file of episodes up to the store."""
         if self.cortex is not None:
-            self.cortex.bring_up(self.store.read)
+            self.cortex.write_episodes(self.store.read)
 
     def deliver(self, *scopes: str) -> None:
         """Copy engrams of these scopes to the shared stores they belong in."""

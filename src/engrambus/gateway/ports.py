@@ -94,7 +94,7 @@ class CortexFiles(Protocol):
         """Add a line to the log."""
         ...
 
-    def bring_up(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+    def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
         """Write what is remembered and not yet in the store."""
         ...
 

@@ -1,0 +1,160 @@
+"""The files of the shared cortex: the episodic store that the memory controller reads, and the log.
+
+The store is a copy of the journal's episodes, brought up to date after each change and before each read (decision 26).
+A state file next to it says how much was written. Bytes after that are cut off; a store that was edited, or that belongs
+to another journal, is written again from the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from engrambus.core import canonical
+from engrambus.core.lock import locked
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from engrambus.knowledge.cortex import CortexReads
+
+STORE_NAME = "episodes.jsonl"
+STATE_NAME = ".written"
+LOCK_NAME = ".lock"
+BATCH_SIZE = 1000
+
+
+class StoreState(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the store when it was last written."""
+
+    count: int = 0
+    """Number of lines."""
+    size_bytes: int = msgspec.field(name="size", default=0)
+    changed_ns: int = msgspec.field(name="changed", default=0)
+    """Modification time of the file; while it and the size are the same, the content need not be checked."""
+    chain: str = ""
+    """Hash chain over all lines: sha256 of the chain so far and the next line."""
+    last: str = ""
+    """sha256 of the last line."""
+
+
+class CortexFolder:
+    """A project's `.catalog/sam` folder and the log of the shared cortex."""
+
+    def __init__(self, folder: Path, log_file: Path) -> None:
+        self._folder = folder
+        self._store = folder / STORE_NAME
+        self._log_file = log_file
+
+    def note(self, line: str) -> None:
+        """Append a line to the log with a single write, so that lines of several processes never mix."""
+        _log().info(line)
+        try:
+            file = os.open(self._log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, f"{line}\n".encode())
+            finally:
+                os.close(file)
+        except OSError as problem:  # the change that the line reports is committed and must not fail now
+            _log().warning("%s could not be written: %s", self._log_file, problem)
+
+    def write_episodes(self, read: Callable[[], AbstractContextManager[CortexReads]]) -> None:
+        """Append the episodes that the store lacks; after an error, the next call tries again."""
+        try:
+            # The view is opened under the lock: an earlier one could lack what another process has just written.
+            with self._locked(), read() as reads:
+                state = self._load_state()
+                if state is None or not self._belongs_to(reads, state):
+                    self._rewrite(reads)
+                elif reads.episodes_after(state.count, limit=1):
+                    self._append(reads, self._store, state)
+        except OSError as problem:
+            _log().warning("%s could not be written: %s", self._store, problem)
+
+    def _load_state(self) -> StoreState | None:
+        """Return the state of the store after cutting off unrecorded bytes; None if its content was changed."""
+        try:
+            state = msgspec.json.decode((self._folder / STATE_NAME).read_bytes(), type=StoreState)
+            status = self._store.stat()
+        except (OSError, msgspec.MsgspecError):
+            return None
+        if (status.st_size, status.st_mtime_ns) == (state.size_bytes, state.changed_ns):
+            return state
+        if status.st_size < state.size_bytes or self._chain(state.size_bytes) != state.chain:
+            return None
+        if status.st_size > state.size_bytes:
+            os.truncate(self._store, state.size_bytes)
+        return state
+
+    def _belongs_to(self, reads: CortexReads, state: StoreState) -> bool:
+        """True if the last line of the store is the episode that the journal has at this position."""
+        if not state.count:
+            return True
+        last = reads.episodes_after(state.count - 1, limit=1)
+        return bool(last) and _digest(canonical(last[0].record()) + b"\n") == state.last
+
+    def _rewrite(self, reads: CortexReads) -> None:
+        temporary = self._store.with_name(f"{STORE_NAME}.{os.getpid()}")
+        temporary.write_bytes(b"")
+        self._append(reads, temporary, StoreState())
+
+    def _append(self, reads: CortexReads, path: Path, state: StoreState) -> None:
+        """Append the missing episodes to a file, make it the store, and save the state."""
+        count, chain, last_line = state.count, state.chain, b""
+        with path.open("ab", buffering=0) as file:
+            while episodes := reads.episodes_after(count, limit=BATCH_SIZE):
+                lines = [canonical(episode.record()) + b"\n" for episode in episodes]
+                file.write(b"".join(lines))
+                for line in lines:
+                    chain = _link(chain, line)
+                count += len(episodes)
+                last_line = lines[-1]
+        if path != self._store:
+            path.replace(self._store)
+        status = self._store.stat()
+        new_state = StoreState(
+            count=count,
+            size_bytes=status.st_size,
+            changed_ns=status.st_mtime_ns,
+            chain=chain,
+            last=_digest(last_line) if last_line else "",
+        )
+        temporary = self._folder / f"{STATE_NAME}.{os.getpid()}"
+        temporary.write_bytes(msgspec.json.encode(new_state))
+        temporary.replace(self._folder / STATE_NAME)
+
+    def _chain(self, size_bytes: int) -> str:
+        """Return the hash chain over the lines in the first bytes of the store."""
+        chain = ""
+        with self._store.open("rb") as file:
+            while size_bytes > 0 and (line := file.readline(size_bytes)):
+                chain = _link(chain, line)
+                size_bytes -= len(line)
+        return chain
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(exist_ok=True)
+        with locked(self._folder / LOCK_NAME):
+            yield
+
+
+def _log() -> Logger:
+    # decision 39: most commands log nothing, and the logging module takes long to load.
+    from logging import getLogger
+
+    return getLogger("engrambus.cortex")
+
+
+def _link(chain: str, line: bytes) -> str:
+    return _digest(chain.encode() + line)
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
