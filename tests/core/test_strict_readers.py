@@ -226,7 +226,8 @@ def test_json_and_yaml_agree_on_values_and_lines(value: Any, indent: int | None)
         ('{"a":\n1e999}', "NUMBER_RANGE", None, 2),
         ('["1e999",\nNaN]', "NUMBER_RANGE", None, 2),
         ("[\n99999999999999999999]", "NUMBER_RANGE", None, 2),
-        ("[1,\n", "BAD_JSON", None, 2),
+        ("[1,\n", "BAD_JSON", None, 1),
+        ("[1,\n}", "BAD_JSON", None, 2),
     ],
 )
 def test_json_refusals_name_the_line(text: str, code: str, field: str | None, line: int) -> None:

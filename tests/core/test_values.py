@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus.core import (
-    SECOND,
+    SECOND_US,
     ProjectClock,
     SystemClock,
     canonical,
@@ -31,7 +31,7 @@ from engrambus.core import (
     print_dollars,
     print_time,
 )
-from engrambus.core.canonical import MAX_INTEGER, MAX_NESTED, canonical_reference
+from engrambus.core.canonical_json import MAX_DEPTH, MAX_INTEGER, canonical_reference
 from engrambus.errors import BadText, FieldType, NumberRange, TooDeep, TtlInvalid
 from engrambus.testing import ManualClock, SeededRandomness
 
@@ -119,7 +119,7 @@ def test_what_is_nested_deeper_than_asked_for_is_refused(wrap: Callable[[Any], A
         assert (caught.value.limit, bool(caught.value.field)) == (8, True)
 
 
-@pytest.mark.parametrize("depth", [MAX_NESTED, 990, 5000, 100_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 990, 5000, 100_000])
 def test_nothing_is_nested_without_end(depth: int) -> None:
     value: list[Any] = []  # BX-03
     for _ in range(depth):
@@ -203,7 +203,7 @@ def test_uuids() -> None:
     ],
 )  # fmt: skip
 def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == round(seconds * SECOND)
+    assert parse_duration(text) == round(seconds * SECOND_US)
 
 
 @pytest.mark.parametrize(
@@ -255,30 +255,30 @@ def test_times_have_an_offset() -> None:
 
 def test_a_projects_time_goes_on_and_meets_the_wall_clock_again() -> None:
     """Whatever the wall clock was set to. # YT-06"""
-    wall = ManualClock(1000 * SECOND)
+    wall = ManualClock(1000 * SECOND_US)
     clock = ProjectClock(wall)
-    assert clock.now(900 * SECOND) == 1000 * SECOND
-    assert clock.now(1010 * SECOND) == 1010 * SECOND  # another process, whose clock is ahead, has committed
+    assert clock.now(900 * SECOND_US) == 1000 * SECOND_US
+    assert clock.now(1010 * SECOND_US) == 1010 * SECOND_US  # another process, whose clock is ahead, has committed
     told = []
     for _ in range(30):
         wall.advance(seconds=1)
-        told.append(clock.now(1010 * SECOND) / SECOND)
+        told.append(clock.now(1010 * SECOND_US) / SECOND_US)
     assert told[:4] == [1010.5, 1011, 1011.5, 1012]
     assert told == sorted(told)
     assert told[-11:] == list(range(1020, 1031))
     wall.advance(seconds=-100)
-    assert clock.now(1030 * SECOND) == 1030 * SECOND
+    assert clock.now(1030 * SECOND_US) == 1030 * SECOND_US
     wall.advance(seconds=4)
-    assert clock.now(1031 * SECOND) == 1032 * SECOND
-    assert clock.now(1040 * SECOND) == 1040 * SECOND
+    assert clock.now(1031 * SECOND_US) == 1032 * SECOND_US
+    assert clock.now(1040 * SECOND_US) == 1040 * SECOND_US
     wall.advance(seconds=2)
-    assert clock.now(1040 * SECOND) == 1041 * SECOND
+    assert clock.now(1040 * SECOND_US) == 1041 * SECOND_US
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.booleans()), max_size=30))
 def test_a_projects_time_never_goes_back_nor_faster_than_time(turns: list[tuple[int, bool]]) -> None:
-    wall = ManualClock(1000 * SECOND)
-    clock, last = ProjectClock(wall), 1000 * SECOND
+    wall = ManualClock(1000 * SECOND_US)
+    clock, last = ProjectClock(wall), 1000 * SECOND_US
     for seconds, commits in turns:
         before, seen = wall.now(), clock.now(last)
         wall.advance(seconds=seconds)
@@ -292,7 +292,7 @@ def test_a_projects_time_never_goes_back_nor_faster_than_time(turns: list[tuple[
 def test_a_turning_clock_goes_where_it_is_turned() -> None:
     clock = ManualClock(10)
     clock.advance(seconds=1, microseconds=-5)
-    assert clock.now() == SECOND + 5
+    assert clock.now() == SECOND_US + 5
     clock.advance(seconds=-1)
     assert clock.now() == 5
     clock.set(7)

@@ -11,12 +11,12 @@ import os
 import sys
 from pathlib import Path
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.space.tuples import SpaceSettings, read_pattern
 from engrambus.space.work import LaneWorkerPool, Progress
 from tests.space.shop import open_shop
 
-SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=1 * SECOND, max_retries=1_000, backoff_us=1000, alarm_pct=0)
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=SECOND_US, max_retries=1_000, backoff_us=1000, alarm_pct=0)
 
 
 def main(folder: Path, diary: int) -> None:

@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 
 from engrambus.backends.sqlite.work import SqliteWork
-from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.evidence.receipts import Cost, new_receipt
 from engrambus.space.tuples import Claim, Completion, Price, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 
 PERSON = {"user": "admin", "agent": None, "ci": False}
 RUN = "01KDVP9R00STGMERGYRUN00000"
-SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=1 * SECOND, max_retries=1_000, alarm_pct=0)
+SETTINGS = SpaceSettings(queue_maxsize=1_000_000, lease_us=1 * SECOND_US, max_retries=1_000, alarm_pct=0)
 WORK = read_pattern({"lane": "work"})
 BATCH = 8
 STEP_MICROS = 1_000

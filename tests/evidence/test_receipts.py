@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engrambus import Bus
-from engrambus.core import MICROS
+from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.evidence.receipts import Artifact, Cost, Receipt, in_toto_statement, new_receipt, receipt_id
 from engrambus.gateway import LOCAL_ADMIN
 from engrambus.space.work import input_hash
@@ -50,7 +50,7 @@ def test_a_receipt_has_the_id_that_anybody_can_compute(usd: float) -> None:
 
 @given(st.integers(0, 10**12), st.floats(0, 1e9))
 def test_whatever_it_cost_a_receipt_has_the_id_that_anybody_can_compute(micros: int, disk_mb: float) -> None:
-    receipt = new_receipt(**SAID, exit=0, cost=Cost(usd=micros / MICROS, disk_mb=disk_mb))
+    receipt = new_receipt(**SAID, exit=0, cost=Cost(usd=micros / MICROS_PER_DOLLAR, disk_mb=disk_mb))
     assert receipt.id == by_definition(receipt)
 
 

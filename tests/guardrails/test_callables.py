@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.core import SECOND, SystemClock
+from engrambus.core import SECOND_US, SystemClock
 from tests.guardrails.test_steps import PATH, Steps
 
 
@@ -50,7 +50,7 @@ def test_what_a_callable_forks_ends_as_a_program_does(steps: Steps, how: str) ->
 
 def test_a_callable_that_dies_is_not_kept_waiting_for_by_what_it_forked(steps: Steps) -> None:
     code = "import os, time\nif os.fork() == 0: time.sleep(3600)\nos._exit(3)"
-    outcome = steps.run("agent.run.called", code=code, deadline=SystemClock().now() + 20 * SECOND)
+    outcome = steps.run("agent.run.called", code=code, deadline=SystemClock().now() + 20 * SECOND_US)
     assert (outcome.exit, outcome.error) == (137, "the process died")
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from engrambus import Bus, Pointer
 from engrambus.app import open_worker_dependencies
-from engrambus.core import SECOND, SystemClock, digest, print_time
+from engrambus.core import SECOND_US, SystemClock, digest, print_time
 from engrambus.errors import BodyNotFound, DiskPressure
 from engrambus.evidence.receipts import DAY_US, EMPTY_DIGEST, Artifact, PurgePlanner, Receipt, new_receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
@@ -382,7 +382,7 @@ def test_the_night_is_put_once_by_however_many_workers(shop: Shop) -> None:
 def test_the_last_night_is_the_last_moment_at_that_hour(hour: int) -> None:
     night = last_night(NOW, hour)
     assert night.hour == hour
-    assert 0 <= NOW / SECOND - night.timestamp() <= 25 * 3600
+    assert 0 <= NOW / SECOND_US - night.timestamp() <= 25 * 3600
 
 
 @pytest.fixture

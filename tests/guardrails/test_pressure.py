@@ -16,7 +16,7 @@ import pytest
 
 from engrambus import Bus, Pointer
 from engrambus.app import open_worker_dependencies
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import BodyStore, Receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
@@ -110,8 +110,8 @@ def test_the_night_comes_without_room_too(shop: Shop, tmp_path: Path) -> None:
 @pytest.mark.parametrize("hour", [0, 3, 23])
 def test_at_the_hour_itself_the_night_is_due(hour: int) -> None:
     due = datetime(2026, 1, 10, hour).astimezone().timestamp()
-    assert last_night(round(due) * SECOND, hour).timestamp() == due
-    assert last_night(round(due) * SECOND - 1, hour).timestamp() < due
+    assert last_night(round(due) * SECOND_US, hour).timestamp() == due
+    assert last_night(round(due) * SECOND_US - 1, hour).timestamp() < due
 
 
 def test_the_floor_itself_is_enough_and_the_disk_is_looked_at_once_a_second(tmp_path: Path) -> None:

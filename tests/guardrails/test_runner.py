@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.core import SECOND, SystemClock
+from engrambus.core import SECOND_US, SystemClock
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import read_pattern
 from engrambus.space.work import LaneWorkerPool, step_process
@@ -83,7 +83,7 @@ def test_a_step_with_a_small_quota_stands_back(steps: Steps, cores: float, nice:
     if os.nice(0) > nice:
         pytest.skip("this very process stands back further")
     code = f"until [ $(nice) = {nice} ]; do sleep 0.01; done"
-    deadline = SystemClock().now() + 30 * SECOND
+    deadline = SystemClock().now() + 30 * SECOND_US
     outcome = steps.run("agent.run.shell", StepLimits(cores=cores), code=code, deadline=deadline)
     assert outcome.exit == 0, steps.said(outcome)
 

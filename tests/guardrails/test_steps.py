@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from engrambus.core import SECOND, SystemClock
+from engrambus.core import SECOND_US, SystemClock
 from engrambus.evidence.receipts import BodyStore
 from engrambus.policy.guardrails import MB, StepLimits
 from engrambus.space.tuples import Price
@@ -155,7 +155,7 @@ def test_a_step_that_spends_more_tokens_than_it_may_is_stopped_while_it_runs(ste
 
 
 def test_a_step_past_its_deadline_is_stopped_though_it_stands_still(steps: Steps) -> None:
-    outcome = steps.run("agent.burn.ever", StepLimits(cores=0.05), deadline=SystemClock().now() + SECOND)
+    outcome = steps.run("agent.burn.ever", StepLimits(cores=0.05), deadline=SystemClock().now() + SECOND_US)
     assert (outcome.exit, outcome.error) == (143, "DEADLINE_PAST")
 
 

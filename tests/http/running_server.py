@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engrambus.core import SECOND, SystemClock
+from engrambus.core import SECOND_US, SystemClock
 from engrambus.edges.http import Codes
 from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.server import make_server
@@ -55,7 +55,7 @@ class RunningServer:
     def sign(self, *, name: str = ADMIN, role: str = ADMIN, seconds: int = 3600, **claims: str) -> str:
         """Return a token; by default for an admin of the current run."""
         fields = {"project": self.gateway.store.project, "run": self.run, "parent": None, **claims}
-        expires_at = SystemClock().now() + seconds * SECOND
+        expires_at = SystemClock().now() + seconds * SECOND_US
         return self.gateway.key.sign(Claims(agent=name, role=role, expires_at=expires_at, **fields))  # type: ignore[arg-type]
 
     @property

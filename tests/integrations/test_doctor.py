@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engrambus.backends.sqlite.work import SqliteWork
-from engrambus.core import SECOND, SystemClock
+from engrambus.core import SECOND_US, SystemClock
 from engrambus.edges.integrations.client_config import CLIENTS
 from engrambus.space.tuples import EpochBegun
 from engrambus.testing import ManualClock
@@ -104,7 +104,7 @@ def test_every_broken_part_is_reported(desk: Desk) -> None:
 
 def test_a_work_journal_ahead_of_the_clock_is_reported(desk: Desk) -> None:  # YT-06
     desk.ok("out", "--lane", "notes")
-    with closing(SqliteWork(desk.path / ".catalog", ManualClock(SystemClock().now() + 7200 * SECOND))) as store:
+    with closing(SqliteWork(desk.path / ".catalog", ManualClock(SystemClock().now() + 7200 * SECOND_US))) as store:
         store.commit(lambda view: ([EpochBegun(epoch=1, boot="ahead")], None))
     code, checks = _checks(desk)
     assert (code, checks["clock"]["state"]) == (0, "note")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engrambus.core import SECOND, read_json
+from engrambus.core import SECOND_US, read_json
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import Pointer, RepoAddress
 from engrambus.knowledge.engrams import (
@@ -33,7 +33,7 @@ from engrambus.knowledge.engrams import (
 from engrambus.knowledge.engrams.schemas import LESS_ENGRAM
 
 SHA = "a" * 40
-DAY = 86_400 * SECOND
+DAY = 86_400 * SECOND_US
 YEAR = 365 * DAY
 POINTER = {"type": "repo", "ref": f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"}
 DRAFT: dict[str, Any] = {"kind": "risk", "claim": "The gateway reserves budget twice.", "pointers": [POINTER]}
@@ -94,7 +94,7 @@ class TestAccepted:
         )
         assert checked.confidence == 1.0
         assert type(checked.confidence) is float
-        assert (checked.ttl, checked.lifetime_us, checked.scope) == ("PT6H", 6 * 3600 * SECOND, "run")
+        assert (checked.ttl, checked.lifetime_us, checked.scope) == ("PT6H", 6 * 3600 * SECOND_US, "run")
         assert (checked.tags, checked.hash_keys) == (("service:gateway",), ("own",))
         assert (checked.embedding_ref, checked.id) == ("e:1", ULID)
 
@@ -271,7 +271,7 @@ class TestWhole:
         checked = validate_stamped(WHOLE)
         assert checked.id == ULID
         assert checked.provenance == STAMPED
-        assert checked.created_us == 1_767_864_600 * SECOND
+        assert checked.created_us == 1_767_864_600 * SECOND_US
 
     def test_without_a_ceiling_any_fixed_ttl_will_do(self) -> None:
         assert validate_stamped({**WHOLE, "ttl": "P3650D"}).lifetime_us == 3650 * DAY
@@ -373,7 +373,7 @@ class TestEngram:
 
 
 @pytest.mark.parametrize(
-    ("microseconds", "text"), [(DAY, "P1D"), (YEAR, "P365D"), (SECOND, "PT1S"), (90_000_001, "PT90.000001S")]
+    ("microseconds", "text"), [(DAY, "P1D"), (YEAR, "P365D"), (SECOND_US, "PT1S"), (90_000_001, "PT90.000001S")]
 )
 def test_durations_are_printed_so_that_they_read_back(microseconds: int, text: str) -> None:
     assert print_duration(microseconds) == text

@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
 
-from engrambus.core import SECOND, estimate_tokens
+from engrambus.core import SECOND_US, estimate_tokens
 from engrambus.errors import DerefDenied, EngramBusError, GrantRefusal
 from engrambus.evidence.pointers import DerefAnswer, Pointer
 from engrambus.policy.grants import attenuate, read
@@ -34,7 +34,7 @@ TARGETS = {
     f"repo:src/*@{SHA}": REFS[:2],
     f"repo:*@{SHA}": REFS,
 }
-IDLE = 600 * SECOND
+IDLE = 600 * SECOND_US
 TOO_LONG = "It went on and on and said very little of any use. " * 80
 CEILING = POLICY["deref"]["tokens"] * POLICY["deref"]["run_turns"]
 """What one agent may read in the whole run; a parent lowers turns, not this."""
@@ -232,7 +232,7 @@ class BudgetRules(RuleBasedStateMachine):
             return multiple()
         assert child != by
         assert by in lineage(child)
-        block = Block(child, TARGETS[what], cap, uses, self.now + minutes * 60 * SECOND)
+        block = Block(child, TARGETS[what], cap, uses, self.now + minutes * 60 * SECOND_US)
         self.grants.append(Token(answer.budget_token, answer.grant_id, by, (block,)))
         return self.grants[-1]
 

@@ -20,7 +20,7 @@ DETERMINISTIC_MODULES = {
 }
 DETERMINISTIC_NAMES = {
     "datetime": {"UTC", "datetime", "timedelta"},
-    "engrambus.core": {"BYTES_PER_TOKEN", "canonical", "check_depth", "estimate_tokens", "read_json"},
+    "engrambus.core": {"BYTES_PER_TOKEN", "SECOND_US", "canonical", "check_depth", "estimate_tokens", "read_json"},
     "engrambus.policy": {
         "ADMIN",
         "Caller",

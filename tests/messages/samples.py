@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.errors import EngramBusError
 from engrambus.knowledge.messages import ChildMessage, MessageKind, ParentMessage, parse_message
 
 SHA = "a1b2c3d4" * 5
-YEAR = 365 * 86_400 * SECOND
+YEAR = 365 * 86_400 * SECOND_US
 REF = f"repo:services/gateway/vendor_client.py#L280-L360@{SHA}"
 
 # The two examples of the specification, with the values it leaves open filled in.

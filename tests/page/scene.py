@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import engrambus
 from engrambus.backends.sqlite import SqliteStore
-from engrambus.core import SECOND, SystemClock, estimate_tokens, is_ulid
+from engrambus.core import SECOND_US, SystemClock, estimate_tokens, is_ulid
 from engrambus.core.journal import GroupCommit, Journal
 from engrambus.edges.http.endpoints import OperationEndpoint
 from engrambus.edges.http.guard import Guard
@@ -90,19 +90,19 @@ class DelayedClock:
     """The wall clock minus a delay that shrinks as the scene goes on."""
 
     def __init__(self, seconds: int) -> None:
-        self.delay_us = seconds * SECOND
+        self.delay_us = seconds * SECOND_US
 
     def now(self) -> int:
         """Return microseconds since 1970-01-01T00:00:00Z."""
         return SystemClock().now() - self.delay_us
 
-    def passed(self) -> int:
+    def monotonic(self) -> int:
         """Return microseconds since an arbitrary moment."""
-        return SystemClock().passed() - self.delay_us
+        return SystemClock().monotonic() - self.delay_us
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self.delay_us = max(0, self.delay_us - int(seconds * SECOND))
+        self.delay_us = max(0, self.delay_us - int(seconds * SECOND_US))
 
 
 class Scene(NamedTuple):
@@ -164,7 +164,7 @@ def _put_engrams(scene: Scene, clock: DelayedClock, engrams: int) -> None:
     rng = random.Random(5)
     docstrings = list(_docstrings())
     rng.shuffle(docstrings)
-    pace_seconds = (clock.delay_us / SECOND - 60) / (engrams + 12)
+    pace_seconds = (clock.delay_us / SECOND_US - 60) / (engrams + 12)
     authors = [name for name in TEAM if name != "lead"]
     kinds = ("fact", "fact", "fact", "fact", "decision", "todo", "test", "perf", "risk")
     for number, (claim, path, first, last) in enumerate(docstrings[: engrams - len(CLAIMS)]):
@@ -176,7 +176,7 @@ def _put_engrams(scene: Scene, clock: DelayedClock, engrams: int) -> None:
         kind, author = rng.choice(kinds), rng.choice(authors)
         _put(scene, author, kind, claim, refs, scope="run" if kind == "test" else "project")
         _do_other_work(scene, number, rng)
-    pace_seconds = clock.delay_us / SECOND / (len(CLAIMS) + 1)
+    pace_seconds = clock.delay_us / SECOND_US / (len(CLAIMS) + 1)
     for number, (author, kind, claim, source) in enumerate(CLAIMS):
         clock.advance(pace_seconds * rng.uniform(0.5, 1.5))
         refs = [scene.ref(source)]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.errors import FormatUnknown, TokenExpired, TokenInvalid
 from engrambus.policy import Claims, TokenKey
 
@@ -24,7 +24,7 @@ CLAIMS = Claims(
     parent="mia",
     project=PROJECT,
     run="01KDVP9R000000000000000000",
-    expires_at=100 * SECOND,
+    expires_at=100 * SECOND_US,
 )
 TOKEN = KEY.sign(CLAIMS)
 
@@ -36,8 +36,8 @@ def test_a_token_says_who_its_bearer_is() -> None:
 
 
 def test_a_token_ends_exactly_at_its_time() -> None:
-    KEY.check(TOKEN, project=PROJECT, now=100 * SECOND - 1)
-    for now in (100 * SECOND, 100 * SECOND + 1, 1 << 60):
+    KEY.check(TOKEN, project=PROJECT, now=100 * SECOND_US - 1)
+    for now in (100 * SECOND_US, 100 * SECOND_US + 1, 1 << 60):
         with pytest.raises(TokenExpired):
             KEY.check(TOKEN, project=PROJECT, now=now)
 

@@ -16,7 +16,7 @@ from engrambus.backends.sqlite.store import over_journals
 from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
 from engrambus.backends.sqlite.work.index import COMPARED
 from engrambus.backends.sqlite.work.projection import MAX_PENDING_FIGURES, MERGED_IDS
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark
 from engrambus.errors import JournalDamaged, StaleFence
@@ -469,7 +469,7 @@ def test_damage_to_what_was_acknowledged_is_told_after_the_machine_was_started_a
 def test_the_end_of_a_tuple_is_on_the_disk_whoever_came_across_it(tmp_path: Path) -> None:  # YT-10
     """A claim alone is not synced. The last receipt of a tuple that came too late for it is."""
     harness = SqliteWorkHarness(tmp_path / "catalog")
-    put(harness, draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)}))
+    put(harness, draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND_US)}))
     harness.clock.advance(seconds=2)
     assert harness.space.claim({}, worker="w") == []
     put(harness, draft())

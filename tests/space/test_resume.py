@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engrambus.app import open_project
-from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.settings import Settings
 from engrambus.space.tuples import TupleSpace, read_pattern
 from engrambus.space.work import LaneWorkerPool
@@ -47,7 +47,7 @@ def put(
 
 def soon() -> str:
     """A moment that has not come yet."""
-    return print_time(SystemClock().now() + SECOND)
+    return print_time(SystemClock().now() + SECOND_US)
 
 
 def is_late(space: TupleSpace, tuple_id: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engrambus.core.canonical import canonical_reference
+from engrambus.core.canonical_json import canonical_reference
 from engrambus.errors import (
     DeadlinePast,
     EngramBusError,

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from engrambus.app import init_project, open_project, open_worker_dependencies
-from engrambus.core import SECOND, SystemClock, print_time
+from engrambus.core import SECOND_US, SystemClock, print_time
 from engrambus.evidence.receipts import EMPTY_DIGEST
 from engrambus.gateway import LOCAL_ADMIN, to_request
 from engrambus.operations import OPERATIONS
@@ -186,7 +186,7 @@ def test_a_running_step_is_stopped_when_its_deadline_comes(shop: Shop, tmp_path:
     runner = ProcessRunner(shop.shop.bodies, tmp_path / "scratch", clock, [MODULE])
     with closing(runner):
         ours = Shop(msgspec.structs.replace(shop.shop, runner=runner), shop.told)
-        ends = print_time(clock.now() + 3600 * SECOND)
+        ends = print_time(clock.now() + 3600 * SECOND_US)
         started = tmp_path / "started"
         one = ours.put(
             step("agent.wait.long", started=str(started)),
@@ -194,7 +194,7 @@ def test_a_running_step_is_stopped_when_its_deadline_comes(shop: Shop, tmp_path:
         )
         with at_work(ours.pool()):
             until(started.exists)
-            clock.by = 3600 * SECOND
+            clock.by = 3600 * SECOND_US
             until(lambda: ours.space.get(one).state == "dead")
     executed, last = ours.receipts(one)
     assert (executed.exit, executed.error) == (143, "DEADLINE_PAST")

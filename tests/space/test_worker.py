@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from engrambus.backends.sqlite.work import WORK_JOURNAL
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import DiskPressure
 from engrambus.evidence.receipts import EMPTY_DIGEST, Receipt, ReceiptFolder, in_toto_statement, receipt_id
 from engrambus.space.tuples import Completion, Price, SpaceSettings, read_pattern
@@ -299,7 +299,7 @@ def test_a_worker_waits_for_room_to_write_down_what_was_done(shop: Shop, monkeyp
 
 
 def test_a_cancelled_tuple_stops_with_everything_it_started(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND)  # long before it would be renewed
+    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND_US)  # long before it would be renewed
     with open_shop(tmp_path / "project", settings) as shop:
         one = shop.put(step("agent.run.children", path="child.pid"))
         file = tmp_path / "project" / "child.pid"
@@ -386,7 +386,7 @@ def _once(shop: Shop, scratch: Path) -> Callable[[Progress], None]:
 
 
 def test_a_heart_goes_on_beating_though_receipts_cannot_be_written(tmp_path: Path) -> None:  # YT-06
-    settings = msgspec.structs.replace(SETTINGS, lease_us=SECOND // 2)
+    settings = msgspec.structs.replace(SETTINGS, lease_us=SECOND_US // 2)
     with open_shop(tmp_path / "project", settings) as shop:
         calls, go = tmp_path / "calls", tmp_path / "go"
         one = shop.put(step("agent.think.once", calls=str(calls), go=str(go)))
@@ -553,7 +553,7 @@ def test_what_cannot_be_written_down_is_told_in_a_line(shop: Shop, what: str, wh
 
 # YT-06: a tuple has no more time than the one it is a part of.
 def test_a_step_is_stopped_at_the_deadline_of_the_tuple_it_is_a_part_of(shop: Shop, tmp_path: Path) -> None:
-    ends = print_time(shop.shop.clock.now() + SECOND)
+    ends = print_time(shop.shop.clock.now() + SECOND_US)
     whole = shop.put(lane="elsewhere", agent_terms={"deadline_iso": ends})
     one = shop.put(step("agent.wait.long", started=str(tmp_path / "started")), parent_id=whole)
     assert shop.work()[-1] == "dead"
@@ -614,7 +614,7 @@ def test_an_active_tuple_computes_itself(shop: Shop) -> None:  # YT-05
 
 
 def test_an_active_tuple_ends_though_others_are_at_work(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND)
+    settings = msgspec.structs.replace(SETTINGS, lease_us=3600 * SECOND_US)
     with open_shop(tmp_path / "project", settings) as shop:
         shop.put(step("agent.sum.numbers", a=1, b=2))
         assert shop.space.claim({"lane": "build"}, worker="another")

@@ -1,8 +1,8 @@
 """The files of the shared cortex: the episodic store that the memory controller reads, and the log.
 
 The store is a copy of the journal's episodes, brought up to date after each change and before each read (decision 26).
-A state file next to it says how much was written. Bytes after that are cut off; a store that was edited, or that belongs
-to another journal, is written again from the start.
+A state file next to it says how much was written. Bytes after that are cut off. A store that was edited, or that
+belongs to another journal, is written again from the start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engrambus.core import canonical
-from engrambus.core.lock import locked
+from engrambus.core.lock import file_lock
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -141,7 +141,7 @@ class CortexFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self._folder.mkdir(exist_ok=True)
-        with locked(self._folder / LOCK_NAME):
+        with file_lock(self._folder / LOCK_NAME):
             yield
 
 

@@ -1,31 +1,49 @@
-"""Words everyone uses: canonical JSON, digests, ids, tokens, money, durations, the clock and the journal."""
+"""Values and formats that every layer uses: canonical JSON, digests, ids, costs, time, strict readers, the journal."""
 
-from engrambus.core.canonical import canonical
-from engrambus.core.clock import SECOND, Clock, ProjectClock, SystemClock, age, parse_time, print_time
-from engrambus.core.digest import digest, digest_of, is_digest, is_hex
-from engrambus.core.durations import parse_duration
+from engrambus.core.canonical_json import canonical, digest, digest_of, is_digest, is_hex
+from engrambus.core.clock import (
+    SECOND_US,
+    Clock,
+    ProjectClock,
+    SystemClock,
+    age,
+    boot_id,
+    parse_duration,
+    parse_time,
+    print_time,
+)
+from engrambus.core.costs import (
+    BYTES_PER_TOKEN,
+    MICROS_PER_DOLLAR,
+    answer_size,
+    estimate_tokens,
+    fits,
+    print_dollars,
+    take_within,
+)
 from engrambus.core.ids import Randomness, is_ulid, is_uuid, new_ulid, ulid_time
-from engrambus.core.memo import Memo
-from engrambus.core.money import MICROS, print_dollars
+from engrambus.core.lru_cache import LruCache
 from engrambus.core.strict_json import check_depth, read_json, read_json_with_lines
 from engrambus.core.strict_yaml import read_yaml, read_yaml_with_lines
-from engrambus.core.tokens import BYTES_PER_TOKEN, estimate_tokens
 
 __all__ = [
     "BYTES_PER_TOKEN",
-    "MICROS",
-    "SECOND",
+    "MICROS_PER_DOLLAR",
+    "SECOND_US",
     "Clock",
-    "Memo",
+    "LruCache",
     "ProjectClock",
     "Randomness",
     "SystemClock",
     "age",
+    "answer_size",
+    "boot_id",
     "canonical",
     "check_depth",
     "digest",
     "digest_of",
     "estimate_tokens",
+    "fits",
     "is_digest",
     "is_hex",
     "is_ulid",
@@ -39,5 +57,6 @@ __all__ = [
     "read_json_with_lines",
     "read_yaml",
     "read_yaml_with_lines",
+    "take_within",
     "ulid_time",
 ]

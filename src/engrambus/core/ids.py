@@ -1,4 +1,4 @@
-"""ULIDs: 48 bits of milliseconds, 80 bits of randomness, 26 characters that sort by time."""
+"""ULIDs: 48 bits of milliseconds, 80 bits of randomness, 26 characters that sort by time (decision 4)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 from collections.abc import Callable
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_LEGAL = frozenset(_ALPHABET)
+_ALPHABET_SET = frozenset(_ALPHABET)
 
 Randomness = Callable[[int], bytes]
-"""Gives that many random bytes; `os.urandom` unless a test hands in another."""
+"""Returns that many random bytes; `os.urandom` unless a test passes another."""
 
 
-def new_ulid(moment: int, randomness: Randomness = os.urandom) -> str:
-    """A fresh ULID for a moment in microseconds."""
-    value = (moment // 1000) << 80 | int.from_bytes(randomness(10), "big")
+def new_ulid(moment_us: int, randomness: Randomness = os.urandom) -> str:
+    """Make a ULID for a time in microseconds."""
+    value = (moment_us // 1000) << 80 | int.from_bytes(randomness(10), "big")
     return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -5, -5))
 
 
 def ulid_time(ulid: str) -> int:
-    """The moment a ULID was made for, in microseconds; it knows no more than milliseconds."""
+    """Return the time of a ULID in microseconds, exact to the millisecond."""
     value = 0
     for digit in ulid[:10]:
         value = value << 5 | _ALPHABET.index(digit)
@@ -27,13 +27,13 @@ def ulid_time(ulid: str) -> int:
 
 
 def is_ulid(text: str) -> bool:
-    """Whether a text is a ULID in its canonical upper-case form."""
-    return len(text) == 26 and text[0] <= "7" and _LEGAL.issuperset(text)
+    """True if `text` is a ULID in its canonical upper-case form."""
+    return len(text) == 26 and text[0] <= "7" and _ALPHABET_SET.issuperset(text)
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID in its canonical lower-case form."""
-    if len(text) != 36 or any(text[at] != "-" for at in (8, 13, 18, 23)):
+    """True if `text` is a UUID in its canonical lower-case form."""
+    if len(text) != 36 or any(text[index] != "-" for index in (8, 13, 18, 23)):
         return False
     digits = text.replace("-", "")
     return len(digits) == 32 and all(digit in "0123456789abcdef" for digit in digits)

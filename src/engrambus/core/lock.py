@@ -1,4 +1,4 @@
-"""A file that one process holds at a time."""
+"""A lock between processes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 @contextmanager
-def locked(path: Path, mode: int = 0o600) -> Iterator[None]:
-    """Hold the lock on a file, which is made if it is not there; a process that dies lets go of it."""
+def file_lock(path: Path, mode: int = 0o600) -> Iterator[None]:
+    """Hold the lock on a file, creating it if necessary; the kernel releases it when the process dies."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Reading JSON from strangers: bounded before it is parsed, and nothing in it may be read two ways."""
+"""Strict JSON: bounded before it is parsed, and refused where two readers could understand it differently."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import json
 import re
 from typing import Any
 
-from engrambus.core.canonical import MAX_INTEGER
+from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.errors import BadJson, BadText, BodyTooLarge, DuplicateKey, NumberRange, TooDeep
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 32
-MAX_FIELD = 200
+MAX_FIELD_CHARS = 200
+"""Fields with longer names get no line number: deeply nested long names would take more memory than the text."""
+MAX_KEY_CHARS = 80
+MAX_NUMBER_CHARS = 40
 
-# A string never spans a match twice: the group is atomic, so the scan is linear whatever the input.
+# The groups are atomic and possessive, so that no input makes the scan take more than linear time.
 _STRINGS = re.compile(rb'"(?>[^"\\]+|\\.)*+"?', re.DOTALL)
 _NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
 _TOKENS = re.compile(r'"(?>[^"\\]+|\\.)*+"?|[\[\]{},:\n]|[^\s"\[\]{},:]+', re.DOTALL)
 
 
 def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, first_line: int = 1) -> Any:
-    """Return the value of a JSON body, or refuse it with the line and column of the mistake.
+    """Parse a JSON body, or refuse it and say why.
 
-    `first_line` is the line number of the body's first line, for one that is part of a larger file.
+    `first_line` is the line number of the body's first line, for a body that is part of a larger file.
     """
     if len(body) > max_bytes:
         raise BodyTooLarge(limit=max_bytes, used=len(body))
@@ -34,47 +37,52 @@ def read_json(body: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_D
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as problem:
-        line = first_line + problem.lineno - 1
-        raise BadJson(
-            f"The body is not JSON: {problem.msg} at line {line}, column {problem.colno}.", line=line
-        ) from None
+        raise _not_json(problem, text, first_line) from None
     if "\\u" in text and _has_lone_surrogate(value):
-        raise BadText("A text holds half of a surrogate pair.")
+        raise BadText("A text contains half of a surrogate pair.")
     return value
+
+
+def _not_json(problem: json.JSONDecodeError, text: str, first_line: int) -> BadJson:
+    # The decoder reports an unexpected end after the last line feed, on a line that the file does not have.
+    position = problem.pos if text[problem.pos :].strip() else len(text.rstrip())
+    line = first_line + text.count("\n", 0, position)
+    column = position - text.rfind("\n", 0, position)
+    return BadJson(f"The body is not JSON: {problem.msg} at line {line}, column {column}.", line=line)
 
 
 def read_json_with_lines(
     text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> tuple[Any, dict[str, int]]:
-    """The value of a JSON text, and the line of every field in it: `""`, `a`, `a.b`, `a.b[2]`."""
+    """Parse a JSON text; return its value and the line of every field: `""`, `a`, `a.b`, `a.b[2]`."""
     try:
         body = text.encode()
     except UnicodeEncodeError:
-        raise BadText("The text holds half of a surrogate pair.") from None
+        raise BadText("The text contains half of a surrogate pair.") from None
     try:
         value = read_json(body, max_bytes=max_bytes, max_depth=max_depth)
     except (DuplicateKey, NumberRange) as problem:
-        places = _Places(text)
+        lines = _Lines(text)
         if isinstance(problem, DuplicateKey):
-            problem.field, problem.line = places.repeated or (problem.field, None)
+            problem.field, problem.line = lines.repeated_key or (problem.field, None)
         else:
-            problem.line = places.words.get(str(problem.used))
+            problem.line = lines.literals.get(str(problem.used))
         raise
-    return value, _Places(text).lines
+    return value, _Lines(text).fields
 
 
-class _Places:
-    """Where things stand in a JSON text that `read_json` has read, or refused for a key or a number."""
+class _Lines:
+    """The line numbers of a JSON text that `read_json` has parsed, or refused for a key or a number."""
 
     def __init__(self, text: str) -> None:
-        self.lines: dict[str, int] = {}
-        self.words: dict[str, int] = {}
+        self.fields: dict[str, int] = {}
+        self.literals: dict[str, int] = {}
         """The line of each number and constant, by its first characters."""
-        self.repeated: tuple[str, int] | None = None
+        self.repeated_key: tuple[str, int] | None = None
         line = 1
         open_fields: list[str] = []
-        steps: list[int | str | None] = []  # inside each bracket: the position, or the key once it was read
-        at_key = False
+        steps: list[int | str | None] = []  # for each open bracket: the index, or the key once it was read
+        expects_key = False
         for piece in _TOKENS.findall(text):
             if piece == "\n":
                 line += 1
@@ -85,40 +93,40 @@ class _Places:
             elif piece == ",":
                 if steps and isinstance(steps[-1], int):
                     steps[-1] += 1
-                at_key = bool(steps) and not isinstance(steps[-1], int)
+                expects_key = bool(steps) and not isinstance(steps[-1], int)
             elif piece == ":":
-                at_key = False
-            elif at_key:
-                key = _key(piece)
+                expects_key = False
+            elif expects_key:
+                key = _decode_key(piece)
                 steps[-1] = key
-                field = _field(open_fields, steps)
-                if field in self.lines and self.repeated is None:
-                    self.repeated = (key, line)
-                self._note(field, line)
+                field = _field_name(open_fields, steps)
+                if field in self.fields and self.repeated_key is None:
+                    self.repeated_key = (key, line)
+                self._add(field, line)
             else:
-                field = _field(open_fields, steps)
-                if field not in self.lines:
-                    self._note(field, line)
+                field = _field_name(open_fields, steps)
+                if field not in self.fields:
+                    self._add(field, line)
                 if piece in ("[", "{"):
                     open_fields.append(field)
                     steps.append(0 if piece == "[" else None)
-                    at_key = piece == "{"
+                    expects_key = piece == "{"
                 elif piece[0] != '"':
-                    self.words.setdefault(piece[:40], line)
+                    self.literals.setdefault(piece[:MAX_NUMBER_CHARS], line)
 
-    def _note(self, field: str, line: int) -> None:
-        if len(field) <= MAX_FIELD:  # long names, nested, would take more room than the text itself
-            self.lines[field] = line
+    def _add(self, field: str, line: int) -> None:
+        if len(field) <= MAX_FIELD_CHARS:
+            self.fields[field] = line
 
 
-def _key(piece: str) -> str:
+def _decode_key(piece: str) -> str:
     try:
-        return str(json.loads(piece, strict=False))[:80]
-    except ValueError:  # a text that was refused before this key was reached
-        return piece[:80]
+        return str(json.loads(piece, strict=False))[:MAX_KEY_CHARS]
+    except ValueError:  # the text was refused before this key
+        return piece[:MAX_KEY_CHARS]
 
 
-def _field(open_fields: list[str], steps: list[int | str | None]) -> str:
+def _field_name(open_fields: list[str], steps: list[int | str | None]) -> str:
     if not open_fields:
         return ""
     step = steps[-1]
@@ -128,7 +136,7 @@ def _field(open_fields: list[str], steps: list[int | str | None]) -> str:
 
 
 def check_depth(body: bytes, max_depth: int) -> None:
-    """Refuse a body that nests more deeply, without parsing it."""
+    """Refuse a body that is nested too deeply, without parsing it."""
     if body.count(b"[") + body.count(b"{") <= max_depth:
         return
     depth = 0
@@ -141,33 +149,33 @@ def check_depth(body: bytes, max_depth: int) -> None:
             depth -= 1
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise DuplicateKey(field=key[:80])
+                raise DuplicateKey(field=key[:MAX_KEY_CHARS])
             seen.add(key)
     return value
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) <= 17:
         value = int(digits)
         if -MAX_INTEGER <= value <= MAX_INTEGER:
             return value
-    raise NumberRange(limit=MAX_INTEGER, used=digits[:40])
+    raise NumberRange(limit=MAX_INTEGER, used=digits[:MAX_NUMBER_CHARS])
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
-    if value - value != 0.0:
-        raise NumberRange(used=digits[:40])
+    if value - value != 0.0:  # an infinity
+        raise NumberRange(used=digits[:MAX_NUMBER_CHARS])
     return value
 
 
-def _constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise NumberRange(used=name)
 
 
@@ -183,4 +191,9 @@ def _has_lone_surrogate(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_lone_surrogate, value))
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_keys,
+    parse_int=_parse_integer,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
+)

@@ -11,13 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams import EngramPut, is_contradiction
 from engrambus.knowledge.messages import BroadcastSent, MessageAccepted, MessageRejected
 from engrambus.policy import ContentDrawn, DerefProved, DerefRequested, Turn, TurnClosed, present_turn
 from engrambus.policy.grants import GrantIssued
 
-SPANS = {"PT1M": 60 * SECOND, "PT1H": 3600 * SECOND, "P1D": 86_400 * SECOND}
+SPANS = {"PT1M": 60 * SECOND_US, "PT1H": 3600 * SECOND_US, "P1D": 86_400 * SECOND_US}
 """The lengths of time figures are kept for, in microseconds; each starts at a multiple of itself since 1970."""
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import print_time
-from engrambus.core.token_limit import fits, take_within
+from engrambus.core import fits, print_time, take_within
 from engrambus.gateway.budgets import deref_budget
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import Command, Resource, Route, Tool, operation

@@ -8,8 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import print_time
-from engrambus.core.token_limit import fits, take_within
+from engrambus.core import fits, print_time, take_within
 from engrambus.errors import EngramNotFound, FieldValue
 from engrambus.evidence.pointers import STALE, Staleness
 from engrambus.gateway.context import Context

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import new_ulid, parse_duration, print_time
-from engrambus.core.token_limit import take_within
+from engrambus.core import new_ulid, parse_duration, print_time, take_within
 from engrambus.errors import BudgetExceeded, EngramBusError, FieldValue, SecretFound
 from engrambus.evidence.pointers import Pointer, check_pointer
 from engrambus.gateway.budgets import MAX_TEXT, inline_budget

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from engrambus.core import parse_duration, print_time
-from engrambus.core.token_limit import take_within
+from engrambus.core import parse_duration, print_time, take_within
 from engrambus.errors import CortexOff
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway.context import Context

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from engrambus.core import MICROS
+from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import TupleNotFound
 from engrambus.gateway.context import Context, check_run_goes_on
 from engrambus.gateway.declare import ADMINS, Command, Route, Tool, operation
@@ -291,9 +291,9 @@ def _status(view: WorkView, record: TupleRecord) -> TupleStatus:
         attempts=record.attempts,
         steps=step_states(view, record),
         receipts=receipts,
-        usd=record.spent_micros / MICROS,
+        usd=record.spent_micros / MICROS_PER_DOLLAR,
         tokens=record.spent_tokens,
-        budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS,
+        budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS_PER_DOLLAR,
         budget_tokens=record.budget_tokens,
         again=record.put_again_as,
         terminal=receipts[-1] if record.state in ENDED else None,

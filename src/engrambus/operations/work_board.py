@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engrambus.core import MICROS, print_time
+from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.gateway.context import Context
 from engrambus.gateway.declare import ADMINS, Command, Route, operation
 from engrambus.operations.tuples import LOCAL_ONLY
@@ -111,7 +111,7 @@ def _totals(runs: list[RunTotals]) -> BoardTotals:
         given_up=states.get("dead", 0) - sum(totals.put_again for totals in runs),
         executed=sum(totals.executed for totals in runs),
         hits=sum(totals.hits for totals in runs),
-        usd=sum(totals.micros for totals in runs) / MICROS,
+        usd=sum(totals.micros for totals in runs) / MICROS_PER_DOLLAR,
         tokens=sum(totals.tokens for totals in runs),
     )
 
@@ -124,9 +124,9 @@ def _row(view: WorkView, record: TupleRecord) -> TupleRow:
         state=record.state,
         attempts=record.attempts,
         steps=step_states(view, record),
-        usd=record.spent_micros / MICROS,
+        usd=record.spent_micros / MICROS_PER_DOLLAR,
         tokens=record.spent_tokens,
-        budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS,
+        budget_usd=None if record.budget_micros is None else record.budget_micros / MICROS_PER_DOLLAR,
         budget_tokens=record.budget_tokens,
         worker=record.worker if record.state == "claimed" else None,
         ended_at=final.ended_at if final is not None else None,
@@ -177,7 +177,7 @@ def list_work(context: Context, request: ListWork) -> WorkRunsAnswer:
             states=totals.states,
             executed=totals.executed,
             hits=totals.hits,
-            usd=totals.micros / MICROS,
+            usd=totals.micros / MICROS_PER_DOLLAR,
             tokens=totals.tokens,
             unfinished=totals.states.get("waiting", 0) + totals.states.get("claimed", 0),
         )

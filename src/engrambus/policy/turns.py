@@ -11,11 +11,11 @@ from typing import Protocol
 
 import msgspec
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.errors import DerefDenied
 from engrambus.policy.facts import ContentDrawn, DerefProved, TurnClosed
 
-IDLE = 600 * SECOND
+IDLE = 600 * SECOND_US
 """How long an agent may do nothing before its turn is over."""
 
 COUNTED_AS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 
-NEW_YEAR = 1_767_225_600 * SECOND
+NEW_YEAR = 1_767_225_600 * SECOND_US
 """2026-01-01T00:00:00Z in microseconds."""
 
 
@@ -15,21 +15,21 @@ class ManualClock:
 
     def __init__(self, now_us: int = NEW_YEAR) -> None:
         self._now_us = now_us
-        self._passed_us = 0
+        self._monotonic_us = 0
 
     def now(self) -> int:
         """Return microseconds since 1970-01-01T00:00:00Z."""
         return self._now_us
 
-    def passed(self) -> int:
+    def monotonic(self) -> int:
         """Return the microseconds it was advanced in all. Moving it back or setting it is a correction, not time."""
-        return self._passed_us
+        return self._monotonic_us
 
     def advance(self, *, seconds: int = 0, microseconds: int = 0) -> None:
         """Move the clock forwards, or backwards by a negative amount."""
-        amount_us = seconds * SECOND + microseconds
+        amount_us = seconds * SECOND_US + microseconds
         self._now_us += amount_us
-        self._passed_us += max(0, amount_us)
+        self._monotonic_us += max(0, amount_us)
 
     def set(self, now_us: int) -> None:
         """Set the clock, as an administrator would."""

@@ -18,8 +18,7 @@ import apsw
 
 from engrambus.backends.sqlite.connections import DAMAGED, FileId, ReaderPool, file_id, roll_back
 from engrambus.backends.sqlite.journal_index import IndexSchema, JournalIndex, OnProgress, P, S, V
-from engrambus.core import Clock
-from engrambus.core.boot import boot_id
+from engrambus.core import Clock, boot_id
 from engrambus.core.journal import (
     GroupCommit,
     JournalPosition,

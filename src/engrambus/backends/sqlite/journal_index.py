@@ -25,8 +25,7 @@ from engrambus.backends.sqlite.connections import (
     transaction,
 )
 from engrambus.backends.sqlite.lock import WriteLock
-from engrambus.core import Clock, ProjectClock, parse_time
-from engrambus.core.boot import boot_id
+from engrambus.core import Clock, ProjectClock, boot_id, parse_time
 from engrambus.core.journal import Journal, JournalPosition
 from engrambus.errors import DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding

@@ -20,12 +20,11 @@ from engrambus.backends.sqlite.projection import (
 )
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.view import ReadCache, SqliteView
-from engrambus.core import SECOND
-from engrambus.core.boot import boot_id
+from engrambus.core import SECOND_US, boot_id
 from engrambus.core.journal import JournalPosition, encode_facts, encode_line
 from engrambus.gateway.ports import Finding, View
 
-SWEEP_EVERY_US = SECOND
+SWEEP_EVERY_US = SECOND_US
 
 # Each query selects what an index says, however it came to say it: rows in an order of their own, without expired
 # engrams (when they are swept out is not recorded in the journal) and without where new postings wait.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import EngramBusError
 from engrambus.gateway import Call, Gateway
 from engrambus.gateway.events import Follower
@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         fields: dict[str, Any] = {
-            "logged": print_time(int(record.created * SECOND)),
+            "logged": print_time(int(record.created * SECOND_US)),
             "level": record.levelname.lower(),
             "log": record.name,
             "message": record.getMessage(),

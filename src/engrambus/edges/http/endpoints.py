@@ -11,7 +11,7 @@ from anyio import to_thread
 from msgspec import inspect
 from starlette.types import Receive, Scope, Send
 
-from engrambus.core.canonical import MAX_INTEGER
+from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.edges.http.call_log import name_call
 from engrambus.edges.http.requests import (
     bearer_token,

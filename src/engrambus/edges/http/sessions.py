@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from starlette.types import Scope
 
-from engrambus.core import SECOND, digest, print_time
+from engrambus.core import SECOND_US, digest, print_time
 from engrambus.edges.http.requests import header
 from engrambus.errors import CodeInvalid
 from engrambus.gateway import Operation, Route
@@ -97,7 +97,7 @@ def session_operations(codes: Codes) -> tuple[Operation[Any, Any], Operation[Any
 
     def open_session(context: Context, request: OpenSession) -> SessionAnswer:
         codes.use(request.code)
-        expires_at = context.as_of + SESSION_SECONDS * SECOND
+        expires_at = context.as_of + SESSION_SECONDS * SECOND_US
         run_id = context.caller.run.run_id
         claims = Claims(
             agent=ADMIN, role=ADMIN, parent=None, project=context.caller.project, run=run_id, expires_at=expires_at

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from engrambus.core import SECOND, is_digest, is_hex, parse_duration
+from engrambus.core import SECOND_US, is_digest, is_hex, parse_duration
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, RepoAddress, parse_ref
 
@@ -76,7 +76,7 @@ def format_count(number: float) -> str:
 
 def format_duration(duration: str) -> str:
     """Write an ISO 8601 duration in words: `P14D` is `14 days`, `PT90M` is `1 hour 30 minutes`."""
-    seconds = parse_duration(duration) // SECOND
+    seconds = parse_duration(duration) // SECOND_US
     words = []
     for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
         number, seconds = divmod(seconds, size)

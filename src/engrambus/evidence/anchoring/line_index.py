@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
-from engrambus.core import Memo, is_hex
+from engrambus.core import LruCache, is_hex
 from engrambus.evidence.anchoring.pasted_text import FileText, hash_line, hash_lines
 from engrambus.evidence.pointers import GitRepository
 
@@ -53,7 +53,7 @@ class CommitFiles(NamedTuple):
 class IndexedCommit:
     """A commit whose files are listed on first use: most searched texts are in none of them."""
 
-    def __init__(self, repository: GitRepository, commit: str, listings: Memo[str, CommitFiles]) -> None:
+    def __init__(self, repository: GitRepository, commit: str, listings: LruCache[str, CommitFiles]) -> None:
         self.id = commit
         self.repository = repository
         self._listings = listings
@@ -84,9 +84,9 @@ class LineIndex:
         self._cache = BlobLineCache(cache_path)
         self._progress = progress
         self._build_lock = threading.Lock()
-        self._listings: Memo[str, CommitFiles] = Memo(200_000)
-        self._complete: Memo[str, bool] = Memo(4096)
-        self._texts: Memo[str, FileText] = Memo(300_000)
+        self._listings: LruCache[str, CommitFiles] = LruCache(200_000)
+        self._complete: LruCache[str, bool] = LruCache(4096)
+        self._texts: LruCache[str, FileText] = LruCache(300_000)
 
     def commit(self, repository: GitRepository, revision: str | None) -> IndexedCommit:
         """Return the commit a revision names, HEAD by default; a full id is checked only when its files are listed."""
@@ -102,7 +102,7 @@ class LineIndex:
                     self._build(commit)
                 return work()
             except CacheLost:
-                self._complete = Memo(4096)
+                self._complete = LruCache(4096)
         self._cache.use_memory()
         self._build(commit)
         return work()

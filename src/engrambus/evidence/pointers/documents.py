@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from engrambus.core import Memo, is_hex
+from engrambus.core import LruCache, is_hex
 from engrambus.errors import (
     ArtifactAmbiguous,
     ArtifactNotFound,
@@ -36,7 +36,7 @@ class ArtifactResolver:
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
-        self._sections: Memo[str, tuple[Section, ...]] = Memo(20_000)
+        self._sections: LruCache[str, tuple[Section, ...]] = LruCache(20_000)
 
     def resolve(self, address: ArtifactAddress) -> Content:
         """Return the named section with its heading, or the whole document."""

@@ -9,8 +9,7 @@ from bisect import bisect_right
 
 import msgspec
 
-from engrambus.core import BYTES_PER_TOKEN
-from engrambus.core.token_limit import answer_size
+from engrambus.core import BYTES_PER_TOKEN, answer_size
 from engrambus.errors import NotText
 from engrambus.evidence.pointers.addresses import Pointer
 from engrambus.evidence.pointers.resolve import Content

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from engrambus.core import Memo, is_hex
+from engrambus.core import LruCache, is_hex
 from engrambus.errors import (
     EngramBusError,
     FileNotFound,
@@ -57,11 +57,11 @@ class GitRepository:
         self._objects = self.directory / "objects"
         self._alternates = str(self._objects / "info" / "alternates")
         self._reader = ObjectReader(self._environment, before_start=self._check_own_objects, timeout_s=timeout_s)
-        self._commits: Memo[str, str] = Memo(4096)
-        self._trees: Memo[str, _Entries] = Memo(50_000)
-        self._blob_ids: Memo[tuple[str, str], str] = Memo(8192)
-        self._listings: Memo[tuple[str, str], tuple[str, ...]] = Memo(1024)
-        self._retained: Memo[str, bool] = Memo(4096)
+        self._commits: LruCache[str, str] = LruCache(4096)
+        self._trees: LruCache[str, _Entries] = LruCache(50_000)
+        self._blob_ids: LruCache[tuple[str, str], str] = LruCache(8192)
+        self._listings: LruCache[tuple[str, str], tuple[str, ...]] = LruCache(1024)
+        self._retained: LruCache[str, bool] = LruCache(4096)
 
     def read(self, revision: str, path: str) -> Blob:
         """Return the file at a path of a commit."""

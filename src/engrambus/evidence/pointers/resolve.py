@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from engrambus.core import Memo, digest, estimate_tokens, is_hex
+from engrambus.core import LruCache, digest, estimate_tokens, is_hex
 from engrambus.errors import DigestMismatch, EngramBusError, EpisodeNotFound, NoResolver, ReceiptNotFound
 from engrambus.evidence.pointers.addresses import (
     Address,
@@ -75,7 +75,7 @@ class Evidence:
         """Take a function for each type of address that makes its resolver; it is called with the first address."""
         self._factories = dict(resolvers)
         self._resolvers: dict[type[Any], Resolver[Any]] = {}
-        self._facts: Memo[str, _Facts] = Memo(cache_size)
+        self._facts: LruCache[str, _Facts] = LruCache(cache_size)
 
     def read(self, pointer: Pointer, field: str = "pointer") -> Content:
         """Return the content of a pointer; refuse it if the pointer carries another digest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from engrambus.core import Memo
+from engrambus.core import LruCache
 from engrambus.errors import EngramBusError, FileNotFound, NotAFile, SpanNotFound
 from engrambus.evidence.pointers.addresses import Pointer, RepoAddress
 from engrambus.evidence.pointers.git import GitRepository
@@ -25,7 +25,7 @@ class StalenessChecker:
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
-        self._results: Memo[tuple[str, str], Staleness] = Memo(CACHE_SIZE)
+        self._results: LruCache[tuple[str, str], Staleness] = LruCache(CACHE_SIZE)
 
     def check(self, pointer: Pointer, head: str) -> Staleness | None:
         """Compare the lines of a pointer with the commit `head` of the project's own repository.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from engrambus.core import Memo
+from engrambus.core import LruCache
 from engrambus.errors import ContentTooLarge, ReceiptNotFound, TestNotFound
 from engrambus.evidence.pointers.addresses import BodyAddress, TestAddress
 from engrambus.evidence.pointers.git import MAX_CONTENT_BYTES
@@ -86,7 +86,7 @@ class TestResolver:
     def __init__(self, find_receipt: FindReceipt, bodies: Bodies) -> None:
         self._find_receipt = find_receipt
         self._bodies = bodies
-        self._reports: Memo[str, JunitReport] = Memo(50_000)
+        self._reports: LruCache[str, JunitReport] = LruCache(50_000)
 
     def resolve(self, address: TestAddress) -> Content:
         """Return a test's outcome, message and failing lines."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Literal, NamedTuple
 
-from engrambus.core import SECOND, parse_time
+from engrambus.core import SECOND_US, parse_time
 from engrambus.evidence.receipts.values import EMPTY_DIGEST, Receipt
 
-DAY_US = 86_400 * SECOND
+DAY_US = 86_400 * SECOND_US
 
 PurgeReason = Literal["artifact", "printed", "room"]
 """An artifact older than the hot days, output older than the warm days, or the oldest body when space is short."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import MICROS, digest, digest_of
+from engrambus.core import MICROS_PER_DOLLAR, digest, digest_of
 
 SCHEMA = "yool-receipt/v1"
 JUNIT_KIND = "junit"
@@ -33,7 +33,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usd_micros(self) -> int:
-        return round(self.usd * MICROS)
+        return round(self.usd * MICROS_PER_DOLLAR)
 
     @property
     def tokens(self) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from engrambus.core import SECOND, parse_time
+from engrambus.core import SECOND_US, parse_time
 from engrambus.errors import EpisodeNotFound
 from engrambus.evidence.pointers import Content, SamAddress
 from engrambus.knowledge.cortex.ports import CortexReads
 
-DAY_US = 86_400 * SECOND
+DAY_US = 86_400 * SECOND_US
 MAX_VERSION_DIGITS = 9
 
 

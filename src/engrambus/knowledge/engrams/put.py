@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from engrambus.core import SECOND, Randomness, new_ulid, print_time
+from engrambus.core import SECOND_US, Randomness, new_ulid, print_time
 from engrambus.errors import EngramBusError, IdTaken, PhantomRead, RateLimited
 from engrambus.evidence.pointers import Evidence, Pointer, Repositories
 from engrambus.knowledge.engrams.dedupe import is_repeat, twin_key
@@ -26,7 +26,7 @@ from engrambus.policy import ADMIN, Caller, Policy, check_may_write, space_of
 MAX_COMPARED = 16
 """Existing engrams with the same twin key that a new claim is compared with."""
 
-MINUTE_US = 60 * SECOND
+MINUTE_US = 60 * SECOND_US
 
 PutFact: TypeAlias = EngramPut | EngramConfirmed
 
@@ -151,7 +151,7 @@ def check_rate(view: EngramView, caller: Caller, limit: int, count: int) -> None
         return
     used = view.puts_in_minute(caller.full_name, view.as_of // MINUTE_US)
     if used + count > limit:
-        wait_s = 60 - view.as_of // SECOND % 60
+        wait_s = 60 - view.as_of // SECOND_US % 60
         raise RateLimited(field="engrams_per_minute", limit=limit, used=used, hint=f"Try again in {wait_s} s.")
 
 

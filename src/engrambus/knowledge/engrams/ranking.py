@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.knowledge.engrams.keys import name_keys
 from engrambus.knowledge.engrams.ports import EVERYTHING, Traits, VisibleStore, kind_key
 from engrambus.knowledge.engrams.values import Engram
@@ -95,7 +95,7 @@ def _order(rank: int, traits: Traits, keys: frozenset[str]) -> tuple[int, int, i
     return (
         -rank,
         _DISTANCE[traits.scope],
-        -(traits.created_us // SECOND),
+        -(traits.created_us // SECOND_US),
         -traits.confidence,
         -named_files,
         traits.id,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND, is_ulid, is_uuid, parse_duration, parse_time
+from engrambus.core import SECOND_US, is_ulid, is_uuid, parse_duration, parse_time
 from engrambus.errors import (
     BadText,
     ClaimEmpty,
@@ -35,7 +35,7 @@ from engrambus.knowledge.engrams.values import DEFAULTS, CheckedEngram, Engram, 
 MAX_SENTENCES = 3
 MAX_EMBEDDING_REF_CHARS = 300
 MAX_CREATED_BY_CHARS = 200
-DAY_US = 86_400 * SECOND
+DAY_US = 86_400 * SECOND_US
 
 _PLACEHOLDER_ID = "0" * 26
 _PLACEHOLDER_PROVENANCE = {"created_at": "1970-01-01T00:00:00Z", "created_by": "-", "source": "agent"}
@@ -112,7 +112,7 @@ def print_duration(microseconds: int) -> str:
     days, remainder = divmod(microseconds, DAY_US)
     if days and not remainder:
         return f"P{days}D"
-    seconds, fraction = divmod(microseconds, SECOND)
+    seconds, fraction = divmod(microseconds, SECOND_US)
     return f"PT{seconds}.{fraction:06}S" if fraction else f"PT{seconds}S"
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import read_json
+from engrambus.core import SECOND_US, read_json
 from engrambus.errors import EngramBusError, TrustSnapshotInvalid
 from engrambus.knowledge.memory.records import StoreLine, normalise
 
 TAG_POINTS = 0.5
 MIN_TERM_CHARS = 2
 DAY_SECONDS = 86_400
-SECOND_US = 1_000_000
 MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
 SNAPSHOT_FIELD = "trust_filter.trust_snapshot_path"
 

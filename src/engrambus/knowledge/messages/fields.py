@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engrambus.core.canonical import MAX_INTEGER
+from engrambus.core.canonical_json import MAX_INTEGER
 from engrambus.errors import FieldMissing, FieldType, FieldUnknown, FieldValue, PointerSyntax
 from engrambus.evidence.pointers import TYPES, Pointer, check_pointer, parse_ref
 

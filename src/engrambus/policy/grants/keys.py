@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engrambus.core import Memo
+from engrambus.core import LruCache
 from engrambus.errors import GrantForged, GrantTooDeep, GrantTooLong
 from engrambus.policy.grants.blocks import FIELD
 from engrambus.policy.keys import kept_secret
@@ -34,7 +34,7 @@ class GrantKey:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self.known: Memo[bytes, Any] = Memo(MAX_KNOWN)
+        self.known: LruCache[bytes, Any] = LruCache(MAX_KNOWN)
         """What tokens whose signatures were checked once say, by the digest of the token."""
 
     @classmethod

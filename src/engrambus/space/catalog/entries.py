@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from engrambus.core import MICROS
+from engrambus.core import MICROS_PER_DOLLAR
 from engrambus.errors import AuthorityInvalid, TermsInvalid, YoolContract
 
 Authority = Literal["user", "agent", "ci"]
@@ -46,7 +46,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the terms as `agent_terms` are written."""
         fields: dict[str, int | float] = dict(msgspec.to_builtins(self))
         micros = fields.pop("budget_micros", None)
-        return fields if micros is None else {"budget_usd": micros / MICROS, **fields}
+        return fields if micros is None else {"budget_usd": micros / MICROS_PER_DOLLAR, **fields}
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -169,7 +169,7 @@ def read_micros(dollars: int | float, field: str, line: int | None = None) -> in
     if not 0 <= dollars <= _MAX_TERMS["budget_usd"]:
         limit = f"0..{_MAX_TERMS['budget_usd']}"
         raise TermsInvalid("The amount is out of range.", field=field, limit=limit, used=str(dollars)[:40], line=line)
-    micros = Decimal(repr(dollars)) * MICROS
+    micros = Decimal(repr(dollars)) * MICROS_PER_DOLLAR
     if micros != micros.to_integral_value():
         raise TermsInvalid("Money has at most six decimal places.", field=field, used=dollars, line=line)
     return int(micros)
@@ -204,7 +204,7 @@ def check_contract(contract: Contract, field: str = "contract", line: int | None
                 line=line,
             )
     for name, cost, limit in (
-        ("cost_micros", contract.cost_micros, _MAX_TERMS["budget_usd"] * MICROS),
+        ("cost_micros", contract.cost_micros, _MAX_TERMS["budget_usd"] * MICROS_PER_DOLLAR),
         ("cost_tokens", contract.cost_tokens, _MAX_TERMS["budget_tokens"]),
     ):
         if cost is not None and (type(cost) is not int or not 0 <= cost <= limit):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from engrambus.core.digest import PREFIX
 from engrambus.space.catalog.trie_nodes import (
     BITS,
     BRANCHES,

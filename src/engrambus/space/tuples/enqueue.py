@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND, parse_time, print_time
+from engrambus.core import SECOND_US, parse_time, print_time
 from engrambus.errors import IdempotencyConflict, LaneFull, LineageTooLong, TupleNotFound
 from engrambus.evidence.receipts import Receipt, new_receipt
 from engrambus.space.tuples.budgets import MAX_GENERATIONS, lineage
@@ -23,7 +23,7 @@ from engrambus.space.tuples.values import SpaceSettings, TupleRecord
 
 GC_LANE, GC_YOOL = "gc.urgent", "fs.gc.run"
 """Lane and yool of a tuple that requests garbage collection."""
-GC_PAUSE_US = 300 * SECOND
+GC_PAUSE_US = 300 * SECOND_US
 """Time after one collection during which no other is requested: each reads every receipt, and would free nothing."""
 
 INTERNAL_AUTHORITY = {"user": None, "agent": "engrambus", "ci": False}

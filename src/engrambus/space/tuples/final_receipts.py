@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engrambus.core import MICROS, print_time
+from engrambus.core import MICROS_PER_DOLLAR, print_time
 from engrambus.evidence.receipts import Cost, Receipt, new_receipt, receipt_id
 from engrambus.space.tuples.facts import TupleDone
 from engrambus.space.tuples.ports import WorkView
@@ -75,7 +75,7 @@ def with_total_cost(final: Receipt, spent: Price) -> Receipt:
         return final
     tokens_out = min(final.cost.tokens_out, spent.tokens)
     cost = msgspec.structs.replace(
-        final.cost, usd=spent.micros / MICROS, tokens_in=spent.tokens - tokens_out, tokens_out=tokens_out
+        final.cost, usd=spent.micros / MICROS_PER_DOLLAR, tokens_in=spent.tokens - tokens_out, tokens_out=tokens_out
     )
     counted = msgspec.structs.replace(final, cost=cost)
     return msgspec.structs.replace(counted, id=receipt_id(counted))
@@ -92,7 +92,7 @@ def _total_cost(receipts: Sequence[Receipt]) -> Cost:
         wall_ms += cost.wall_ms
         disk_mb += cost.disk_mb
     return Cost(
-        usd=micros / MICROS,
+        usd=micros / MICROS_PER_DOLLAR,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         wall_ms=wall_ms,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from engrambus.core import SECOND
-from engrambus.core.boot import boot_id
+from engrambus.core import SECOND_US, boot_id
 from engrambus.errors import (
     DiskPressure,
     EngramBusError,
@@ -372,7 +371,7 @@ class TupleSpace:
         """Return the seconds until a tuple becomes claimable without any commit."""
         with self.store.read() as view:
             due_us = view.next_due_us(pattern)
-            return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND)
+            return POLL_SECONDS if due_us is None else max(0.0, (due_us - view.as_of) / SECOND_US)
 
     def _admit(self, draft: CheckedTuple) -> int | None:
         """Refuse a tuple whose yools are unknown or forbidden to its authority; return the retries they allow.

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from engrambus.core import SECOND, canonical, digest
+from engrambus.core import SECOND_US, canonical, digest
 from engrambus.space.catalog import Terms
 
 V1, V2 = "yool-tuple/v1", "yool-tuple/v2"
@@ -36,11 +36,11 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """YOOL_TUPLE_COMPRESSION_THRESHOLD: number of leaves from which a batch is stored folded."""
     max_retries: int = 2
     """YOOL_TUPLE_MAX_RETRIES: retries of a tuple whose terms set none."""
-    lease_us: int = 30 * SECOND
+    lease_us: int = 30 * SECOND_US
     """YOOL_TUPLE_LEASE_SECONDS: how long a claim lasts without a renewal."""
-    backoff_us: int = 1 * SECOND
+    backoff_us: int = 1 * SECOND_US
     """YOOL_TUPLE_BACKOFF_SECONDS: delay before the first retry; it doubles with each further one."""
-    max_backoff_us: int = 300 * SECOND
+    max_backoff_us: int = 300 * SECOND_US
     alarm_pct: int = 80
     """YOOL_TUPLE_ALARM_PCT: share of a budget at which an alarm tuple is put; 0 for none."""
     alarm_lane: str = "alarm"

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from engrambus.core import Clock
-from engrambus.core.lock import locked
+from engrambus.core.lock import file_lock
 from engrambus.evidence.receipts import DAY_US, BodyStore, Purge, PurgePlanner, with_step_receipts
 from engrambus.policy.guardrails import MB, Retention, free_bytes
 from engrambus.space.tuples import BodyPurged, TupleSpace
@@ -88,7 +88,7 @@ class GarbageCollector:
         self, *, dry_run: bool = False, on_progress: GcProgress = lambda done_bytes, total_bytes: None
     ) -> GcReport:
         """Delete what may go; with `dry_run` only report it."""
-        with locked(self._catalog / LOCK_FILE, 0o644) if not dry_run else nullcontext():
+        with file_lock(self._catalog / LOCK_FILE, 0o644) if not dry_run else nullcontext():
             retention, total = self._retention(), _folder_size(self._catalog)
             # decision 28: remains of killed workers go first, so that no result is deleted for their space.
             leftovers = self._sweep(dry_run)

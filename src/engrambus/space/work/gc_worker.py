@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
 
-from engrambus.core import SECOND, digest
+from engrambus.core import SECOND_US, digest
 from engrambus.errors import EngramBusError
 from engrambus.space.tuples import GC_LANE, INTERNAL_AUTHORITY, gc_draft, read_pattern
 from engrambus.space.work.ports import Progress
@@ -74,11 +74,11 @@ class GcWorker:
                 self.put_nightly()
             now_us = self._deps.clock.now()
             due = last_night(now_us, self._hour) + timedelta(days=1)
-            self._stopping.wait(min(MAX_SLEEP_SECONDS, max(1.0, due.timestamp() - now_us / SECOND)))
+            self._stopping.wait(min(MAX_SLEEP_SECONDS, max(1.0, due.timestamp() - now_us / SECOND_US)))
 
 
 def last_night(now_us: int, hour: int) -> datetime:
     """Return the latest time, not after now, at which the nightly collection was due; in local time."""
-    now = datetime.fromtimestamp(now_us / SECOND).astimezone()
+    now = datetime.fromtimestamp(now_us / SECOND_US).astimezone()
     due = now.replace(hour=hour, minute=0, second=0, microsecond=0)
     return due if due <= now else due - timedelta(days=1)

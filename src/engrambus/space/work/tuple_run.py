@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import MICROS, SECOND, print_time
+from engrambus.core import MICROS_PER_DOLLAR, SECOND_US, print_time
 from engrambus.errors import (
     BudgetExceeded,
     DeadlinePast,
@@ -330,7 +330,7 @@ class TupleRun:
             stderr_sha=outcome.stderr_sha,
             artifacts=outcome.artifacts,
             cost=Cost(
-                usd=outcome.usd_micros / MICROS,
+                usd=outcome.usd_micros / MICROS_PER_DOLLAR,
                 tokens_in=outcome.tokens_in,
                 tokens_out=outcome.tokens_out,
                 wall_ms=(ended_us - started_us) // 1000,
@@ -400,7 +400,7 @@ class TupleRun:
         return [*(receipt for receipt in earlier if receipt.step is not None), *self._receipts]
 
     def _complete(self, results: Completion) -> None:
-        ends = time.monotonic() + self._deps.space.settings.lease_us / SECOND
+        ends = time.monotonic() + self._deps.space.settings.lease_us / SECOND_US
         while True:
             try:
                 answers, _ = self._deps.space.complete([results])

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.errors import DiskPressure, EngramBusError
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import Claim, Fence, TuplePattern, read_pattern
@@ -166,7 +166,7 @@ class LaneWorkerPool:
             now_us = view.as_of
             if due_us is None:
                 return bool(view.claimable(self._pattern, epoch=view.current_epoch().number, limit=1))
-        self._stopping.wait(min(IDLE_SECONDS, (due_us - now_us) / SECOND))
+        self._stopping.wait(min(IDLE_SECONDS, (due_us - now_us) / SECOND_US))
         return True
 
     def _start(self, claim: Claim) -> TupleRun:
@@ -189,7 +189,7 @@ class LaneWorkerPool:
 
     def _heartbeat(self) -> None:
         """Renew the leases of running tuples; stop those whose claim is lost."""
-        renew_seconds = self._deps.space.settings.lease_us / SECOND / 3
+        renew_seconds = self._deps.space.settings.lease_us / SECOND_US / 3
         due = 0.0
         while not self._finished.wait(min(renew_seconds, CLAIM_CHECK_SECONDS)):
             with self._lock:

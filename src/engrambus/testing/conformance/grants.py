@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND
+from engrambus.core import SECOND_US
 from engrambus.gateway import Credential
 from engrambus.policy.grants import MAX_DEPTH, attenuate
 from engrambus.testing.client import expect_refusal
@@ -331,5 +331,5 @@ class GrantConformance:
             thread.join()
         assert outcomes.count("ok") == 1
         assert set(outcomes) <= {"ok", "GRANT_SPENT", "DEREF_DENIED"}
-        assert harness.clock.now() % SECOND == 0
+        assert harness.clock.now() % SECOND_US == 0
         assert harness.gateway.store.verify() == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.gateway import LOCAL_ADMIN, Credential
 from engrambus.testing.client import NOTE, GatewayClient, expect_refusal, without_keys
 from engrambus.testing.clock import NEW_YEAR
@@ -31,7 +31,7 @@ class LifecycleConformance:
         hand = GatewayClient(harness)
         engram = hand.put("Alpha passes", ttl="PT10S")
         hand.put("Alpha stays")
-        harness.clock.advance(microseconds=10 * SECOND - 1)
+        harness.clock.advance(microseconds=10 * SECOND_US - 1)
         assert hand.query_claims("alpha") == ["Alpha stays", "Alpha passes"] or hand.query_claims("passes") == [
             "Alpha passes"
         ]
@@ -74,7 +74,7 @@ class LifecycleConformance:
         assert hand.query().as_of == first.provenance.created_at
         harness.reopen()
         assert hand.query().as_of == first.provenance.created_at
-        harness.clock.set(NEW_YEAR + 109 * SECOND)
+        harness.clock.set(NEW_YEAR + 109 * SECOND_US)
         assert hand.query_claims("two") == ["Alpha two"]
         harness.clock.advance(seconds=1)
         assert hand.query_claims("two") == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import DeadlinePast
 from engrambus.evidence.receipts import Cost
 from engrambus.space.tuples import Completion, Price
@@ -104,7 +104,7 @@ class WorkBudgetConformance:
         for _ in range(12):
             (claim,) = take(harness)
             harness.space.complete([failure(harness, claim)])
-            waits.append((harness.space.get(one).ready_us - harness.clock.now()) // SECOND)
+            waits.append((harness.space.get(one).ready_us - harness.clock.now()) // SECOND_US)
             harness.clock.advance(seconds=waits[-1])
         assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
@@ -122,7 +122,7 @@ class WorkBudgetConformance:
 
     def test_no_step_of_a_part_is_begun_past_the_deadline_of_the_whole(self, harness: WorkHarness) -> None:
         """However far up; a moment before, it is."""
-        soon = print_time(harness.clock.now() + 10 * SECOND)
+        soon = print_time(harness.clock.now() + 10 * SECOND_US)
         (top,) = put(harness, draft("top", agent_terms={"deadline_iso": soon}))
         (middle,) = put(harness, draft("middle", parent_id=top))
         put(harness, draft("build", 1, 2, parent_id=middle))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import (
     DeadlinePast,
     StaleFence,
@@ -323,8 +323,8 @@ class ClaimConformance:
                 found = view.next_due_us(read_pattern(said))
                 return None if found is None else found - now
 
-            assert (due(), due(lane="build")) == (SECOND, SECOND)
-            assert (due(id=held), due(id=delayed)) == (LEASE_US, SECOND)
+            assert (due(), due(lane="build")) == (SECOND_US, SECOND_US)
+            assert (due(id=held), due(id=delayed)) == (LEASE_US, SECOND_US)
             assert due(lane="build", **{"map_pos.who": "held"}) == LEASE_US
             assert due(**{"map_pos.who": {"ne": "delayed"}}) == LEASE_US
             assert due(**{"map_pos.who": "nobody"}) is None
@@ -343,7 +343,7 @@ class ClaimConformance:
 
     def test_a_dead_letter_put_again_keeps_a_deadline_that_is_ahead(self, harness: WorkHarness) -> None:
         """One that is past is dropped: nothing could be begun."""
-        soon, later = (print_time(harness.clock.now() + seconds * SECOND) for seconds in (10, 100))
+        soon, later = (print_time(harness.clock.now() + seconds * SECOND_US) for seconds in (10, 100))
         ids = put(harness, *(draft(agent_terms={"max_retries": 0, "deadline_iso": each}) for each in (soon, later)))
         harness.space.complete([failure(harness, claim) for claim in take(harness, limit=2)])
         harness.clock.advance(seconds=50)
@@ -365,7 +365,7 @@ class ClaimConformance:
 
     def test_a_tuple_past_its_deadline_is_not_given_out(self, harness: WorkHarness) -> None:
         """And one that comes too late is refused."""
-        soon = print_time(harness.clock.now() + 10 * SECOND)
+        soon = print_time(harness.clock.now() + 10 * SECOND_US)
         (one,) = put(harness, draft(agent_terms={"deadline_iso": soon}))
         harness.clock.advance(seconds=10)
         assert take(harness) == []
@@ -374,7 +374,7 @@ class ClaimConformance:
 
     def test_what_is_too_late_keeps_nobody_from_what_is_not(self, harness: WorkHarness) -> None:
         """However many stand before it, whoever asks for the next gets it, and all of them are ended."""
-        soon = print_time(harness.clock.now() + 10 * SECOND)
+        soon = print_time(harness.clock.now() + 10 * SECOND_US)
         late = put(harness, *[draft(agent_terms={"deadline_iso": soon})] * 600)
         first, second = put(harness, draft(), draft())
         (held,) = put(harness, draft("other"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import EngramBusError
 from engrambus.evidence.receipts import Cost, Receipt, new_receipt
 from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
@@ -13,7 +13,7 @@ from engrambus.testing.clock import ManualClock
 RUN = "01KDVP9R00STGMERGYRUN00000"
 PERSON: dict[str, Any] = {"user": "admin", "agent": None, "ci": False}
 YOOL = "agent.lint.ruff.v1"
-LEASE_US = 30 * SECOND
+LEASE_US = 30 * SECOND_US
 
 
 class WorkHarness(Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.core import SECOND, print_time
+from engrambus.core import SECOND_US, print_time
 from engrambus.errors import (
     DeadlinePast,
     DiskPressure,
@@ -95,7 +95,7 @@ class TupleConformance:
 
     def test_a_tuple_put_again_after_its_deadline_is_skipped_too(self, harness: WorkHarness) -> None:
         """By its id, or under its idempotency key: what was done is answered. One that is new comes too late."""
-        said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND)})
+        said = draft(agent_terms={"deadline_iso": print_time(harness.clock.now() + SECOND_US)})
         first = harness.space.out(said, authority=PERSON, run=RUN, accept=True, idempotency=("me k", "r1"))[0]
         whole = harness.space.public_tuple(first.id) | {"receipts": []}
         harness.clock.advance(seconds=2)
@@ -112,7 +112,7 @@ class TupleConformance:
 
     def test_a_tuple_as_it_is_shown_is_skipped_too(self, harness: WorkHarness) -> None:
         """With the receipts it has got since, and after its deadline; it tells the receipt for taking it in. # YT-04"""
-        terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND)}
+        terms = {"deadline_iso": print_time(harness.clock.now() + 60 * SECOND_US)}
         sent = harness.space.out(draft(agent_terms=terms), authority=PERSON, run=RUN, accept=True)[0]
         (claim,) = take(harness)
         harness.space.complete([completion(harness, claim)])

@@ -15,7 +15,7 @@ from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
 from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, read_row
 from engrambus.backends.sqlite.work.view import SqliteWorkView
-from engrambus.core.boot import boot_id
+from engrambus.core import boot_id
 from engrambus.core.journal import JournalPosition
 from engrambus.errors import IndexDamaged
 from engrambus.gateway.ports import Finding

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engrambus.core import MICROS, print_dollars
+from engrambus.core import MICROS_PER_DOLLAR, print_dollars
 from engrambus.edges.cli.command import Values, local_command
 from engrambus.edges.cli.inputs import import_modules
 from engrambus.edges.cli.screen import json_line, safe
@@ -280,7 +280,7 @@ class ProgressPrinter:
     def print_total(self) -> None:
         """Print the cost of everything."""
         if not self._session.json:
-            click.echo(f"TOTAL: {print_dollars(self._cost_usd_micros / MICROS)}")
+            click.echo(f"TOTAL: {print_dollars(self._cost_usd_micros / MICROS_PER_DOLLAR)}")
 
     def close(self) -> None:
         self._status.close()
@@ -293,7 +293,7 @@ class ProgressPrinter:
     def _line(self, progress: Progress) -> str | None:
         elapsed = f"[t={self._now() - self._began:.0f}s]"
         name = safe(progress.yool).ljust(28)
-        cost = print_dollars(progress.usd_micros / MICROS)
+        cost = print_dollars(progress.usd_micros / MICROS_PER_DOLLAR)
         tuple_id = f"{progress.tuple_id[:19]}…"
         error = safe(progress.error or "")
         match progress.kind:

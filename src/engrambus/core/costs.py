@@ -1,7 +1,4 @@
-"""Answers that stay within `max_tokens`.
-
-decision 5: the JSON of the whole answer counts, in bytes divided by four, because the reader pays for all of it.
-"""
+"""Costs: the token estimator that every budget is counted with, answers within `max_tokens`, and money."""
 
 from __future__ import annotations
 
@@ -10,12 +7,24 @@ from typing import TypeVar
 
 import msgspec
 
-from engrambus.core.tokens import BYTES_PER_TOKEN
 from engrambus.errors import BudgetTooSmall
+
+BYTES_PER_TOKEN = 4
+MICROS_PER_DOLLAR = 1_000_000
+"""Money is counted in whole micro-dollars."""
 
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
+
+
+def estimate_tokens(content: str | bytes) -> int:
+    """Return ceil(UTF-8 bytes / 4): deterministic, and the same for every model."""
+    size_bytes = len(content.encode() if isinstance(content, str) else content)
+    return -(-size_bytes // BYTES_PER_TOKEN)
+
+
+# decision 5: the JSON of the whole answer counts, because the reader pays for all of it.
 
 
 def fits(answer: msgspec.Struct, max_tokens: int) -> bool:
@@ -53,3 +62,10 @@ def _budget_too_small(max_tokens: int, size_bytes: int) -> BudgetTooSmall:
     return BudgetTooSmall(
         field="max_tokens", limit=max_tokens, used=needed, hint=f"Set `max_tokens` to at least {needed}."
     )
+
+
+def print_dollars(usd: float) -> str:
+    """Print money as people write it: `$0`, `$0.10`, `$0.001`, `$1,200`."""
+    dollars, _, decimals = f"${usd:,.6f}".partition(".")
+    cents = decimals.rstrip("0")
+    return f"{dollars}.{cents.ljust(2, '0')}" if cents else dollars
