@@ -170,7 +170,7 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
 
 
 class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the team's memory to inherit, and how much of it."""
+    """The part of the team's memory to inherit, and its limits."""
 
     for_agent: Annotated[str, Meta(max_length=64, description="Who inherits; you by default")] | None = None
     scope: Annotated[SnapshotScope | None, Meta(description="What is to be inherited")] = None
@@ -219,6 +219,7 @@ def inherit(context: Context, request: Inherit) -> SharedContextSnapshot:
                 budget=deref_budget(context, view),
             )
 
+        # The answer holds content, so the journal does not remember it under the idempotency key.
         snapshot = context.commit(decide, SharedContextSnapshot, remember=False)
     context.note(
         log_line(

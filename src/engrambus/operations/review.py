@@ -44,7 +44,7 @@ StatusFilter = Literal[Status, "all"]
 
 
 class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which contributions to show."""
+    """A filter for contributions, and the size of a page."""
 
     status: Annotated[
         StatusFilter | None, Meta(description="Only those with this status; those that wait by default")
@@ -79,7 +79,7 @@ def list_contributions(context: Context, request: ListContributions) -> Contribu
     visible = visible_contributions(
         context.view, request.status, caller=context.caller, thread=request.thread_id, after=request.cursor
     )
-    contributions = list(islice(visible, request.k + 1))
+    contributions = list(islice(visible, request.k + 1))  # one more tells if there is a next page
     page = [visible_part(context.view, item, context.caller) for item in contributions[: request.k]]
     answer = ContributionsAnswer(contributions=page, as_of=print_time(context.view.as_of))
     if request.max_tokens is not None:
@@ -158,6 +158,7 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
             pinned=request.pinned,
             lifetime_us=lifetime_us(request.ttl),
         )
+        # The engram is prepared outside the commit, because stamping its pointers reads files.
         with context.store.read() as view:
             waiting = find_contribution(view, request.id, context.caller)
         pointers = evidence_pointers(waiting)

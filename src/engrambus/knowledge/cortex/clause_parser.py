@@ -25,6 +25,7 @@ from engrambus.knowledge.cortex.lexicon import (
     stem,
 )
 
+# Every repetition is bounded, so that no statement takes more than linear time.
 _TOKEN = re.compile(
     r"\d{1,30}(?:[.,:-]\d{1,9}){0,8}(?=[a-zµ]{0,3}\b|%)"  # a number, a version, a date, with or without a unit
     r"|v\d{1,9}(?:\.\d{1,9}){0,8}\b"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# decision 34: the lists were made on labelled pairs of statements (`python -m tests.cortex`). A word is added only if
+# the precision on the pairs stays where it is.
+
 # fmt: off
 NEGATIONS = frozenset({
     "not", "no", "never", "none", "nothing", "nobody", "neither", "nor", "without", "cannot", "cant", "dont", "doesnt",

@@ -1,4 +1,4 @@
-"""What the rules of the shared cortex read from a back end."""
+"""The reads that the rules of the shared cortex need from a back end."""
 
 from __future__ import annotations
 
@@ -59,4 +59,7 @@ class CortexReads(Protocol):
 
 
 class CortexView(EngramView, CortexReads, Protocol):
-    """What the rules read of a store under the write lock: accepting a contribution also puts an engram."""
+    """The part of a store that the rules read under the write lock.
+
+    It includes engrams, because accepting a contribution puts one.
+    """

@@ -48,6 +48,7 @@ def may_see(view: CortexView, contribution: Contribution, caller: Caller) -> boo
     if caller.role == ADMIN:
         return True
     run, _, name = contribution.from_session.rpartition("/")
+    # The admin is not an agent of the run, so it has no place in the tree of parents.
     if run != caller.run.run_id or name == ADMIN:
         return False
     try:

@@ -41,7 +41,7 @@ Origin = Literal["working_memory", "stm", "atom"]
 
 
 class SnapshotScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be inherited."""
+    """The part of the team's memory to inherit."""
 
     categories: Annotated[
         list[Annotated[str, Meta(max_length=MAX_LABEL_CHARS)]],
@@ -160,7 +160,7 @@ def inherit_snapshot(
         if max_bytes < limits.max_chars:  # the turn has too few tokens, not the request
             check_tokens(turn, budget, -(-size_bytes // BYTES_PER_TOKEN))
         raise BudgetTooSmall(field="max_bytes", limit=max_bytes, used=size_bytes)
-    taken = SnapshotTaken(
+    snapshot_fact = SnapshotTaken(
         run=caller.run.run_id,
         by=caller.full_name,
         heir=heir,
@@ -169,8 +169,8 @@ def inherit_snapshot(
         chars=size_bytes,
     )
     tokens = estimate_tokens(msgspec.json.encode(snapshot))
-    drawn = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=tokens)
-    return [taken, drawn], snapshot
+    drawn_fact = ContentDrawn(run=caller.run.run_id, agent=caller.name, turn=turn.number, tokens=tokens)
+    return [snapshot_fact, drawn_fact], snapshot
 
 
 def covered_engrams(stores: Iterable[VisibleStore], scope: SnapshotScope) -> list[Engram]:
@@ -215,7 +215,7 @@ def take_snapshot(
     that a snapshot which loses no item by it has the same id.
     """
     snapshot = SharedContextSnapshot(
-        snapshot_id="0" * 64,
+        snapshot_id="0" * 64,  # as long as the real id, so that the size below is exact
         created_at=print_time(now_us),
         source_session=source_session,
         scope=scope,
@@ -225,19 +225,20 @@ def take_snapshot(
         left_out=len(items),
     )
     size_bytes = snapshot_bytes(snapshot)
-    taken: list[SnapshotItem] = []
+    included: list[SnapshotItem] = []
     redactions: list[Redaction] = []
     for item in items[: limits.max_items]:
         content, secrets = redact(item.content)
         redacted_item = msgspec.structs.replace(item, content=content)
-        item_redactions = [Redaction(item=len(taken), kind=secret.kind) for secret in secrets]
+        item_redactions = [Redaction(item=len(included), kind=secret.kind) for secret in secrets]
+        # One byte more for the comma after each value.
         size_bytes += sum(len(msgspec.json.encode(value)) + 1 for value in (redacted_item, *item_redactions))
         if size_bytes > max_bytes:
             break
-        taken.append(redacted_item)
+        included.append(redacted_item)
         redactions += item_redactions
     snapshot = msgspec.structs.replace(
-        snapshot, items=tuple(taken), redactions=tuple(redactions), left_out=len(items) - len(taken)
+        snapshot, items=tuple(included), redactions=tuple(redactions), left_out=len(items) - len(included)
     )
     hashed = {name: value for name, value in msgspec.to_builtins(snapshot).items() if name not in _NOT_HASHED}
     return msgspec.structs.replace(snapshot, snapshot_id=hashlib.sha256(canonical(hashed)).hexdigest())
@@ -250,13 +251,13 @@ def snapshot_bytes(snapshot: SharedContextSnapshot) -> int:
 
 def _covered_in(store: VisibleStore, scope: SnapshotScope) -> list[Engram]:
     engrams: list[Engram] = []
-    before: int | None = None
+    cursor: int | None = None
     for _ in range(MAX_ENGRAM_PAGES):
-        page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, older_than=before)
+        page = store.reads.newest(store.spaces, kind=None, limit=MAX_ENGRAMS, older_than=cursor)
         engrams += filter(scope.covers, store.reads.engrams(page))
         if len(engrams) >= MAX_ENGRAMS or len(page) < MAX_ENGRAMS:
             break
-        before = page[-1]
+        cursor = page[-1]
     return engrams[:MAX_ENGRAMS]
 
 

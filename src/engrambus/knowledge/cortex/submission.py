@@ -37,7 +37,7 @@ SIMILARITY_WORDS = 8
 
 
 class ContributionDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent wrote, before it has an id, a time and a status."""
+    """The texts of a contribution, before it has an id, a time and a status."""
 
     content: str
     confidence: float

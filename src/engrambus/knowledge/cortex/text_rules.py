@@ -16,6 +16,7 @@ MAX_INPUT_CHARS = 512
 MAX_CATEGORIES = 16
 MAX_LOG_VALUE_CHARS = 120
 
+# Contents are printed on terminals, so control characters are refused; a carriage return only before a line feed.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]|\r(?!\n)")
 _CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NOT_IN_SLUGS = re.compile(r"[^a-z0-9]+")

@@ -69,6 +69,7 @@ def read_memory(request: MemoryInput, stores: Stores) -> ContextPackage:
     """Select the best records of the stores within the budget, and list every other record as dropped."""
     question, paths = check_input(request)
     ranking = _Ranking(question, _deny_list(request.trust_filter, stores), paths)
+    # All stores are opened before the first is read, so that a missing one fails at once.
     for number, segments in enumerate([stores.segments(path) for path in paths]):
         for segment in segments:
             ranking.add(number, segment)

@@ -10,7 +10,7 @@ from engrambus.policy import ADMIN, Caller, ContentDrawn, DerefBudget, TurnReads
 
 
 class ReceiptView(TurnReads, Protocol):
-    """What the rule reads of a store under the write lock."""
+    """The part of a store that the rule reads under the write lock."""
 
     @property
     def as_of(self) -> int:

@@ -23,6 +23,9 @@ _MICROSECOND = timedelta(microseconds=1)
 _encode = msgspec.json.Encoder().encode
 
 
+# gc=False in this module: these values form no cycles, and there may be a hundred thousand of them.
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A valid record in its normal form."""
 
@@ -94,6 +97,7 @@ def read_text(line: bytes) -> str:
 def read_record(line: bytes) -> Record | None:
     """Return the record of a line; None when it is not a valid record."""
     try:
+        # The decoder recurses, and a hostile line must not exhaust the stack.
         check_depth(line, MAX_DEPTH)
         return _to_record(_DECODER.decode(line.decode()))
     except (ValueError, EngramBusError):

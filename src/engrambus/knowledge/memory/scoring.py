@@ -54,6 +54,7 @@ def score(line: StoreLine, text: str, question: Question) -> float:
         if term in text:
             points += 1.0
     if question.count_tags and line.tags:
+        # Half points and whole points add up exactly, so the order of the terms never changes a score.
         points += TAG_POINTS * len(question.terms.intersection(line.tags))
     if question.now_us is not None and line.moment_us is not None:
         points += _recency(question.now_us - line.moment_us, question.half_life_days)

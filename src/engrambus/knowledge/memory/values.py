@@ -16,7 +16,7 @@ Positive = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 
 
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much may be selected."""
+    """The limits of the selection."""
 
     max_excerpt_tokens: Annotated[int, Meta(ge=1, le=MAX_NUMBER, description="Tokens of all excerpts together")]
     per_item_max_excerpt_tokens: Annotated[Positive | None, Meta(description="Tokens of one excerpt")] = None
@@ -26,7 +26,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Scoring(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How records are scored."""
+    """The options of the scoring."""
 
     enable_recency_weight: Annotated[bool, Meta(description="Newer records score higher; needs now_utc")] = False
     recency_half_life_days: Annotated[Positive, Meta(description="Days until the bonus has halved")] = (
@@ -37,7 +37,7 @@ class Scoring(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TrustFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which records are left out because a snapshot says so."""
+    """The records to leave out because a trust snapshot classifies them."""
 
     deny_classifications: Annotated[tuple[str, ...], Meta(description="Classes that are left out")] = (
         DEFAULT_DENY_CLASSIFICATIONS
