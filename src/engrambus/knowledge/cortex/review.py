@@ -61,7 +61,7 @@ def may_see(view: CortexView, contribution: Contribution, caller: Caller) -> boo
 def visible_part(view: CortexView, contribution: Contribution, caller: Caller) -> Contribution:
     """Remove from `similar_to` the contributions that the caller may not see."""
     similar = [view.contribution(name) for name in contribution.dedupe.similar_to]
-    visible = tuple(other.contribution_id for other in similar if other is not None and may_see(view, other, caller))
+    visible = tuple(item.contribution_id for item in similar if item is not None and may_see(view, item, caller))
     return msgspec.structs.replace(
         contribution, dedupe=msgspec.structs.replace(contribution.dedupe, similar_to=visible)
     )

@@ -112,7 +112,7 @@ class Trie(Generic[V]):
     @property
     def root(self) -> str:
         """Digest of the whole content, independent of its history; computed at first use."""
-        return PREFIX + digest_of_child(self._root, self._content).hex()
+        return DIGEST_PREFIX + digest_of_child(self._root, self._content).hex()
 
     @property
     def popcount(self) -> int:
