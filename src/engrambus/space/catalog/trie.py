@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from engrambus.core.canonical_json import DIGEST_PREFIX
 from engrambus.space.catalog.trie_nodes import (
     BITS,
     BRANCHES,
