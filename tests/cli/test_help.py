@@ -57,7 +57,7 @@ def test_every_field_that_fits_a_command_line_is_offered(words: str) -> None:
         if name in ("provenance", "policy") or (words, name) == ("inherit", "scope"):
             continue
         option = operation.command.option_names.get(name) or "--" + name.replace("_", "-")
-        argument, _ = find_override(operation).argument_help or (name.upper(), "")
+        argument, _ = find_override(operation).argument_help.get(name, (name.upper(), ""))
         offered = argument if name in operation.command.arguments else option
         assert offered in said or option.removesuffix("s") in said
 

@@ -24,7 +24,7 @@ FEWEST_SECTIONS = 2
 class TakeAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent said last."""
 
-    text: Annotated[str, Meta(max_length=MAX_TEXT, description="The answer: a message in its form, or plain prose")]
+    text: Annotated[str, Meta(max_length=MAX_TEXT, description="The answer: a message (YAML or JSON), or plain prose")]
 
 
 class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,11 +45,11 @@ class AnswerTaken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     command=Command(
         "answer",
         section="team",
-        example="engrambus answer said.txt --as coder-1",
+        example="engrambus answer answer.txt --as coder-1",
         renderer="team:final_answer",
         rank=36,
         arguments=("text",),
-        override="team:message_file",
+        override="team:answer_file",
     ),
     absent_from={"mcp": "hooks hand answers in; agents report with less.message"},
     text_field="text",

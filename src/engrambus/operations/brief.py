@@ -21,9 +21,9 @@ MAX_VERSIONS = 50
 class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose brief, and since when."""
 
-    role: Annotated[Role | None, Meta(description="Another role's brief; your own unless said")] = None
-    since: Annotated[int, Meta(ge=1, description="Only what changed after this version")] | None = None
-    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+    role: Annotated[Role | None, Meta(description="Show this role's brief instead of your own")] = None
+    since: Annotated[int, Meta(ge=1, description="Show only what changed after this version")] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
 
 
 class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,8 +67,10 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
 class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose brief, which of its versions, and what to compare it with."""
 
-    role: Annotated[Role | None, Meta(description="The role; unless said, the one whose brief was made last")] = None
-    version: Annotated[int, Meta(ge=1, description="This version; unless said, as it would be made now")] | None = None
+    role: Annotated[Role | None, Meta(description="The role; by default the one whose brief was made last")] = None
+    version: Annotated[int, Meta(ge=1, description="Show this version; by default the brief as it is now")] | None = (
+        None
+    )
     since: Annotated[int, Meta(ge=1, description="Show what changed after this version")] | None = None
 
 

@@ -14,7 +14,9 @@ PAGE_SIZE = 100
 
 
 class CatalogLookup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(description="agent.lint.ruff, or agent.lint.ruff.v2")]
+    name: Annotated[
+        str, Meta(description="The yool's name, with or without a version: agent.lint.ruff, agent.lint.ruff.v2")
+    ]
 
 
 class YoolAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):

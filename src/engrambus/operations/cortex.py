@@ -62,26 +62,26 @@ DEFAULT_SCOPES = ("run", "project")
 
 Label = Annotated[str, Meta(max_length=MAX_LABEL_CHARS)]
 Importance = Annotated[float, Meta(ge=0, le=1, description="How much it matters, 0 to 1")]
-Lifetime = Annotated[str, Meta(max_length=32, description="How long it holds: P30D; for ever by default")]
+Lifetime = Annotated[str, Meta(max_length=32, description="Lifetime: P30D is 30 days; unlimited by default")]
 
 
 class KeepEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something to remember."""
 
     text: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS, description="What to remember")]
-    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS, description="decision, preference, workflow, …")] = (
-        DEFAULT_KIND
-    )
+    kind: Annotated[
+        str, Meta(max_length=MAX_KIND_CHARS, description="Kind of memory: decision, preference, workflow, …")
+    ] = DEFAULT_KIND
     slug: (
-        Annotated[str, Meta(max_length=MAX_SLUG_CHARS, description="Its name; an existing one gets a new version")]
+        Annotated[str, Meta(max_length=MAX_SLUG_CHARS, description="Short name; a name that exists gets a new version")]
         | None
     ) = None
-    categories: Annotated[list[Label], Meta(max_length=MAX_CATEGORIES, description="What it is filed under")] = []
+    categories: Annotated[list[Label], Meta(max_length=MAX_CATEGORIES, description="Category to file it under")] = []
     importance: Importance = DEFAULT_IMPORTANCE
-    pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
+    pinned: Annotated[bool, Meta(description="Pin it, so that every agent inherits it")] = False
     ttl: Lifetime | None = None
-    pointers: Annotated[list[Pointer], Meta(description="Where the evidence is, pinned")] = []
-    at: Annotated[list[str], Meta(description="Evidence the easy way: path:10-20, stamped at HEAD")] = []
+    pointers: Annotated[list[Pointer], Meta(description="Pointer to evidence, with its commit or digest")] = []
+    at: Annotated[list[str], Meta(description="Evidence as path:10-20, taken at HEAD")] = []
 
 
 class EpisodeAnswer(Struct, frozen=True, kw_only=True):
@@ -138,8 +138,8 @@ def keep_episode(context: Context, request: KeepEpisode) -> EpisodeAnswer:
 
 
 class PinEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(max_length=200, description="decision:use-sqlite, or its memory_id")]
-    unpin: Annotated[bool, Meta(description="Take it out of working memory")] = False
+    id: Annotated[str, Meta(max_length=200, description="The memory: decision:use-sqlite, or its memory_id")]
+    unpin: Annotated[bool, Meta(description="Unpin it instead")] = False
 
 
 @operation(
@@ -172,10 +172,12 @@ def pin_episode(context: Context, request: PinEpisode) -> EpisodeAnswer:
 class Inherit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The part of the team's memory to inherit, and its limits."""
 
-    for_agent: Annotated[str, Meta(max_length=64, description="Who inherits; you by default")] | None = None
-    scope: Annotated[SnapshotScope | None, Meta(description="What is to be inherited")] = None
-    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000, description="The snapshot is never larger")] = DEFAULT_MAX_BYTES
-    max_items: Annotated[int, Meta(ge=1, le=10_000, description="Nor longer")] = DEFAULT_MAX_ITEMS
+    for_agent: Annotated[str, Meta(max_length=64, description="The agent that inherits; you by default")] | None = None
+    scope: Annotated[SnapshotScope | None, Meta(description="Which memories to include")] = None
+    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum size of the answer, in bytes")] = (
+        DEFAULT_MAX_BYTES
+    )
+    max_items: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of items")] = DEFAULT_MAX_ITEMS
 
 
 @operation(
@@ -242,11 +244,11 @@ class EvidenceInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something learned, for the parent to decide on."""
 
-    content: Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT_CHARS, description="What was learned")]
-    confidence: Annotated[float, Meta(ge=0, le=1, description="How sure, 0 to 1")] = 0.7
+    content: Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT_CHARS, description="What you learned")]
+    confidence: Annotated[float, Meta(ge=0, le=1, description="How sure you are, 0 to 1")] = 0.7
     thread_id: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="The task it belongs to")] = "default"
     proposed_categories: Annotated[
-        list[Label], Meta(max_length=MAX_CATEGORIES, description="What to file it under")
+        list[Label], Meta(max_length=MAX_CATEGORIES, description="Category to file it under")
     ] = []
     evidence: Annotated[
         list[EvidenceInput],
@@ -254,7 +256,7 @@ class Contribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = []
     inputs_used: Annotated[
         list[Annotated[str, Meta(max_length=MAX_INPUT_CHARS)]],
-        Meta(max_length=32, description="Snapshots it was made from"),
+        Meta(max_length=32, description="Ids of the inherited snapshots it is based on"),
     ] = []
 
 

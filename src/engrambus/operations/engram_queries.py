@@ -38,15 +38,18 @@ READ_SIZE = 200
 class QueryEngrams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question to the team's knowledge; without words or keys, the newest engrams."""
 
-    q: Annotated[str, Meta(max_length=MAX_QUERY_CHARS, description="Free text")] = ""
-    keys: Annotated[list[str], Meta(max_length=32, description="Exact keys")] = []
-    k: Annotated[int, Meta(ge=1, le=MAX_K, description="How many at the most")] = DEFAULT_K
-    scope: Annotated[Scope | None, Meta(description="Only this scope")] = None
-    kind: Annotated[Kind | None, Meta(description="Only this kind")] = None
-    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
-    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended; only without words")] | None = (
-        None
-    )
+    q: Annotated[str, Meta(max_length=MAX_QUERY_CHARS, description="Words to search for")] = ""
+    keys: Annotated[list[str], Meta(max_length=32, description="An exact key, as `engrambus show` lists them")] = []
+    k: Annotated[int, Meta(ge=1, le=MAX_K, description="Maximum number of results")] = DEFAULT_K
+    scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
+    kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
+    max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
+    cursor: (
+        Annotated[
+            str, Meta(max_length=20, description="Continue where the previous answer ended; only without search words")
+        ]
+        | None
+    ) = None
 
 
 class QueryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -172,12 +175,12 @@ class ReadFeed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     q: Annotated[str, Meta(max_length=200, description="Only engrams that contain all of these words")] = ""
     role: Annotated[Role | None, Meta(description="Only by agents of this role")] = None
     agent: Annotated[str, Meta(max_length=64, description="Only by this agent")] | None = None
-    scope: Annotated[Scope | None, Meta(description="Only this scope")] = None
-    kind: Annotated[Kind | None, Meta(description="Only this kind")] = None
+    scope: Annotated[Scope | None, Meta(description="Only engrams of this scope")] = None
+    kind: Annotated[Kind | None, Meta(description="Only engrams of this kind")] = None
     stale: Annotated[bool, Meta(description="Only engrams whose evidence has changed since")] = False
     id: Annotated[str, Meta(max_length=36, description="Only this engram")] | None = None
-    k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="How many at the most")] = DEFAULT_ROWS
-    cursor: Annotated[str, Meta(max_length=20, description="Where the last page ended")] | None = None
+    k: Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Maximum number of results")] = DEFAULT_ROWS
+    cursor: Annotated[str, Meta(max_length=20, description="Continue where the previous answer ended")] | None = None
 
 
 class FeedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -57,16 +57,16 @@ class PutEngram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An engram as its author sends it; the gateway adds the provenance, and the id where it is left out."""
 
     claim: Annotated[str, Meta(description="1-3 sentences, at most 500 characters")]
-    kind: Annotated[Kind, Meta(description="What sort of claim it is")] = "fact"
-    pointers: Annotated[list[Pointer], Meta(description="Where the evidence is, pinned")] = []
+    kind: Annotated[Kind, Meta(description="Kind of claim")] = "fact"
+    pointers: Annotated[list[Pointer], Meta(description="Pointer to evidence, with its commit or digest")] = []
     at: Annotated[list[str], Meta(description="Evidence: path:10-20 at HEAD, or a pointer's ref")] = []
-    confidence: Annotated[float | UnsetType, Meta(description="How sure, 0 to 1")] = UNSET
-    ttl: Annotated[str | UnsetType, Meta(description="How long it lives: PT6H, P7D")] = UNSET
+    confidence: Annotated[float | UnsetType, Meta(description="How sure you are, 0 to 1")] = UNSET
+    ttl: Annotated[str | UnsetType, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = UNSET
     scope: Annotated[Scope | UnsetType, Meta(description="Who can see it: this run, the project, or more")] = UNSET
-    tags: Annotated[list[str] | UnsetType, Meta(description="Words to file it under")] = UNSET
-    hash_keys: Annotated[list[str] | UnsetType, Meta(description="Extra keys to find it by")] = UNSET
+    tags: Annotated[list[str] | UnsetType, Meta(description="A word to file it under")] = UNSET
+    hash_keys: Annotated[list[str] | UnsetType, Meta(description="An extra key to find it by")] = UNSET
     embedding_ref: Annotated[str | UnsetType, Meta(description="Where an embedding of it is stored")] = UNSET
-    id: Annotated[str | UnsetType, Meta(description="A ULID or UUID of your own")] = UNSET
+    id: Annotated[str | UnsetType, Meta(description="Its id, a ULID or UUID; made for you by default")] = UNSET
     provenance: Annotated[dict[str, Any] | UnsetType, Meta(description="Stamped by the gateway; refused here")] = UNSET
 
 

@@ -21,22 +21,24 @@ MAX_CAP = 100_000
 DEFAULT_USES = 1
 DEFAULT_LIFETIME = "PT1H"
 
-Cap = Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in all")]
+Cap = Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in total")]
 Uses = Annotated[int, Meta(ge=1, le=1000, description="How often it may be used")]
-Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why it is needed")]
-Use = Annotated[str, Meta(max_length=500, description="What will be done with it")]
+Reason = Annotated[str, Meta(min_length=1, max_length=500, description="Why you need it")]
+Use = Annotated[str, Meta(max_length=500, description="What it is needed for")]
 
 
 class IssueGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a parent lets a child read."""
 
-    child_id: Annotated[str, Meta(description="A descendant of yours; it may pass on less")]
+    child_id: Annotated[str, Meta(description="The agent, a descendant of yours; it may pass on a smaller grant")]
     pointer: PointerOrRef
     cap_tokens: Cap = DEFAULT_CAP
     uses: Uses = DEFAULT_USES
-    expires_in: Annotated[str, Meta(description="An ISO 8601 duration")] = DEFAULT_LIFETIME
+    expires_in: Annotated[str, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = DEFAULT_LIFETIME
     intended_use: Use = ""
-    inline_code_chars: Annotated[int, Meta(ge=0, le=100_000, description="Code a message may carry by it")] = 0
+    inline_code_chars: Annotated[
+        int, Meta(ge=0, le=100_000, description="Characters of code a message may carry with this grant")
+    ] = 0
 
 
 class GrantAnswer(Struct, frozen=True, kw_only=True):
@@ -236,10 +238,11 @@ def list_requests(context: Context, request: ListRequests) -> RequestsAnswer:
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(max_length=26, description="The request's id")]
     cap_tokens: (
-        Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost; what was asked for unless said")] | None
+        Annotated[int, Meta(ge=1, le=MAX_CAP, description="Tokens it may cost in total; by default what was asked for")]
+        | None
     ) = None
     uses: Uses = DEFAULT_USES
-    expires_in: Annotated[str, Meta(description="An ISO 8601 duration")] = DEFAULT_LIFETIME
+    expires_in: Annotated[str, Meta(description="Lifetime: PT6H is 6 hours, P7D is 7 days")] = DEFAULT_LIFETIME
 
 
 @operation(

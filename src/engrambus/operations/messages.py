@@ -42,14 +42,16 @@ from engrambus.policy.secrets import check_no_secrets
 MAX_MAIL = 100
 
 
-Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message in its form, as YAML or JSON")]
+Text = Annotated[str, Meta(max_length=MAX_TEXT, description="The message, as YAML or JSON")]
 
 
 class SendMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a child reports."""
 
     text: Annotated[str, Meta(max_length=MAX_TEXT, description="YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT")]
-    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that allows inline code")] | None = None
+    budget_token: (
+        Annotated[str, Meta(max_length=8192, description="Token of a grant that allows inline code")] | None
+    ) = None
 
 
 class MessageAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,7 +162,7 @@ class Broadcast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a parent tells its children."""
 
     text: Text
-    to: Annotated[list[str], Meta(max_length=64, description="Which children; all of them unless said")] = []
+    to: Annotated[list[str], Meta(max_length=64, description="Send it to this child only; by default to all")] = []
 
 
 class BroadcastAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -229,7 +231,7 @@ class ValidateMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A message to be judged and not sent."""
 
     text: Text
-    kind: Annotated[MessageKind, Meta(description="Whose form it has")] = "child"
+    kind: Annotated[MessageKind, Meta(description="Check it as a child's report, or as a parent's broadcast")] = "child"
 
 
 class ValidateAnswer(Struct, frozen=True, kw_only=True):
@@ -269,9 +271,9 @@ def validate_message(context: Context, request: ValidateMessage) -> ValidateAnsw
 class ReadInbox(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What lies in the caller's inbox."""
 
-    cursor: Annotated[int, Meta(ge=0, description="Where the last page ended")] = 0
-    k: Annotated[int, Meta(ge=1, le=MAX_MAIL, description="How many at the most")] = 20
-    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+    cursor: Annotated[int, Meta(ge=0, description="Continue where the previous answer ended")] = 0
+    k: Annotated[int, Meta(ge=1, le=MAX_MAIL, description="Maximum number of results")] = 20
+    max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
 
 
 class MailRow(Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class OpenRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             str,
             Meta(
                 pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-                description="A client's session it is for; the run that session has is given again",
+                description="Id of a coding agent's session; asking again returns the same run",
             ),
         ]
         | None
@@ -80,7 +80,7 @@ def open_run(context: Context, request: OpenRun) -> RunAnswer:
 
 
 class EndRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    run_id: Annotated[str, Meta(max_length=26, description="The run")]
+    run_id: Annotated[str, Meta(max_length=26, description="The run's id")]
 
 
 @operation(
@@ -160,9 +160,9 @@ def list_runs(context: Context, request: ListRuns) -> RunsAnswer:
 
 
 class AddAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(description="Unique in its run")]
-    role: Annotated[Role, Meta(description="Below its parent's")] = "programmer"
-    parent: Annotated[str | None, Meta(description="An agent of the same run; the caller unless said")] = None
+    name: Annotated[str, Meta(description="Its name, unique in the run")]
+    role: Annotated[Role, Meta(description="Its role, which must rank below its parent's")] = "programmer"
+    parent: Annotated[str | None, Meta(description="Its parent, an agent of the same run; you by default")] = None
 
 
 class AgentAnswer(Struct, frozen=True, kw_only=True):
@@ -207,8 +207,10 @@ def add_agent(context: Context, request: AddAgent) -> AgentAnswer:
 
 
 class AgentToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(description="An agent of the run")]
-    expires_in: Annotated[str | None, Meta(description="An ISO 8601 duration; the policy's unless said")] = None
+    name: Annotated[str, Meta(description="The agent's name")]
+    expires_in: Annotated[
+        str | None, Meta(description="Lifetime of the token: P7D is 7 days; by default what the policy says")
+    ] = None
 
 
 @operation(

@@ -40,10 +40,14 @@ class DerefPointer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pointer: PointerOrRef
     max_tokens: Annotated[
         int,
-        Meta(ge=1, le=MAX_MAX_TOKENS, description="The whole answer is never larger; cut at a line's end if one fits"),
+        Meta(
+            ge=1,
+            le=MAX_MAX_TOKENS,
+            description="Maximum size of the answer in tokens; longer text is cut at the end of a line",
+        ),
     ] = DEFAULT_MAX_TOKENS
-    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that pays for it")] | None = None
-    tail: Annotated[bool, Meta(description="Its end, if not all fits")] = False
+    budget_token: Annotated[str, Meta(max_length=8192, description="Token of a grant that pays for it")] | None = None
+    tail: Annotated[bool, Meta(description="If it does not fit, show its end instead of its beginning")] = False
 
 
 @operation(
@@ -90,7 +94,9 @@ class ValidateDeref(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A dereference to check without doing it."""
 
     pointer: PointerOrRef
-    budget_token: Annotated[str, Meta(max_length=8192, description="A grant that would pay for it")] | None = None
+    budget_token: Annotated[str, Meta(max_length=8192, description="Token of a grant that would pay for it")] | None = (
+        None
+    )
 
 
 class ValidateDerefAnswer(Struct, frozen=True, kw_only=True):
@@ -205,10 +211,15 @@ class AnchorText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A text, and where to look for it."""
 
     text: Annotated[
-        str, Meta(min_length=1, max_length=MAX_ANCHOR_TEXT, description="Lines of a file, as they were pasted")
+        str, Meta(min_length=1, max_length=MAX_ANCHOR_TEXT, description="The text to find: lines of a file")
     ]
-    path: Annotated[str, Meta(max_length=4096, description="Their path, its end, or a file's name")] | None = None
-    revision: Annotated[str, Meta(max_length=256, description="The commit to look in; HEAD unless said")] | None = None
+    path: (
+        Annotated[
+            str, Meta(max_length=4096, description="Look in this file: its path, the end of its path, or its name")
+        ]
+        | None
+    ) = None
+    revision: Annotated[str, Meta(max_length=256, description="The commit to look in; HEAD by default")] | None = None
     snapshot: Annotated[bool, Meta(description="Look at uncommitted lines too")] = False
 
 

@@ -47,12 +47,14 @@ class ListContributions(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A filter for contributions, and the size of a page."""
 
     status: Annotated[
-        StatusFilter | None, Meta(description="Only those with this status; those that wait by default")
+        StatusFilter | None, Meta(description="Only contributions with this status; by default those that wait")
     ] = None
-    thread_id: Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Only this task's")] | None = None
-    k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="How many at the most")] = 20
-    cursor: Annotated[str, Meta(max_length=26, description="Where the last page ended")] | None = None
-    max_tokens: Annotated[int, Meta(ge=1, description="The answer is never larger")] | None = None
+    thread_id: (
+        Annotated[str, Meta(max_length=MAX_LABEL_CHARS, description="Only contributions to this task")] | None
+    ) = None
+    k: Annotated[int, Meta(ge=1, le=MAX_LISTED, description="Maximum number of results")] = 20
+    cursor: Annotated[str, Meta(max_length=26, description="Continue where the previous answer ended")] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, description="Maximum size of the answer, in tokens")] | None = None
 
 
 class ContributionsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,11 +118,11 @@ class AcceptContribution(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The properties of the memory made from a contribution."""
 
     id: ContributionId
-    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS, description="decision, preference, workflow, learning, …")] = (
-        "learning"
-    )
-    importance: Annotated[Importance | None, Meta(description="Its confidence by default")] = None
-    pinned: Annotated[bool, Meta(description="Keep it in working memory")] = False
+    kind: Annotated[
+        str, Meta(max_length=MAX_KIND_CHARS, description="Kind of memory: decision, preference, workflow, learning, …")
+    ] = "learning"
+    importance: Annotated[Importance | None, Meta(description="Importance, 0 to 1; by default its confidence")] = None
+    pinned: Annotated[bool, Meta(description="Pin it, so that every agent inherits it")] = False
     ttl: Lifetime | None = None
 
 
@@ -182,7 +184,9 @@ def accept_contribution(context: Context, request: AcceptContribution) -> Contri
 
 class RejectContribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: ContributionId
-    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON_CHARS, description="Why; its author will read it")]
+    reason: Annotated[
+        str, Meta(min_length=1, max_length=MAX_REASON_CHARS, description="The reason; its author will read it")
+    ]
 
 
 @operation(

@@ -27,9 +27,11 @@ Reach = Literal["run", "project"]
 class Stats(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which figures."""
 
-    over: Annotated[Reach, Meta(description="Your run, or the whole project: for admins and tools they added")] = "run"
-    bucket: Annotated[Bucket, Meta(description="How long each point of the history is")] = "PT1H"
-    last: Annotated[int, Meta(ge=0, le=MAX_BUCKETS, description="How many points, up to now")] = 24
+    over: Annotated[
+        Reach, Meta(description="Count your run, or the whole project (only for admins and tools they added)")
+    ] = "run"
+    bucket: Annotated[Bucket, Meta(description="Length of each point of the history: PT1M is one minute")] = "PT1H"
+    last: Annotated[int, Meta(ge=0, le=MAX_BUCKETS, description="Number of points, up to now")] = 24
 
 
 class Figures(Tally, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ Boundary = Literal["prompt", "stop", "subagent_stop"]
 class CloseTurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose turn is over, and why."""
 
-    name: Annotated[str, Meta(description="An agent of the run: you, or one of your descendants")]
-    why: Annotated[Boundary, Meta(description="What the client reported")] = "stop"
+    name: Annotated[str, Meta(description="The agent: you, or one of your descendants")]
+    why: Annotated[Boundary, Meta(description="What ended the turn, as the coding agent reported it")] = "stop"
 
 
 class TurnAnswer(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import getdoc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -34,18 +35,18 @@ class Override(NamedTuple):
     """False if it takes its own parameters only."""
     optional_arguments: bool = False
     """True if the arguments given by position may be left out."""
-    argument_help: tuple[str, str] | None = None
-    """Name and help of the argument given by position, where it is not the operation's field itself."""
+    argument_help: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    """Name and help of an argument by its field, where people give something else: `{"text": ("FILE", "…")}`."""
 
 
 def override(
     *parameters: click.Parameter,
     with_fields: bool = True,
     optional_arguments: bool = False,
-    argument_help: tuple[str, str] | None = None,
+    argument_help: dict[str, tuple[str, str]] | None = None,
 ) -> Callable[[Callable[[Session, Operation[Any, Any], Values], None]], Override]:
     """Make a function an override, for an operation to name in `Command(override="module:function")`."""
-    return lambda run: Override(run, parameters, with_fields, optional_arguments, argument_help)
+    return lambda run: Override(run, parameters, with_fields, optional_arguments, argument_help or {})
 
 
 class LocalCommand(NamedTuple):

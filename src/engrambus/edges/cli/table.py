@@ -398,7 +398,7 @@ COMMANDS: dict[str, Entry] = {
     "answer": Entry(
         "team",
         "Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.",
-        "engrambus answer said.txt --as coder-1",
+        "engrambus answer answer.txt --as coder-1",
         "take_answer",
         "less.answer",
     ),

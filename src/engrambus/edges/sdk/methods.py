@@ -50,7 +50,7 @@ class Methods(ABC):
         """Submit an agent's final answer. Messages are stored; plain prose is only checked against the budget.
 
         Args:
-            text: The answer: a message in its form, or plain prose
+            text: The answer: a message (YAML or JSON), or plain prose
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AnswerTaken", self._do("take_answer", {"text": text}, idempotency_key))
@@ -66,9 +66,9 @@ class Methods(ABC):
         """Show what matters now for a role, in at most 30 lines.
 
         Args:
-            role: Another role's brief; your own unless said
-            since: Only what changed after this version
-            max_tokens: The answer is never larger
+            role: Show this role's brief instead of your own
+            since: Show only what changed after this version
+            max_tokens: Maximum size of the answer, in tokens
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("BriefAnswer", self._do("brief", {"role": role, "since": since, "max_tokens": max_tokens}, idempotency_key))
@@ -83,8 +83,8 @@ class Methods(ABC):
         """Show the versions of a role's brief, and what changed between them.
 
         Args:
-            role: The role; unless said, the one whose brief was made last
-            version: This version; unless said, as it would be made now
+            role: The role; by default the one whose brief was made last
+            version: Show this version; by default the brief as it is now
             since: Show what changed after this version
         """
         return cast("BriefsAnswer", self._do("list_briefs", {"role": role, "version": version, "since": since}))
@@ -96,7 +96,7 @@ class Methods(ABC):
         """Show what a yool does, who may run it, and its limits.
 
         Args:
-            name: agent.lint.ruff, or agent.lint.ruff.v2
+            name: The yool's name, with or without a version: agent.lint.ruff, agent.lint.ruff.v2
         """
         return cast("YoolAnswer", self._do("catalog_lookup", {"name": name}))
 
@@ -132,14 +132,14 @@ class Methods(ABC):
 
         Args:
             text: What to remember
-            kind: decision, preference, workflow, …
-            slug: Its name; an existing one gets a new version
-            categories: What it is filed under
+            kind: Kind of memory: decision, preference, workflow, …
+            slug: Short name; a name that exists gets a new version
+            categories: Category to file it under
             importance: How much it matters, 0 to 1
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever by default
-            pointers: Where the evidence is, pinned
-            at: Evidence the easy way: path:10-20, stamped at HEAD
+            pinned: Pin it, so that every agent inherits it
+            ttl: Lifetime: P30D is 30 days; unlimited by default
+            pointers: Pointer to evidence, with its commit or digest
+            at: Evidence as path:10-20, taken at HEAD
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("EpisodeAnswer", self._do("keep_episode", {"text": text, "kind": kind, "slug": slug, "categories": categories, "importance": importance, "pinned": pinned, "ttl": ttl, "pointers": pointers, "at": at}, idempotency_key))
@@ -154,8 +154,8 @@ class Methods(ABC):
         """Keep a memory among those every agent inherits, or release it.
 
         Args:
-            id: decision:use-sqlite, or its memory_id
-            unpin: Take it out of working memory
+            id: The memory: decision:use-sqlite, or its memory_id
+            unpin: Unpin it instead
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("EpisodeAnswer", self._do("pin_episode", {"id": id, "unpin": unpin}, idempotency_key))
@@ -172,10 +172,10 @@ class Methods(ABC):
         """Get the team's memory: pinned, important and recent items, within a size.
 
         Args:
-            for_agent: Who inherits; you by default
-            scope: What is to be inherited
-            max_bytes: The snapshot is never larger
-            max_items: Nor longer
+            for_agent: The agent that inherits; you by default
+            scope: Which memories to include
+            max_bytes: Maximum size of the answer, in bytes
+            max_items: Maximum number of items
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("SharedContextSnapshot", self._do("inherit", {"for_agent": for_agent, "scope": scope, "max_bytes": max_bytes, "max_items": max_items}, idempotency_key))
@@ -194,12 +194,12 @@ class Methods(ABC):
         """Propose something you learned; your parent decides if the team keeps it.
 
         Args:
-            content: What was learned
-            confidence: How sure, 0 to 1
+            content: What you learned
+            confidence: How sure you are, 0 to 1
             thread_id: The task it belongs to
-            proposed_categories: What to file it under
+            proposed_categories: Category to file it under
             evidence: path, url, command_output or note, with a value
-            inputs_used: Snapshots it was made from
+            inputs_used: Ids of the inherited snapshots it is based on
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("contribute", {"content": content, "confidence": confidence, "thread_id": thread_id, "proposed_categories": proposed_categories, "evidence": evidence, "inputs_used": inputs_used}, idempotency_key))
@@ -218,13 +218,13 @@ class Methods(ABC):
         """Find engrams by words, or list the newest.
 
         Args:
-            q: Free text
-            keys: Exact keys
-            k: How many at the most
-            scope: Only this scope
-            kind: Only this kind
-            max_tokens: The answer is never larger
-            cursor: Where the last page ended; only without words
+            q: Words to search for
+            keys: An exact key, as `engrambus show` lists them
+            k: Maximum number of results
+            scope: Only engrams of this scope
+            kind: Only engrams of this kind
+            max_tokens: Maximum size of the answer, in tokens
+            cursor: Continue where the previous answer ended; only without search words
         """
         return cast("QueryAnswer", self._do("query_engrams", {"q": q, "keys": keys, "k": k, "scope": scope, "kind": kind, "max_tokens": max_tokens, "cursor": cursor}))
 
@@ -258,12 +258,12 @@ class Methods(ABC):
             q: Only engrams that contain all of these words
             role: Only by agents of this role
             agent: Only by this agent
-            scope: Only this scope
-            kind: Only this kind
+            scope: Only engrams of this scope
+            kind: Only engrams of this kind
             stale: Only engrams whose evidence has changed since
             id: Only this engram
-            k: How many at the most
-            cursor: Where the last page ended
+            k: Maximum number of results
+            cursor: Continue where the previous answer ended
         """
         return cast("FeedAnswer", self._do("feed", {"q": q, "role": role, "agent": agent, "scope": scope, "kind": kind, "stale": stale, "id": id, "k": k, "cursor": cursor}))
 
@@ -288,16 +288,16 @@ class Methods(ABC):
 
         Args:
             claim: 1-3 sentences, at most 500 characters
-            kind: What sort of claim it is
-            pointers: Where the evidence is, pinned
+            kind: Kind of claim
+            pointers: Pointer to evidence, with its commit or digest
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
-            confidence: How sure, 0 to 1
-            ttl: How long it lives: PT6H, P7D
+            confidence: How sure you are, 0 to 1
+            ttl: Lifetime: PT6H is 6 hours, P7D is 7 days
             scope: Who can see it: this run, the project, or more
-            tags: Words to file it under
-            hash_keys: Extra keys to find it by
+            tags: A word to file it under
+            hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
-            id: A ULID or UUID of your own
+            id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -326,16 +326,16 @@ class Methods(ABC):
         Args:
             claim: 1-3 sentences, at most 500 characters
             source: Where it was found: by retrieval, or in the memory
-            kind: What sort of claim it is
-            pointers: Where the evidence is, pinned
+            kind: Kind of claim
+            pointers: Pointer to evidence, with its commit or digest
             at: Evidence: path:10-20 at HEAD, or a pointer's ref
-            confidence: How sure, 0 to 1
-            ttl: How long it lives: PT6H, P7D
+            confidence: How sure you are, 0 to 1
+            ttl: Lifetime: PT6H is 6 hours, P7D is 7 days
             scope: Who can see it: this run, the project, or more
-            tags: Words to file it under
-            hash_keys: Extra keys to find it by
+            tags: A word to file it under
+            hash_keys: An extra key to find it by
             embedding_ref: Where an embedding of it is stored
-            id: A ULID or UUID of your own
+            id: Its id, a ULID or UUID; made for you by default
             provenance: Stamped by the gateway; refused here
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -456,13 +456,13 @@ class Methods(ABC):
         """Let a child agent read more than its turn allows.
 
         Args:
-            child_id: A descendant of yours; it may pass on less
+            child_id: The agent, a descendant of yours; it may pass on a smaller grant
             pointer: A pointer, or its ref alone
-            cap_tokens: Tokens it may cost in all
+            cap_tokens: Tokens it may cost in total
             uses: How often it may be used
-            expires_in: An ISO 8601 duration
-            intended_use: What will be done with it
-            inline_code_chars: Code a message may carry by it
+            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
+            intended_use: What it is needed for
+            inline_code_chars: Characters of code a message may carry with this grant
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GrantAnswer", self._do("issue_grant", {"child_id": child_id, "pointer": pointer, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in, "intended_use": intended_use, "inline_code_chars": inline_code_chars}, idempotency_key))
@@ -494,9 +494,9 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            reason: Why it is needed
-            intended_use: What will be done with it
-            max_tokens: Tokens it may cost in all
+            reason: Why you need it
+            intended_use: What it is needed for
+            max_tokens: Tokens it may cost in total
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RequestAnswer", self._do("request_deref", {"pointer": pointer, "reason": reason, "intended_use": intended_use, "max_tokens": max_tokens}, idempotency_key))
@@ -520,9 +520,9 @@ class Methods(ABC):
 
         Args:
             id: The request's id
-            cap_tokens: Tokens it may cost; what was asked for unless said
+            cap_tokens: Tokens it may cost in total; by default what was asked for
             uses: How often it may be used
-            expires_in: An ISO 8601 duration
+            expires_in: Lifetime: PT6H is 6 hours, P7D is 7 days
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("GrantAnswer", self._do("approve_request", {"id": id, "cap_tokens": cap_tokens, "uses": uses, "expires_in": expires_in}, idempotency_key))
@@ -556,12 +556,12 @@ class Methods(ABC):
         """Search JSONL memory files; equal input gives equal excerpts, within a token limit.
 
         Args:
-            query: What to look for
+            query: What to search for
             store_paths: The JSONL files to read
             budget: How much may be selected: max_excerpt_tokens at least
             scoring: How records are scored
             trust_filter: Which records are left out
-            now_utc: The moment recency is measured from
+            now_utc: The time that ages are measured from
             dropped: List what was dropped, or only count it by reason
             idempotency_key: A repeated call with the same key returns the first answer
         """
@@ -578,7 +578,7 @@ class Methods(ABC):
 
         Args:
             text: YAML: ROLE, TASK_STATUS, ENGRAMS, OUTPUT
-            budget_token: A grant that allows inline code
+            budget_token: Token of a grant that allows inline code
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("MessageAnswer", self._do("send_message", {"text": text, "budget_token": budget_token}, idempotency_key))
@@ -593,8 +593,8 @@ class Methods(ABC):
         """Send your child agents what matters, what they may spend and what to do.
 
         Args:
-            text: The message in its form, as YAML or JSON
-            to: Which children; all of them unless said
+            text: The message, as YAML or JSON
+            to: Send it to this child only; by default to all
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("BroadcastAnswer", self._do("broadcast", {"text": text, "to": to}, idempotency_key))
@@ -608,8 +608,8 @@ class Methods(ABC):
         """Check a message without sending it.
 
         Args:
-            text: The message in its form, as YAML or JSON
-            kind: Whose form it has
+            text: The message, as YAML or JSON
+            kind: Check it as a child's report, or as a parent's broadcast
         """
         return cast("ValidateAnswer", self._do("validate_message", {"text": text, "kind": kind}))
 
@@ -623,9 +623,9 @@ class Methods(ABC):
         """List what others sent you: reports, broadcasts, requests and grants.
 
         Args:
-            cursor: Where the last page ended
-            k: How many at the most
-            max_tokens: The answer is never larger
+            cursor: Continue where the previous answer ended
+            k: Maximum number of results
+            max_tokens: Maximum size of the answer, in tokens
         """
         return cast("InboxAnswer", self._do("inbox", {"cursor": cursor, "k": k, "max_tokens": max_tokens}))
 
@@ -640,7 +640,7 @@ class Methods(ABC):
 
         Args:
             goal: What the run is for
-            session: A client's session it is for; the run that session has is given again
+            session: Id of a coding agent's session; asking again returns the same run
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RunAnswer", self._do("open_run", {"goal": goal, "session": session}, idempotency_key))
@@ -654,7 +654,7 @@ class Methods(ABC):
         """End a run: its agents can still read, but no longer write.
 
         Args:
-            run_id: The run
+            run_id: The run's id
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("RunAnswer", self._do("end_run", {"run_id": run_id}, idempotency_key))
@@ -676,9 +676,9 @@ class Methods(ABC):
         """Add an agent to the run and print its token.
 
         Args:
-            name: Unique in its run
-            role: Below its parent's
-            parent: An agent of the same run; the caller unless said
+            name: Its name, unique in the run
+            role: Its role, which must rank below its parent's
+            parent: Its parent, an agent of the same run; you by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("AgentAnswer", self._do("add_agent", {"name": name, "role": role, "parent": parent}, idempotency_key))
@@ -692,8 +692,8 @@ class Methods(ABC):
         """Print another token for an agent.
 
         Args:
-            name: An agent of the run
-            expires_in: An ISO 8601 duration; the policy's unless said
+            name: The agent's name
+            expires_in: Lifetime of the token: P7D is 7 days; by default what the policy says
         """
         return cast("AgentAnswer", self._do("agent_token", {"name": name, "expires_in": expires_in}))
 
@@ -716,9 +716,9 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            max_tokens: The whole answer is never larger; cut at a line's end if one fits
-            budget_token: A grant that pays for it
-            tail: Its end, if not all fits
+            max_tokens: Maximum size of the answer in tokens; longer text is cut at the end of a line
+            budget_token: Token of a grant that pays for it
+            tail: If it does not fit, show its end instead of its beginning
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("DerefAnswer", self._do("deref_pointer", {"pointer": pointer, "max_tokens": max_tokens, "budget_token": budget_token, "tail": tail}, idempotency_key))
@@ -733,7 +733,7 @@ class Methods(ABC):
 
         Args:
             pointer: A pointer, or its ref alone
-            budget_token: A grant that would pay for it
+            budget_token: Token of a grant that would pay for it
         """
         return cast("ValidateDerefAnswer", self._do("validate_deref", {"pointer": pointer, "budget_token": budget_token}))
 
@@ -759,9 +759,9 @@ class Methods(ABC):
         """Find the lines that contain a text and return a pointer.
 
         Args:
-            text: Lines of a file, as they were pasted
-            path: Their path, its end, or a file's name
-            revision: The commit to look in; HEAD unless said
+            text: The text to find: lines of a file
+            path: Look in this file: its path, the end of its path, or its name
+            revision: The commit to look in; HEAD by default
             snapshot: Look at uncommitted lines too
         """
         return cast("AnchorAnswer", self._do("anchor_text", {"text": text, "path": path, "revision": revision, "snapshot": snapshot}))
@@ -819,11 +819,11 @@ class Methods(ABC):
         """List contributions that wait for a decision: your own and your descendants'.
 
         Args:
-            status: Only those with this status; those that wait by default
-            thread_id: Only this task's
-            k: How many at the most
-            cursor: Where the last page ended
-            max_tokens: The answer is never larger
+            status: Only contributions with this status; by default those that wait
+            thread_id: Only contributions to this task
+            k: Maximum number of results
+            cursor: Continue where the previous answer ended
+            max_tokens: Maximum size of the answer, in tokens
         """
         return cast("ContributionsAnswer", self._do("list_contributions", {"status": status, "thread_id": thread_id, "k": k, "cursor": cursor, "max_tokens": max_tokens}))
 
@@ -852,10 +852,10 @@ class Methods(ABC):
 
         Args:
             id: The contribution's id
-            kind: decision, preference, workflow, learning, …
-            importance: Its confidence by default
-            pinned: Keep it in working memory
-            ttl: How long it holds: P30D; for ever by default
+            kind: Kind of memory: decision, preference, workflow, learning, …
+            importance: Importance, 0 to 1; by default its confidence
+            pinned: Pin it, so that every agent inherits it
+            ttl: Lifetime: P30D is 30 days; unlimited by default
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("accept_contribution", {"id": id, "kind": kind, "importance": importance, "pinned": pinned, "ttl": ttl}, idempotency_key))
@@ -871,7 +871,7 @@ class Methods(ABC):
 
         Args:
             id: The contribution's id
-            reason: Why; its author will read it
+            reason: The reason; its author will read it
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("Contribution", self._do("reject_contribution", {"id": id, "reason": reason}, idempotency_key))
@@ -900,9 +900,9 @@ class Methods(ABC):
         """Show figures: tokens, dereferences, messages and engrams, now and over time.
 
         Args:
-            over: Your run, or the whole project: for admins and tools they added
-            bucket: How long each point of the history is
-            last: How many points, up to now
+            over: Count your run, or the whole project (only for admins and tools they added)
+            bucket: Length of each point of the history: PT1M is one minute
+            last: Number of points, up to now
         """
         return cast("StatsAnswer", self._do("stats", {"over": over, "bucket": bucket, "last": last}))
 
@@ -1089,8 +1089,8 @@ class Methods(ABC):
         """Close an agent's turn; a turn in which nothing was read stays open.
 
         Args:
-            name: An agent of the run: you, or one of your descendants
-            why: What the client reported
+            name: The agent: you, or one of your descendants
+            why: What ended the turn, as the coding agent reported it
             idempotency_key: A repeated call with the same key returns the first answer
         """
         return cast("TurnAnswer", self._do("close_turn", {"name": name, "why": why}, idempotency_key))

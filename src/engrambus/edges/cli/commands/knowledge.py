@@ -143,8 +143,13 @@ def with_full_ref(field: str) -> Callable[[Session, Operation[Any, Any], Values]
     return run
 
 
-deref = Override(with_full_ref("pointer"))
-link = Override(with_full_ref("ref"))
+POINTER_HELP = ("POINTER", "What to read: path:10-20, a pointer's ref, or a link to lines on GitHub")
+
+deref = Override(with_full_ref("pointer"), argument_help={"pointer": POINTER_HELP})
+link = Override(
+    with_full_ref("ref"),
+    argument_help={"ref": ("POINTER", "path:10-20, a pointer's ref, or a link to lines on GitHub")},
+)
 
 
 @override(

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from engrambus.edges.cli.command import Override, Values, override
-from engrambus.edges.cli.commands.knowledge import with_full_ref
+from engrambus.edges.cli.commands.knowledge import POINTER_HELP, with_full_ref
 from engrambus.edges.cli.session import Session
 from engrambus.gateway import Operation
 
-_MESSAGE_FILE = ("FILE", "The message, as YAML or JSON; - reads stdin")
+_MESSAGE_FILE = {"text": ("FILE", "The message, as YAML or JSON; - reads stdin")}
+_ANSWER_FILE = {"text": ("FILE", "The answer, as text; - reads stdin")}
 _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "visibility")
 """The options of `inherit` that are fields of its scope."""
 
@@ -19,6 +20,12 @@ _SCOPE = ("categories", "min_importance", "recency_window", "include_atoms", "vi
 @override(argument_help=_MESSAGE_FILE)
 def message_file(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Send a message that is given as a file."""
+    session.call_and_print(operation, _with_text(values))
+
+
+@override(argument_help=_ANSWER_FILE)
+def answer_file(session: Session, operation: Operation[Any, Any], values: Values) -> None:
+    """Submit an answer that is given as a file."""
     session.call_and_print(operation, _with_text(values))
 
 
@@ -41,7 +48,7 @@ def _print_verdict(session: Session, operation: Operation[Any, Any], values: Val
         click.get_current_context().exit(1)
 
 
-@override()
+@override(argument_help={"pointer": ("POINTER", "What it may read: path:10-20, a file, or folder/* for a folder")})
 def grant_issue(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Issue a grant for a file, some lines of it, or `folder/*`."""
     folder = values["pointer"].rstrip("/")
@@ -50,10 +57,10 @@ def grant_issue(session: Session, operation: Operation[Any, Any], values: Values
     with_full_ref("pointer")(session, operation, values)
 
 
-grant_ask = Override(with_full_ref("pointer"))
+grant_ask = Override(with_full_ref("pointer"), argument_help={"pointer": POINTER_HELP})
 
 
-@override()
+@override(argument_help={"pointer": POINTER_HELP})
 def grant_check(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Check a dereference; exit with status 1 if it would be refused."""
     from engrambus.edges.cli.inputs import full_ref

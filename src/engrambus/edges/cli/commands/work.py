@@ -153,7 +153,9 @@ def _read_tuple(file: str) -> Values:
 
 
 @override(
-    argument_help=("FILE", "A test report in JUnit's XML, as pytest and most test runners write it; - reads stdin")
+    argument_help={
+        "report": ("FILE", "A test report in JUnit's XML, as pytest and most test runners write it; - reads stdin")
+    }
 )
 def receipt_junit(session: Session, operation: Operation[Any, Any], values: Values) -> None:
     """Record a test report read from a file."""
