@@ -44,55 +44,55 @@ class Ledger:
     reservations: dict[str, Reservation] = field(default_factory=dict)
 
     def balance(self, account: str) -> int:
-        """What an account holds, without what is reserved."""
-        settled = sum(self._signed(entry) for entry in self.entries if entry.account == account)
+        """Return the balance of an account, without reserved money."""
+        posted = sum(self._signed(entry) for entry in self.entries if entry.account == account)
         reserved = sum(
-            held.cents
-            for held in self.reservations.values()
-            if held.account == account and not held.captured and not held.released
+            reservation.cents
+            for reservation in self.reservations.values()
+            if reservation.account == account and not reservation.captured and not reservation.released
         )
-        return settled - reserved
+        return posted - reserved
 
     def reserve(self, account: str, cents: int, reference: str) -> Reservation:
         """Set money aside; the same reference is set aside once."""
         if cents <= 0:
             raise LedgerError("Only a positive amount can be reserved.")
-        known = self.reservations.get(reference)
-        if known is not None:
-            if known.cents != cents or known.account != account:
+        existing = self.reservations.get(reference)
+        if existing is not None:
+            if existing.cents != cents or existing.account != account:
                 raise LedgerError(f"Reference {reference} was reserved differently.")
-            return known
+            return existing
         if self.balance(account) < cents:
             raise LedgerError(f"Account {account} does not hold {cents} cents.")
-        held = Reservation(account=account, cents=cents, reference=reference)
-        self.reservations[reference] = held
-        return held
+        reservation = Reservation(account=account, cents=cents, reference=reference)
+        self.reservations[reference] = reservation
+        return reservation
 
     def capture(self, reference: str) -> Entry:
         """Turn a reservation into an entry."""
-        held = self._open(reference)
-        held.captured = True
-        return self.post(held.account, "out", held.cents, reference)
+        reservation = self._open(reference)
+        reservation.captured = True
+        return self.post(reservation.account, "out", reservation.cents, reference)
 
     def release(self, reference: str) -> None:
         """Give reserved money back to its account."""
         self._open(reference).released = True
 
     def post(self, account: str, direction: Direction, cents: int, reference: str) -> Entry:
-        """Write an entry. It is the caller who makes sure that a reference is posted once."""
+        """Write an entry. The caller makes sure that a reference is posted once."""
         entry = Entry(account, direction, cents, reference, datetime.now(UTC))
         self.entries.append(entry)
         return entry
 
     def history(self, account: str) -> Iterator[Entry]:
-        """The entries of an account, newest first."""
+        """Return the entries of an account, newest first."""
         return (entry for entry in reversed(self.entries) if entry.account == account)
 
     def _open(self, reference: str) -> Reservation:
-        held = self.reservations.get(reference)
-        if held is None or held.captured or held.released:
+        reservation = self.reservations.get(reference)
+        if reservation is None or reservation.captured or reservation.released:
             raise LedgerError(f"Nothing is reserved under {reference}.")
-        return held
+        return reservation
 
     @staticmethod
     def _signed(entry: Entry) -> int:

@@ -14,23 +14,23 @@ PAUSE = 0.2
 
 
 class ProviderTimeout(Exception):
-    """The provider did not answer in time; whether it charged is not known."""
+    """The provider did not answer in time; it may have charged the card or not."""
 
 
 class CardDeclined(Exception):
-    """The provider said no."""
+    """The provider refused the card."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the provider gives for a charge or a refund."""
+    """The provider's record of a charge or a refund."""
 
     provider_id: str
     cents: int
 
 
 class Provider(Protocol):
-    """Whoever moves the money."""
+    """The payment provider."""
 
     def charge(self, card: str, cents: int) -> Receipt:
         """Take money from a card."""
@@ -43,7 +43,7 @@ class Provider(Protocol):
 
 @dataclass
 class Payments:
-    """Charges and gives back, and writes both into the ledger."""
+    """Charges and refunds, both written into the ledger."""
 
     provider: Provider
     ledger: Ledger
@@ -81,5 +81,5 @@ class Payments:
 
 
 def total(receipts: list[Receipt]) -> int:
-    """What a list of receipts adds up to, in cents."""
+    """Return the sum of a list of receipts, in cents."""
     return sum(receipt.cents for receipt in receipts)

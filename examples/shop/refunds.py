@@ -1,4 +1,4 @@
-"""Who may get money back, how much, and who has to agree."""
+"""Refunds: which orders qualify, how much is paid back, and how many approvals that needs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ APPROVAL_LIMIT = 500_00
 
 
 class RefundRefused(Exception):
-    """The shop does not give this money back."""
+    """The shop does not refund this."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """Something that was bought."""
+    """A purchase."""
 
     number: str
     customer: str
@@ -30,22 +30,22 @@ class Order:
 
 @dataclass
 class Approvals:
-    """Who agreed to which refund."""
+    """Employees who approved refunds, by order."""
 
-    given: dict[str, set[str]] = field(default_factory=dict)
+    employees: dict[str, set[str]] = field(default_factory=dict)
 
     def agree(self, order: Order, employee: str) -> None:
-        """Note that an employee agrees."""
-        self.given.setdefault(order.number, set()).add(employee)
+        """Record the approval of an employee."""
+        self.employees.setdefault(order.number, set()).add(employee)
 
     def count(self, order: Order) -> int:
-        """How many different employees agreed."""
-        return len(self.given.get(order.number, ()))
+        """Return the number of different employees who approved."""
+        return len(self.employees.get(order.number, ()))
 
 
 @dataclass
 class Refunds:
-    """Decides about refunds and has them paid."""
+    """Rules for refunds, and their payment."""
 
     payments: Payments
     approvals: Approvals
@@ -61,7 +61,7 @@ class Refunds:
         return entry
 
     def open_amount(self, order: Order) -> int:
-        """What could still be given back."""
+        """Return the cents that can still be refunded."""
         return order.cents - self.paid.get(order.number, 0)
 
     def _check_window(self, order: Order, today: date) -> None:

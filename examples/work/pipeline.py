@@ -1,4 +1,4 @@
-"""A pipeline in one file: its yools, and the worker that has them done. `docs/work.md` runs it."""
+"""A pipeline in one file: its yools, and the worker that runs them. `docs/work.md` runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engrambus.space.work import step_context
 
 @yool("agent.review.each", lane="review", cached=False)
 def review_each(texts: list[str]) -> int:
-    """Put a tuple for each text: a part of this one, which spends what this one may."""
+    """Put a tuple for each text; they are parts of this one and spend its budget."""
     with Bus.open(".") as bus:
         for text in texts:
             part = {"yool": "agent.review.part", "args": {"text": text}}
@@ -18,7 +18,7 @@ def review_each(texts: list[str]) -> int:
 
 @yool("agent.review.part", lane="review", effect="reads")
 def review_part(text: str) -> dict[str, bool]:
-    """Stand in for a model: say what it costs, leave what it wrote, give back what it decided."""
+    """Stand in for a model: report its cost, leave its text as an artifact, return its decision."""
     step_context.spend(usd=0.01, tokens_in=len(text))
     (step_context.artifacts() / "review.md").write_text(f"# Review\n\n{text}\n")
     return {"fine": True}
@@ -38,5 +38,5 @@ if __name__ == "__main__":
     with Bus.open(".") as bus, Worker.open(".", lane="review") as worker:
         put = bus.tuple_out("review", payload=steps, agent_terms={"budget_usd": 0.5})
         worker.run(until_empty=True)
-        whole = bus.tuple_observe(put.id)
-        print(f"{whole.state}, ${whole.usd} with its parts")
+        observed = bus.tuple_observe(put.id)
+        print(f"{observed.state}, ${observed.usd} with its parts")

@@ -1,4 +1,4 @@
-"""Three yools of a small project: what `docs/work.md` has done."""
+"""Three yools of a small project, which `docs/work.md` runs."""
 
 from __future__ import annotations
 
