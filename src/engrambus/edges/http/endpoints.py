@@ -41,6 +41,8 @@ _encode = msgspec.json.Encoder().encode
 class OperationEndpoint:
     """Calls one operation with each request to its route."""
 
+    # decision 3: all operations share this class, so that no limit or field is handled differently on one of them.
+
     def __init__(self, gateway: Gateway, operation: Operation[Any, Any], *, public: bool = False) -> None:
         """Serve an operation. A `public` one needs no token and runs as the local admin: it must check its caller."""
         route = route_of(operation)

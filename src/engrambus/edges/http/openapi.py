@@ -170,6 +170,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], public: frozenset[str]) -
     operations = list(operations)
     types = [struct for operation in operations for struct in (operation.request, operation.response)]
     _, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
+    # The types hold no limits of these values; without this, clients would learn them only from errors.
     for name, published in _PUBLISHED.items():
         if name in components:
             _add_limits(components[name], msgspec.json.decode(schema_bytes(published)))

@@ -95,6 +95,7 @@ def read_query(scope: Scope, fields: frozenset[str], lists: frozenset[str] = fro
     except ValueError:
         raise FieldValue("There are too many parameters.", limit=MAX_PARAMETERS) from None
     values: dict[str, Any] = {}
+    # Unknown and repeated parameters are refused, so that a misspelt filter does not silently match everything.
     for name, value in pairs:
         if name not in fields:
             raise FieldUnknown(f"This address has no parameter '{name[:80]}'.", field=name[:120])
@@ -120,6 +121,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     if not has_body(scope):
         return b""
     declared = header(scope, b"content-length")
+    # The server's HTTP parser has already refused a length that is not a number.
     if declared is not None and int(declared) > limit_bytes:
         raise BodyTooLarge(limit=limit_bytes, used=int(declared))
     with anyio.move_on_after(BODY_SECONDS):

@@ -16,6 +16,7 @@ LINGER_SECONDS = 2.0
 """Time to wait before closing the connection of a client that is still sending."""
 
 _NO_STORE = (b"cache-control", b"no-store")
+# Answers quote text by agents: no browser may guess that they are HTML.
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _JSON: Headers = [(b"content-type", b"application/json"), _NO_STORE, _NO_SNIFFING]
 _PROBLEM: Headers = [(b"content-type", b"application/problem+json"), _NO_STORE, _NO_SNIFFING]

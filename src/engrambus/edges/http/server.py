@@ -59,6 +59,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Finish open requests on the first signal; stop at once on the second."""
+        # uvicorn would raise the signal again after the shutdown, and the process would end with an error.
         self.force_exit = self.should_exit
         self.should_exit = True
 

@@ -54,7 +54,8 @@ def _key(code: str) -> str:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Return the name of the session's cookie; it holds the port, because browsers share cookies between ports."""
+    """Return the name of the session's cookie, which holds the port."""
+    # decision 16: browsers share the cookies of a host between its ports; two projects must not overwrite each other's.
     return f"engrambus-{scope['server'][1]}"
 
 

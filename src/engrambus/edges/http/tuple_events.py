@@ -80,6 +80,7 @@ class TupleEventsEndpoint(StreamEndpoint):
     async def _wait_for_commit(self, commits: int, stream: Stream) -> None:
         """Wait until the journal of work has grown, or a heartbeat is due: then the token is checked again too."""
         while True:
+            # Polled, because a worker in another process may change the tuple.
             await anyio.sleep(POLL_SECONDS)
             if stream.quiet_seconds >= self._heartbeat_seconds:
                 return
