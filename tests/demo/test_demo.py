@@ -32,25 +32,25 @@ def kinds(desk: Desk) -> list[str]:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Every file outside git's and our own folders."""
-    found = (path for path in folder.rglob("*") if path.is_file() and not {".git", ".catalog"} & set(path.parts))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    matches = (path for path in folder.rglob("*") if path.is_file() and not {".git", ".catalog"} & set(path.parts))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in matches}
 
 
 def test_a_team_reviews_the_repository_here(desk: Desk) -> None:
     desk.ok("init")
     mine = desk.ok("stats", "--json").json["run_id"]
-    before = files(desk.path)
-    said = desk.ok("demo", "--json").json
-    assert (said["rejections"], said["contradictions"], said["engrams"]) == (1, 1, 7)
-    assert 0 < said["moved"] < said["pasting_lines"] < said["pasting_files"]
-    assert files(desk.path) == before
+    original = files(desk.path)
+    result = desk.ok("demo", "--json").json
+    assert (result["rejections"], result["contradictions"], result["engrams"]) == (1, 1, 7)
+    assert 0 < result["moved"] < result["pasting_lines"] < result["pasting_files"]
+    assert files(desk.path) == original
     facts = journal(desk)
-    ours = [fact for fact in facts if fact.get("run") == said["run_id"]]
+    ours = [fact for fact in facts if fact.get("run") == result["run_id"]]
     assert {fact["name"]: fact["role"] for fact in ours if fact["fact"] == "agent.added"} == AGENTS
-    told = [fact["fact"] for fact in ours]
+    payload = [fact["fact"] for fact in ours]
     for kind in ("message.rejected", "deref.requested", "grant.issued", "deref.answered", "brief.made"):
-        assert told.count(kind) >= 1, kind
-    assert told.count("broadcast.sent") == 2
+        assert payload.count(kind) >= 1, kind
+    assert payload.count("broadcast.sent") == 2
     resent = [fact for fact in ours if fact["fact"] == "message.accepted" and "resends" in fact]
     assert [fact["agent"] for fact in resent] == ["ada"]
     rejected = next(fact for fact in ours if fact["fact"] == "message.rejected")
@@ -78,7 +78,7 @@ def test_every_pointer_leads_to_lines_of_the_repository(desk: Desk) -> None:
         for engram in bus.query_engrams(k=20).engrams:
             for pointer in engram.pointers:
                 assert bus.deref_pointer(pointer, max_tokens=2000).content_digest == pointer.digest
-        contradictions = [each for each in bus.query_engrams(k=20, kind="risk").engrams if len(each.pointers) > 1]
+        contradictions = [item for item in bus.query_engrams(k=20, kind="risk").engrams if len(item.pointers) > 1]
     assert len(contradictions) == 1
     claims = {ref.ref for ref in contradictions[0].pointers}
     assert len(claims) == 2
@@ -91,15 +91,15 @@ def test_the_demo_can_be_repeated(desk: Desk) -> None:
 
 
 def test_it_reads_well_in_eighty_columns_and_without_colour(desk: Desk) -> None:
-    said = desk.ok("demo", env={"COLUMNS": "200"})
-    assert "\x1b" not in said.out
-    lines = said.out.splitlines()
+    result = desk.ok("demo", env={"COLUMNS": "200"})
+    assert "\x1b" not in result.out
+    lines = result.out.splitlines()
     body = lines[next(number for number, line in enumerate(lines) if line.startswith("The lead assigns")) :]
     upto = next(number for number, line in enumerate(body) if line.strip().startswith("total"))
     assert max(len(line.rstrip()) for line in body[:upto]) <= 80
     for words in ("BUDGET_EXCEEDED", "DEREF_DENIED", "points at both", "reads the brief", "files pasted"):
-        assert words in said.out
-    assert "Made a project in" in said.out
+        assert words in result.out
+    assert "Made a project in" in result.out
     assert "engrambus up" in lines[-2]
 
 
@@ -125,11 +125,11 @@ def test_a_small_repository_is_made_where_there_is_none_to_review(desk: Desk, tm
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
         subprocess.run(["git", *who, "commit", "-qm", "x"], cwd=folder, check=True)
-    said = desk.ok("demo", at=folder)
-    assert "a small one is made" in said.out
-    assert "The repository is a small post office in" in said.out
+    result = desk.ok("demo", at=folder)
+    assert "a small one is made" in result.out
+    assert "The repository is a small post office in" in result.out
     assert not (folder / ".catalog").exists()
-    assert "cd " in said.out.splitlines()[-2]
+    assert "cd " in result.out.splitlines()[-2]
 
 
 def test_fresh_leaves_the_repository_here_alone(desk: Desk) -> None:
@@ -140,8 +140,8 @@ def test_fresh_leaves_the_repository_here_alone(desk: Desk) -> None:
 def test_the_page_is_linked_to_while_it_is_served(desk: Desk) -> None:
     desk.ok("init")
     with up(desk) as served:
-        said = desk.ok("demo").out
-    links = [line for line in said.splitlines() if f"{served['url']}/?run=" in line]
+        result = desk.ok("demo").out
+    links = [line for line in result.splitlines() if f"{served['url']}/?run=" in line]
     assert len(links) == 2
     assert all("#code=" in link for link in links)
     assert f"{served['url']}/?run=" not in desk.ok("demo").out
@@ -175,9 +175,9 @@ def test_steps_are_paced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_refuses_a_remote_gateway(desk: Desk) -> None:
-    said = desk.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
-    assert said.code == 2
-    assert "ENGRAMBUS_URL" in said.err
+    result = desk.run("demo", env={"ENGRAMBUS_URL": "http://127.0.0.1:1"})
+    assert result.code == 2
+    assert "ENGRAMBUS_URL" in result.err
 
 
 def test_the_runs_goal_names_the_demo(desk: Desk) -> None:

@@ -29,20 +29,20 @@ func Handle(w Writer, r Reader) error {
 
 
 def test_the_post_office_has_one_of_each() -> None:
-    found = survey(FILES)
-    assert found is not None
-    assert (found.function.name, str(found.function.span)) == ("take_in", "post/office.py:67-96")
-    assert found.error_handling.kind == "risk"
-    assert found.error_handling.span.path == "post/office.py"
-    assert (found.todo.kind, found.todo.span.path) == ("todo", "post/routes.py")
-    assert (found.untested.kind, found.untested.span.path) == ("test", "post/office.py")
+    matches = survey(FILES)
+    assert matches is not None
+    assert (matches.function.name, str(matches.function.span)) == ("take_in", "post/office.py:67-96")
+    assert matches.error_handling.kind == "risk"
+    assert matches.error_handling.span.path == "post/office.py"
+    assert (matches.todo.kind, matches.todo.span.path) == ("todo", "post/routes.py")
+    assert (matches.untested.kind, matches.untested.span.path) == ("test", "post/office.py")
 
 
 def test_other_languages_have_functions_too() -> None:
-    found = survey({"main.go": GO})
-    assert found is not None
-    assert (found.function.name, found.function.span.first, found.function.span.last) == ("Handle", 3, 13)
-    assert (found.function.branches, found.function.branching.first, found.function.branching.last) == (3, 4, 8)
+    matches = survey({"main.go": GO})
+    assert matches is not None
+    assert (matches.function.name, matches.function.span.first, matches.function.span.last) == ("Handle", 3, 13)
+    assert (matches.function.branches, matches.function.branching.first, matches.function.branching.last) == (3, 4, 8)
 
 
 BODY = "".join(f"    if (order.part{number}) {{ send(order, {number}); }}\n" for number in range(5))
@@ -61,10 +61,10 @@ BODY = "".join(f"    if (order.part{number}) {{ send(order, {number}); }}\n" for
     ],
 )
 def test_functions_begin_in_many_ways(path: str, head: str, last: int) -> None:
-    found = survey({path: head + BODY + "}\nafter();\n"})
-    assert found is not None
-    assert (found.function.name, found.function.span.first, found.function.span.last) == ("handle", 1, last)
-    assert found.function.branches == 5
+    matches = survey({path: head + BODY + "}\nafter();\n"})
+    assert matches is not None
+    assert (matches.function.name, matches.function.span.first, matches.function.span.last) == ("handle", 1, last)
+    assert matches.function.branches == 5
 
 
 @pytest.mark.parametrize("head", ["while (order(1)) {", "else if (order) {", "send(order);", "synchronized (order) {"])
@@ -73,21 +73,21 @@ def test_lookalikes_of_functions_are_skipped(head: str) -> None:
 
 
 def test_a_handler_that_re_raises_is_not_reported() -> None:
-    kept = LONG + "    try:\n        go()\n    except Exception:\n        undo()\n        raise\n"
-    found = survey({"a.py": kept})
-    assert found is not None
-    assert found.error_handling.kind == "fact"
+    unchanged = LONG + "    try:\n        go()\n    except Exception:\n        undo()\n        raise\n"
+    matches = survey({"a.py": unchanged})
+    assert matches is not None
+    assert matches.error_handling.kind == "fact"
     swallowed = LONG + "    try:\n        go()\n    except Exception:\n        pass\n"
-    found = survey({"a.py": swallowed})
-    assert found is not None
-    assert found.error_handling.kind == "risk"
+    matches = survey({"a.py": swallowed})
+    assert matches is not None
+    assert matches.error_handling.kind == "risk"
 
 
 def test_nothing_missing_is_claimed() -> None:
-    found = survey({"a.py": LONG})
-    assert found is not None
-    assert "longest" in found.todo.claim
-    assert "largest" in found.untested.claim
+    matches = survey({"a.py": LONG})
+    assert matches is not None
+    assert "longest" in matches.todo.claim
+    assert "largest" in matches.untested.claim
     assert survey({}) is survey({"a.py": "x = 1\n"}) is survey({"notes.md": LONG}) is None
 
 
@@ -100,9 +100,9 @@ def test_a_function_with_a_secret_is_not_quoted() -> None:
     key = "AKIA" + "Z7Q4M2X9B6W8N3R5"
     secret = LONG.replace("    if values[0]:", f'    key = "{key}"\n    if values[0]:')
     assert survey_without_secrets({"a.py": secret}) is None
-    found = survey_without_secrets({"a.py": secret, "b.py": LONG})
-    assert found is not None
-    assert found.function.span.path == "b.py"
+    matches = survey_without_secrets({"a.py": secret, "b.py": LONG})
+    assert matches is not None
+    assert matches.function.span.path == "b.py"
 
 
 names = st.sampled_from(["a.py", "src/b.py", "tests/test_b.py", "c.js", "d.md"])
@@ -117,9 +117,9 @@ lines = st.lists(
 
 @given(st.dictionaries(names, lines.map("\n".join), max_size=4))
 def test_spans_lie_inside_their_files_and_the_survey_is_deterministic(files: dict[str, str]) -> None:
-    found = survey(files)
-    assert found == survey(dict(reversed(files.items())))
-    if found is not None:
-        for place in found.spans:
+    matches = survey(files)
+    assert matches == survey(dict(reversed(files.items())))
+    if matches is not None:
+        for place in matches.spans:
             assert 1 <= place.first <= place.last <= len(files[place.path].splitlines())
-        assert found.function.span != found.function.branching
+        assert matches.function.span != matches.function.branching

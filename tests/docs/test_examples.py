@@ -36,9 +36,9 @@ def test_the_examples_of_a_page_print_what_it_says(page: str, tmp_path: Path) ->
         for example in examples(ROOT / page):
             if example.command.startswith("curl ") and shutil.which("curl") is None and not os.environ.get("CI"):
                 continue  # a laptop without curl; the HTTP tests ask the same questions
-            shown = plain(reader.run(example))
+            output = plain(reader.run(example))
             where = f"{page}:{example.line}: {example.command}"
-            assert shown == plain(example.expected), where
+            assert output == plain(example.expected), where
             ran += 1
         assert ran > 3
     finally:

@@ -18,20 +18,20 @@ from tests.cli.runner import Desk
 
 
 def _checks(desk: Desk, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    said = desk.run("doctor", "--json", env=env)
-    return said.code, {each["check"]: each for each in said.json["checks"]}
+    result = desk.run("doctor", "--json", env=env)
+    return result.code, {item["check"]: item for item in result.json["checks"]}
 
 
 def test_a_fresh_project_passes_every_check(desk: Desk) -> None:
     code, checks = _checks(desk)
     assert code == 0
     well = {"project", "journal", "index", "catalog", "clock", "token", "keys", "git", "disk"}
-    assert {name for name, each in checks.items() if each["state"] == "ok"} - {"hook"} == well
+    assert {name for name, item in checks.items() if item["state"] == "ok"} - {"hook"} == well
     for client in CLIENTS:
         assert (checks[client]["state"], checks[client]["next"]) == ("note", f"engrambus install {client}")
     assert "answers in" in checks["hook"]["found"]
-    shown = desk.ok("doctor").out
-    assert "see the page: engrambus up." in shown
+    output = desk.ok("doctor").out
+    assert "see the page: engrambus up." in output
 
 
 def test_an_unreadable_catalog_is_reported(desk: Desk) -> None:  # YT-03
@@ -96,7 +96,7 @@ def test_every_broken_part_is_reported(desk: Desk) -> None:
     (desk.path / ".mcp.json").write_text("{")
     code, checks = _checks(desk, ENGRAMBUS_TOKEN="engrambus1.not.one")
     assert code == 1
-    broken = {name for name, each in checks.items() if each["state"] == "broken"}
+    broken = {name for name, item in checks.items() if item["state"] == "broken"}
     assert broken == {"keys", "token", "claude-code"}
     assert checks["keys"]["next"].startswith("chmod ")
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
@@ -137,7 +137,7 @@ def test_one_file_that_cannot_be_read_hides_nothing_else(desk: Desk) -> None:
     (desk.path / ".gemini").symlink_to(".gemini")
     code, checks = _checks(desk)
     assert code == 1
-    assert {name for name, each in checks.items() if each["state"] == "broken"} == {"claude-code", "gemini"}
+    assert {name for name, item in checks.items() if item["state"] == "broken"} == {"claude-code", "gemini"}
     assert "CLIENT_FILE_BROKEN" in checks["claude-code"]["found"]
     assert desk.run("doctor").out.endswith("\nTo fix: claude-code, gemini.\n")
     (desk.path / ".mcp.json").rmdir()

@@ -21,7 +21,7 @@ from engrambus.gateway import Gateway
 from engrambus.settings import Settings
 from tests.cli.runner import COMMAND, Desk
 from tests.http.running_server import run_server
-from tests.integrations.told import PAYLOADS, payload
+from tests.integrations.told import PAYLOADS, recorded_event
 from tests.projects import Repository
 
 LONG = "The refund is sent again whenever the bank does not answer in time, as far as I can see. " * 60
@@ -46,19 +46,19 @@ class Hook:
         self.client, self.folder, self.settings = client, folder, settings
 
     def __call__(self, event: str, **more: Any) -> dict[str, Any]:
-        told = read_event(payload(self.client, event, self.folder, **more))
-        assert told is not None
-        said = answer_event(told, self.settings, Path("/"))
-        assert set(said) <= ALLOWED.get(event, set()), said
-        return said
+        parsed = read_event(recorded_event(self.client, event, self.folder, **more))
+        assert parsed is not None
+        result = answer_event(parsed, self.settings, Path("/"))
+        assert set(result) <= ALLOWED.get(event, set()), result
+        return result
 
     def context(self, event: str, **more: Any) -> str:
-        said = self(event, **more)["hookSpecificOutput"]
-        assert set(said) == {"hookEventName", "additionalContext"}
-        assert said["hookEventName"] == event
-        assert estimate_tokens(said["additionalContext"]) <= 2500
-        assert len(said["additionalContext"]) <= 10_000
-        return str(said["additionalContext"])
+        result = self(event, **more)["hookSpecificOutput"]
+        assert set(result) == {"hookEventName", "additionalContext"}
+        assert result["hookEventName"] == event
+        assert estimate_tokens(result["additionalContext"]) <= 2500
+        assert len(result["additionalContext"]) <= 10_000
+        return str(result["additionalContext"])
 
     def handle(self, event: str, **more: Any) -> str:
         return self.context(event, **more).partition("Your handle is ")[2].partition(";")[0]
@@ -80,14 +80,14 @@ def test_a_session_has_a_run_its_agent_a_handle_and_both_the_brief(
     hook: Callable[[str], Hook], bus: Bus, client: str
 ) -> None:
     bus.put_engram("Refunds over 500 need a second approval.", at=["src/parser.py:3-4"], kind="constraint")
-    before = bus.list_agents().run_id
-    told = hook(client).context("SessionStart")
-    assert "Refunds over 500 need a second approval." in told
-    assert "role there is architect" in told
+    original = bus.list_agents().run_id
+    context = hook(client).context("SessionStart")
+    assert "Refunds over 500 need a second approval." in context
+    assert "role there is architect" in context
     run, _, name = hook(client).handle("SessionStart", source="resume").partition("/")
     agents = bus.list_agents()
     assert (agents.run_id, [row.agent_id for row in agents.agents]) == (run, [name])
-    assert run != before
+    assert run != original
 
 
 @BOTH
@@ -117,12 +117,12 @@ def test_an_answer_over_its_budget_is_sent_back_once_with_a_draft(
     hook: Callable[[str], Hook], bus: Bus, client: str, text: str, what: str
 ) -> None:
     handle = hook(client).handle("SubagentStart")
-    said = hook(client)("SubagentStop", last_assistant_message=text)
-    assert said["decision"] == "block"
-    assert f"BUDGET_EXCEEDED: The message is larger than its budget: {what}" in said["reason"]
-    assert "TASK_STATUS" in said["reason"]
-    assert "refund" not in said["reason"], "nothing of what was refused goes round again"
-    resend = said["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
+    result = hook(client)("SubagentStop", last_assistant_message=text)
+    assert result["decision"] == "block"
+    assert f"BUDGET_EXCEEDED: The message is larger than its budget: {what}" in result["reason"]
+    assert "TASK_STATUS" in result["reason"]
+    assert "refund" not in result["reason"], "nothing of what was refused goes round again"
+    resend = result["reason"].partition("filled in:\n")[2].replace("...", "The bank is asked again.")
     assert hook(client)("SubagentStop", last_assistant_message=resend, stop_hook_active=True) == {}
     (mail,) = bus.speak_as(hook(client).handle("SessionStart")).inbox().mail
     assert (mail.sender, mail.kind) == (handle.partition("/")[2], "message")
@@ -142,16 +142,16 @@ ENGRAMS:
 OUTPUT: One risk.
 """
     assert hook(client)("SubagentStop", last_assistant_message=text) == {}
-    (found,) = bus.query_engrams("parser trusts").engrams
-    assert found.provenance.created_by == handle
+    (matches,) = bus.query_engrams("parser trusts").engrams
+    assert matches.provenance.created_by == handle
     for bad, code in (
         (text.replace("TASK_STATUS: done\n", ""), "MESSAGE_SECTION_MISSING"),
         (text.replace(repository.sha, "HEAD"), "POINTER_REVISION"),
         (text.replace("parser.py", "nowhere.py"), "FILE_NOT_FOUND"),
     ):
-        said = hook(client)("SubagentStop", last_assistant_message=bad)
-        assert said["decision"] == "block"
-        assert code in said["reason"]
+        result = hook(client)("SubagentStop", last_assistant_message=bad)
+        assert result["decision"] == "block"
+        assert code in result["reason"]
         assert hook(client)("SubagentStop", last_assistant_message=bad, stop_hook_active=True) == {}
 
 
@@ -160,10 +160,10 @@ def test_a_secret_is_stored_nowhere(
     hook: Callable[[str], Hook], bus: Bus, repository: Repository, client: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hook(client)("SubagentStart")
-    said = hook(client)("SubagentStop", last_assistant_message=f"The key is {SECRET}.")
-    assert said["decision"] == "block"
-    assert "SECRET_FOUND" in said["reason"]
-    for place in [json.dumps(said), *capfd.readouterr(), *_files(repository.path / ".catalog")]:
+    result = hook(client)("SubagentStop", last_assistant_message=f"The key is {SECRET}.")
+    assert result["decision"] == "block"
+    assert "SECRET_FOUND" in result["reason"]
+    for place in [json.dumps(result), *capfd.readouterr(), *_files(repository.path / ".catalog")]:
         assert SECRET not in place
 
 
@@ -193,11 +193,11 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(
     assert hook(client)("PreToolUse") == {}
     bus.apply_policy({"deref": {"tokens": 1200, "team_turns": 0}})
     bus.speak_as(child).deref_pointer(f"repo:src/parser.py#L1-L9@{repository.sha}")
-    said = hook(client)("PreToolUse")["hookSpecificOutput"]
-    assert (said["hookEventName"], said["permissionDecision"]) == ("PreToolUse", "deny")
-    assert "budget is used up" in said["permissionDecisionReason"]
-    told = payload(client, "PreToolUse", repository.path, tool_name="Bash")
-    assert read_event(told) is None, "other tools are no business of ours"
+    result = hook(client)("PreToolUse")["hookSpecificOutput"]
+    assert (result["hookEventName"], result["permissionDecision"]) == ("PreToolUse", "deny")
+    assert "budget is used up" in result["permissionDecisionReason"]
+    event = recorded_event(client, "PreToolUse", repository.path, tool_name="Bash")
+    assert read_event(event) is None, "other tools are no business of ours"
 
 
 @BOTH
@@ -207,8 +207,8 @@ def test_waiting_requests_are_shown_with_the_next_prompt(
     child = hook(client).handle("SubagentStart")
     ref = f"repo:src/parser.py#L1-L30@{repository.sha}"
     asked = bus.speak_as(child).request_deref(ref, reason="To see the whole.", max_tokens=500)
-    told = hook(client).context("UserPromptSubmit")
-    assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in told
+    context = hook(client).context("UserPromptSubmit")
+    assert f"{asked.request_id}: {child.partition('/')[2]} asks for {ref} (500 tokens): To see the whole." in context
 
 
 def test_a_sub_agents_prompt_closes_only_its_own_turn(
@@ -221,9 +221,11 @@ def test_a_sub_agents_prompt_closes_only_its_own_turn(
         for line in (1, 2, 3):
             bus.speak_as(who).deref_pointer(f"repo:src/parser.py#L{line}-L{line}@{repository.sha}")
     bus.speak_as(child).request_deref(f"repo:src/parser.py#L1-L9@{repository.sha}", reason="More.", max_tokens=500)
-    told = read_event(payload("codex", "SubagentPromptSubmit", repository.path))
-    assert told is not None
-    assert answer_event(told, codex.settings, Path("/")) == {}, "what waits for the parent is not the child's to answer"
+    event = read_event(recorded_event("codex", "SubagentPromptSubmit", repository.path))
+    assert event is not None
+    assert answer_event(event, codex.settings, Path("/")) == {}, (
+        "what waits for the parent is not the child's to answer"
+    )
     assert "Left this turn: 3 repo" in bus.speak_as(child).brief().lines[-1]
     assert "Left this turn: 0 repo" in bus.speak_as(main).brief().lines[-1]
 
@@ -282,8 +284,8 @@ def test_a_failure_allows_a_stop_and_denies_a_spawn(
     hook = Hook("claude-code", repository.path, settings)
     for event in ("SessionStart", "SubagentStart", "SubagentStop", "Stop", "UserPromptSubmit"):
         assert hook(event) == {}
-    said = hook("PreToolUse")["hookSpecificOutput"]
-    assert said["permissionDecision"] == "deny"
+    result = hook("PreToolUse")["hookSpecificOutput"]
+    assert result["permissionDecision"] == "deny"
     assert "engrambus hook: " in capfd.readouterr().err
 
 
@@ -308,17 +310,17 @@ def test_through_a_gateway_the_tokens_agent_is_the_lead(gateway: Gateway, reposi
     "recorded", sorted(PAYLOADS.rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
 def test_the_executable_answers_every_recorded_event_with_one_object(desk: Desk, recorded: Path) -> None:
-    said = desk.process("hook", given=payload(recorded.parent.name, recorded.stem, desk.path))
-    assert (said.code, said.err) == (0, "")
-    assert isinstance(said.json, dict)
+    result = desk.process("hook", given=recorded_event(recorded.parent.name, recorded.stem, desk.path))
+    assert (result.code, result.err) == (0, "")
+    assert isinstance(result.json, dict)
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"hook_event_name": "Stop"}', b'{"cwd": 1}', b"\xff"])
 def test_input_that_is_no_event_is_reported_without_a_decision(desk: Desk, given: bytes) -> None:
-    said = desk.process("hook", given=given)
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("engrambus hook: ")
-    assert said.err.count("\n") == 1
+    result = desk.process("hook", given=given)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("engrambus hook: ")
+    assert result.err.count("\n") == 1
 
 
 def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
@@ -328,7 +330,7 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
     ]
     for process, name in zip(started, names, strict=True):
         assert process.stdin is not None
-        process.stdin.write(payload("claude-code", "SubagentStart", desk.path, agent_id=name))
+        process.stdin.write(recorded_event("claude-code", "SubagentStart", desk.path, agent_id=name))
         process.stdin.close()
     handles = set()
     for process in started:
@@ -342,8 +344,8 @@ def test_several_sub_agents_may_start_at_once(desk: Desk) -> None:
 
 
 def test_unknown_events_are_allowed(desk: Desk) -> None:
-    said = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
-    assert (said.code, said.json) == (0, {})
+    result = desk.process("hook", given=b'{"hook_event_name": "TeammateIdle", "session_id": "x"}')
+    assert (result.code, result.json) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -355,23 +357,23 @@ def test_unknown_events_are_allowed(desk: Desk) -> None:
     ],
 )
 def test_an_invalid_spawn_event_is_denied(desk: Desk, given: bytes) -> None:
-    said = desk.process("hook", given=given)
-    assert said.code == 0
-    assert said.json["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert said.err.startswith("engrambus hook: FIELD_")
+    result = desk.process("hook", given=given)
+    assert result.code == 0
+    assert result.json["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert result.err.startswith("engrambus hook: FIELD_")
 
 
 def test_invalid_settings_allow_a_stop_and_deny_a_spawn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGRAMBUS_URL", "ftp://nowhere")
     monkeypatch.setenv("ENGRAMBUS_TOKEN", "x")
-    stopped = desk.process("hook", given=payload("claude-code", "SubagentStop", desk.path))
+    stopped = desk.process("hook", given=recorded_event("claude-code", "SubagentStop", desk.path))
     assert (stopped.json, stopped.err.count("\n")) == ({}, 1)
-    spawned = desk.process("hook", given=payload("claude-code", "PreToolUse", desk.path))
+    spawned = desk.process("hook", given=recorded_event("claude-code", "PreToolUse", desk.path))
     assert spawned.json["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
 def test_an_answer_with_half_a_surrogate_pair_is_still_checked(desk: Desk) -> None:
-    given = payload("claude-code", "SubagentStop", desk.path, last_assistant_message=LONG + "\ud83d")
+    given = recorded_event("claude-code", "SubagentStop", desk.path, last_assistant_message=LONG + "\ud83d")
     assert b"\\ud83d" in given
     assert desk.process("hook", given=given).json["decision"] == "block"
 
@@ -383,7 +385,7 @@ def test_a_locked_store_allows_a_stop_and_denies_a_spawn(desk: Desk) -> None:
         pipe = subprocess.PIPE
         started = [subprocess.Popen([COMMAND, "hook"], cwd="/", stdin=pipe, stdout=pipe, stderr=pipe) for _ in events]
         stop, spawn = (
-            process.communicate(payload("claude-code", event, desk.path), timeout=60)
+            process.communicate(recorded_event("claude-code", event, desk.path), timeout=60)
             for process, event in zip(started, events, strict=True)
         )
     late = b"engrambus hook: no answer within 4 seconds\n"

@@ -22,7 +22,7 @@ from engrambus.errors import ClientFileChanged
 from engrambus.settings import Settings
 from mcp import Client, StdioServerParameters
 from tests.cli.runner import COMMAND, Desk
-from tests.integrations.told import RECORDED, payload
+from tests.integrations.told import RECORDED, recorded_event
 from tests.projects import git, make_settings
 
 PLACES: dict[tuple[str, str], dict[str, str]] = {
@@ -80,8 +80,8 @@ class Place:
 
     def servers(self) -> dict[str, Any]:
         path = next(iter(self.files))
-        held = _read(path)
-        servers: dict[str, Any] = held[SERVERS.get(self.client, "mcpServers")]
+        content = _read(path)
+        servers: dict[str, Any] = content[SERVERS.get(self.client, "mcpServers")]
         return servers
 
 
@@ -96,10 +96,10 @@ def _read(path: Path) -> Any:
 
 def _without_ours(value: Any) -> Any:
     if isinstance(value, dict):
-        inner = {name: _without_ours(each) for name, each in value.items() if not runs_engrambus(each)}
-        return {name: each for name, each in inner.items() if each not in ({}, [])}
+        inner = {name: _without_ours(item) for name, item in value.items() if not runs_engrambus(item)}
+        return {name: item for name, item in inner.items() if item not in ({}, [])}
     if isinstance(value, list):
-        return [_without_ours(each) for each in value if not runs_engrambus(each)]
+        return [_without_ours(item) for item in value if not runs_engrambus(item)]
     return value
 
 
@@ -107,48 +107,48 @@ def _without_ours(value: Any) -> Any:
 def test_a_recorded_file_gets_our_entries_and_is_restored_byte_for_byte(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
     place.fill()
-    before = place.tree()
+    original = place.tree()
     assert place.run("install").code == 0
     server = place.servers()["engrambus"]
     assert (server["command"], server["args"][0]) == (COMMAND, "mcp")
     for path, recorded in place.files.items():
         assert _without_ours(_read(path)) == _without_ours(_read(recorded))
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    again = place.run("install")
-    assert (again.code, again.out) == (0, "Nothing to change: everything is as it should be.\n")
+    repeated = place.run("install")
+    assert (repeated.code, repeated.out) == (0, "Nothing to change: everything is as it should be.\n")
     assert place.run("uninstall").code == 0
-    assert place.tree() == before
+    assert place.tree() == original
     assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
 @EVERYWHERE
 def test_new_files_and_folders_are_removed_again(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
-    before = place.tree()
+    original = place.tree()
     place.run("install")
     skill = place.root / SKILLS[client][scope == "user"]
     assert {name: (skill / name).read_bytes() for name in skill_files()} == skill_files()
     for path in place.files:
         assert path.read_bytes().endswith(b"\n")
     place.run("uninstall")
-    assert place.tree() == before
+    assert place.tree() == original
 
 
 @EVERYWHERE
 def test_a_dry_run_shows_and_writes_nothing(desk: Desk, client: str, scope: str) -> None:
     place = Place(desk, client, scope)
     place.fill()
-    before = place.tree()
-    said = place.run("install", "--dry-run")
-    assert said.code == 0
+    original = place.tree()
+    result = place.run("install", "--dry-run")
+    assert result.code == 0
     for path in place.files:
-        assert f"--- {path}" in said.out
-        assert f"+++ {path}" in said.out
-    assert COMMAND in said.out
-    assert place.tree() == before
-    shown = json.loads(place.run("install", "--dry-run", "--json").out)
-    assert {row["action"] for row in shown["files"]} == {"changed", "created"}
-    assert place.tree() == before
+        assert f"--- {path}" in result.out
+        assert f"+++ {path}" in result.out
+    assert COMMAND in result.out
+    assert place.tree() == original
+    output = json.loads(place.run("install", "--dry-run", "--json").out)
+    assert {row["action"] for row in output["files"]} == {"changed", "created"}
+    assert place.tree() == original
 
 
 @EVERYWHERE
@@ -174,7 +174,7 @@ ON_PATH = {"PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
 def test_the_bare_command_is_written_where_path_finds_this_installation(desk: Desk, client: str) -> None:  # BX-15
     place = Place(desk, client, "project")
     place.fill()
-    before = place.tree()
+    original = place.tree()
     assert desk.run("install", client, env=ON_PATH).code == 0
     server = place.servers()["engrambus"]
     assert (server["command"], server["args"][0]) == ("engrambus", "mcp")
@@ -185,7 +185,7 @@ def test_the_bare_command_is_written_where_path_finds_this_installation(desk: De
     desk.run("install", client, env=ON_PATH)
     assert {path: path.read_bytes() for path in place.files} == first
     place.run("uninstall")
-    assert place.tree() == before
+    assert place.tree() == original
 
 
 def test_another_installation_on_path_is_not_ours(desk: Desk, tmp_path: Path) -> None:  # BX-15
@@ -215,20 +215,20 @@ def test_files_with_a_path_of_this_machine_are_kept_out_of_commits(desk: Desk, c
 def test_a_path_of_this_machine_goes_into_no_committed_file(desk: Desk) -> None:  # BX-15
     (desk.path / ".mcp.json").write_text("{}\n")
     git(desk.path, "add", ".mcp.json")
-    before = Place(desk, "claude-code", "project").tree()
+    original = Place(desk, "claude-code", "project").tree()
     problem = desk.run("install", "claude-code", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_COMMITTED", ".mcp.json")
     assert "--user" in problem["hint"]
-    assert Place(desk, "claude-code", "project").tree() == before
+    assert Place(desk, "claude-code", "project").tree() == original
     assert desk.run("install", "claude-code", env=ON_PATH).code == 0
     assert json.loads((desk.path / ".mcp.json").read_text())["mcpServers"]["engrambus"]["command"] == "engrambus"
 
 
 def test_nothing_is_run_by_its_name_on_a_package_index(desk: Desk) -> None:  # BX-15
-    before = Place(desk, "claude-code", "project").tree()
+    original = Place(desk, "claude-code", "project").tree()
     problem = desk.run("install", "claude-code", "--uvx", "--json").problem
     assert (problem["code"], problem["field"]) == ("NOT_PUBLISHED", "--uvx")
-    assert Place(desk, "claude-code", "project").tree() == before
+    assert Place(desk, "claude-code", "project").tree() == original
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -242,12 +242,12 @@ def test_one_unparsable_file_prevents_every_change(desk: Desk, client: str) -> N
         (b"[1]" if path.suffix == ".json" else b"[", 1),
     ):
         path.write_bytes(content)
-        before = place.tree()
+        original = place.tree()
         for command in ("install", "uninstall"):
             problem = place.run(command, "--json").problem
             assert problem["code"] == "CLIENT_FILE_BROKEN"
             assert (problem["field"], problem.get("line")) == (path.name, line)
-            assert place.tree() == before
+            assert place.tree() == original
 
 
 @pytest.mark.parametrize(
@@ -273,31 +273,31 @@ def test_a_foreign_server_with_our_name_is_not_replaced(desk: Desk, client: str)
     place = Place(desk, client, "project")
     path = next(iter(place.files))
     path.parent.mkdir(exist_ok=True)
-    other = {"command": "ants", "args": ["walk"]}
+    foreign = {"command": "ants", "args": ["walk"]}
     servers = SERVERS.get(client, "mcpServers")
-    text = json.dumps({servers: {"engrambus": other}})
+    text = json.dumps({servers: {"engrambus": foreign}})
     path.write_text('[mcp_servers.engrambus]\ncommand = "ants"\n' if path.suffix == ".toml" else text)
-    before = place.tree()
+    original = place.tree()
     problem = place.run("install", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_ENTRY_TAKEN", f"{servers}.engrambus")
     assert place.run("uninstall").code == 0
-    assert place.tree() == before
+    assert place.tree() == original
 
 
 def test_a_file_we_created_stays_while_other_entries_need_it(desk: Desk) -> None:
     desk.ok("install", "cursor")
     path = desk.path / ".cursor" / "hooks.json"
-    held = json.loads(path.read_text())
-    held["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
-    path.write_text(json.dumps(held, indent=4))
+    content = json.loads(path.read_text())
+    content["hooks"]["afterFileEdit"] = [{"command": "./format.sh"}]
+    path.write_text(json.dumps(content, indent=4))
     desk.ok("uninstall", "cursor")
     assert json.loads(path.read_text()) == {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
-    assert [each.name for each in path.parent.iterdir()] == ["hooks.json"]
-    held = json.loads(path.read_text())
+    assert [item.name for item in path.parent.iterdir()] == ["hooks.json"]
+    content = json.loads(path.read_text())
     desk.ok("install", "cursor")
     path.write_text(json.dumps(json.loads(path.read_text())))
     desk.ok("uninstall", "cursor")
-    assert json.loads(path.read_text()) == held
+    assert json.loads(path.read_text()) == content
 
 
 def test_a_file_changed_since_planning_is_not_overwritten(desk: Desk) -> None:
@@ -354,8 +354,8 @@ def test_the_written_commands_work_in_a_bare_shell(desk: Desk) -> None:
     anyio.run(talk)
     settings = json.loads((desk.path / ".claude" / "settings.json").read_text())
     (group,) = settings["hooks"]["SubagentStart"]
-    told = payload("claude-code", "SubagentStart", desk.path)
-    done = subprocess.run(group["hooks"][0]["command"], shell=True, env=bare, input=told, capture_output=True, cwd="/")
+    event = recorded_event("claude-code", "SubagentStart", desk.path)
+    done = subprocess.run(group["hooks"][0]["command"], shell=True, env=bare, input=event, capture_output=True, cwd="/")
     assert done.returncode == 0, done.stderr
     assert "Shared Brief" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
 
@@ -367,15 +367,15 @@ def test_a_file_that_cannot_be_written_leaves_every_file_unchanged(desk: Desk, c
     skills = (place.root / SKILLS[client][0]).parent
     skills.parent.mkdir(exist_ok=True)
     skills.symlink_to("/proc/nobody-makes-folders-here")
-    before = place.tree()
+    original = place.tree()
     problem = place.run("install", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_UNWRITABLE", "SKILL.md")
-    assert place.tree() == before
+    assert place.tree() == original
     skills.unlink()
     skills.write_text("a file where the folder should be\n")
-    before = place.tree()
+    original = place.tree()
     assert place.run("install", "--json").problem["code"] == "CLIENT_FILE_BROKEN"
-    assert place.tree() == before
+    assert place.tree() == original
     assert list((desk.home / ".local/state/engrambus/clients").iterdir()) == []
 
 
@@ -389,7 +389,7 @@ def test_a_folder_or_a_link_loop_in_place_of_a_file_is_reported(desk: Desk, comm
     path.symlink_to(path)
     problem = desk.run(command, "claude-code", "--json").problem
     assert (problem["code"], problem["field"]) == ("CLIENT_FILE_BROKEN", ".mcp.json")
-    assert [each.name for each in desk.path.glob(".claude*")] == []
+    assert [item.name for item in desk.path.glob(".claude*")] == []
 
 
 def test_a_dangling_link_is_followed_and_its_new_folder_removed_again(desk: Desk, tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ def test_an_unreadable_change_record_is_ignored(desk: Desk) -> None:
 def test_installing_before_init_mentions_init(bare_desk: Desk) -> None:
     assert "engrambus init" in bare_desk.ok("install", "cursor").out
     assert bare_desk.ok("uninstall", "cursor").out.count("removed") == len(skill_files())
-    said = bare_desk.ok("uninstall", "cursor").out
-    assert said == "Nothing to remove: nothing of Engram Bus was found.\n"
+    result = bare_desk.ok("uninstall", "cursor").out
+    assert result == "Nothing to remove: nothing of Engram Bus was found.\n"
     bare_desk.ok("init")
     assert "engrambus init" not in bare_desk.ok("install", "cursor").out
 

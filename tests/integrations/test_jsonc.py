@@ -73,12 +73,12 @@ def documents(draw: st.DrawFn) -> str:
     def text(value: Any, indent: str) -> str:
         if isinstance(value, dict):
             parts = [
-                f"{json.dumps(key, ensure_ascii=draw(st.booleans()))}{blank()}:{blank()}{text(each, indent + unit)}"
-                for key, each in value.items()
+                f"{json.dumps(key, ensure_ascii=draw(st.booleans()))}{blank()}:{blank()}{text(item, indent + unit)}"
+                for key, item in value.items()
             ]
             return container(parts, "{", "}", indent)
         if isinstance(value, list):
-            return container([text(each, indent + unit) for each in value], "[", "]", indent)
+            return container([text(item, indent + unit) for item in value], "[", "]", indent)
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
     bom = draw(st.sampled_from(["", "", "\ufeff"]))
@@ -114,8 +114,8 @@ def _uninstalled(file: ClientFile, note: ChangeRecord | None) -> str:
 @given(documents())
 def test_insertions_are_removed_byte_for_byte(path: Path, text: str) -> None:  # BX-06
     file, after, note = _installed(path, text)
-    again = plan_install(file, note)
-    assert again.old_content == again.new_content, "a second time changes nothing"
+    repeated = plan_install(file, note)
+    assert repeated.old_content == repeated.new_content, "a second time changes nothing"
     assert COMMENT.findall(after) == COMMENT.findall(text)
     assert _uninstalled(file, note) == text
 
@@ -123,19 +123,19 @@ def test_insertions_are_removed_byte_for_byte(path: Path, text: str) -> None:  #
 @settings(deadline=None)
 @given(documents())
 def test_all_other_values_are_unchanged(path: Path, text: str) -> None:  # BX-06
-    before = _value(text)
+    original = _value(text)
     _, after, _ = _installed(path, text)
     now = _value(after)
     assert now["mcpServers"].pop("engrambus") == SERVER
     for event, group in (("Stop", HOOK), ("SubagentStop", {**HOOK, "matcher": "*"})):
         assert now["hooks"][event].pop() == group
-    assert now["version"] == before.get("version", 1)
+    assert now["version"] == original.get("version", 1)
     for name in ("mcpServers", "hooks", "version"):
-        if name not in before:
+        if name not in original:
             now.pop(name)
     if "hooks" in now:
-        now["hooks"] = {event: groups for event, groups in now["hooks"].items() if groups or event in before["hooks"]}
-    assert now == before
+        now["hooks"] = {event: groups for event, groups in now["hooks"].items() if groups or event in original["hooks"]}
+    assert now == original
 
 
 EDITS: list[Callable[[str], str]] = [
@@ -152,9 +152,9 @@ def test_edits_made_after_install_stay(path: Path, text: str, edit: Callable[[st
     file, after, note = _installed(path, text)
     assume(edit(after) != after)
     path.write_bytes(edit(after).encode())
-    left = _uninstalled(file, note)
-    assert _value(left) == _value(text)
-    assert COMMENT.findall(left) == COMMENT.findall(edit(text))
+    remaining = _uninstalled(file, note)
+    assert _value(remaining) == _value(text)
+    assert COMMENT.findall(remaining) == COMMENT.findall(edit(text))
 
 
 @settings(deadline=None)
@@ -170,22 +170,22 @@ def test_members_added_around_ours_stay_in_place(path: Path, text: str) -> None:
     for edit in jsonc.insert(after.removeprefix("\ufeff"), servers.value, "later", {"command": "x"}):
         grown = edit._replace(offset=edit.offset + shift).apply(grown)
     path.write_bytes(grown.encode())
-    left = _value(_uninstalled(file, note))
-    assert left.pop("mcpServers") == {**_value(text).get("mcpServers", {}), "later": {"command": "x"}}
-    assert left == {name: value for name, value in _value(text).items() if name != "mcpServers"}
+    remaining = _value(_uninstalled(file, note))
+    assert remaining.pop("mcpServers") == {**_value(text).get("mcpServers", {}), "later": {"command": "x"}}
+    assert remaining == {name: value for name, value in _value(text).items() if name != "mcpServers"}
 
 
 @settings(deadline=None)
 @given(documents())
 def test_without_a_record_our_entries_are_recognised_by_their_command(path: Path, text: str) -> None:
     file, _, _ = _installed(path, text)
-    left = _value(_uninstalled(file, None))
-    before = _value(text)
-    assert left.pop("mcpServers") == before.pop("mcpServers", {})
-    hooks = {event: groups for event, groups in left.pop("hooks").items() if groups}
-    assert hooks == {event: groups for event, groups in before.pop("hooks", {}).items() if groups}
-    assert left.pop("version") == before.pop("version", 1)
-    assert left == before
+    remaining = _value(_uninstalled(file, None))
+    original = _value(text)
+    assert remaining.pop("mcpServers") == original.pop("mcpServers", {})
+    hooks = {event: groups for event, groups in remaining.pop("hooks").items() if groups}
+    assert hooks == {event: groups for event, groups in original.pop("hooks", {}).items() if groups}
+    assert remaining.pop("version") == original.pop("version", 1)
+    assert remaining == original
 
 
 @settings(deadline=None)

@@ -20,12 +20,12 @@ def _json(path: str) -> Any:
 
 
 def test_the_generated_files_in_the_checkout_are_current() -> None:
-    made = plugin_files_made()
-    for name, content in made.items():
+    generated = plugin_files_made()
+    for name, content in generated.items():
         assert (ROOT / name).read_bytes() == content, f"{name}: run tools/generate.py"
     lying = {str(path.relative_to(ROOT)) for path in (ROOT / "plugin").rglob("*") if path.is_file()}
     assert {name for name in lying if "__pycache__" not in name} == {
-        name for name in made if name.startswith("plugin/")
+        name for name in generated if name.startswith("plugin/")
     }
 
 

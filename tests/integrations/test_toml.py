@@ -62,16 +62,16 @@ def test_insertions_are_removed_byte_for_byte(path: Path, text: str, later: bool
     if "mcp_servers" not in tomllib.loads(text):
         assert now.pop("mcp_servers") == {}
     assert now == tomllib.loads(text)
-    again = plan_install(file, change.record)
-    assert again.new_content == again.old_content
+    repeated = plan_install(file, change.record)
+    assert repeated.new_content == repeated.old_content
     more = "\n[later]\nx = 1\n" if later else ""
     path.write_bytes(path.read_bytes() + more.encode())
     write(plan_uninstall(file, change.record))
-    left = path.read_bytes().decode()
+    remaining = path.read_bytes().decode()
     assert change.record is not None
     if change.record.edits[0].offset == len(text):  # put at the end, as everywhere but between braces
-        assert left == text + more
-    assert tomllib.loads(left) == tomllib.loads(text + more)
+        assert remaining == text + more
+    assert tomllib.loads(remaining) == tomllib.loads(text + more)
 
 
 @settings(deadline=None)
@@ -81,11 +81,11 @@ def test_without_a_record_the_table_is_found_by_its_name(path: Path, text: str) 
     file = ClientFile(path, "toml", (WISH,))
     write(plan_install(file, None))
     write(plan_uninstall(file, None))
-    left = tomllib.loads(path.read_bytes().decode())
-    before = tomllib.loads(text)
-    left.setdefault("mcp_servers", {})
-    before.setdefault("mcp_servers", {})
-    assert left == before
+    remaining = tomllib.loads(path.read_bytes().decode())
+    original = tomllib.loads(text)
+    remaining.setdefault("mcp_servers", {})
+    original.setdefault("mcp_servers", {})
+    assert remaining == original
 
 
 def test_written_values_are_read_back_unchanged() -> None:

@@ -10,7 +10,7 @@ PAYLOADS = Path(__file__).with_name("payloads")
 RECORDED = Path(__file__).with_name("recorded")
 
 
-def payload(client: str, event: str, folder: Path, **more: Any) -> bytes:
+def recorded_event(client: str, event: str, folder: Path, **more: Any) -> bytes:
     """A recorded event of a client that works in a folder."""
     text = (PAYLOADS / client / f"{event}.json").read_text("utf-8").replace("@CWD@", str(folder))
     return json.dumps({**json.loads(text), **more}).encode()

@@ -50,7 +50,9 @@ def test_the_transcript_shows_every_part(transcript: str, line: str) -> None:
 
 
 def test_far_less_moved_than_copying_would_have(transcript: str) -> None:
-    moved, copied = (int(found) for found in re.findall(r"tokens (?:moved|that copying[\w ]+moved) +(\d+)", transcript))
+    moved, copied = (
+        int(matches) for matches in re.findall(r"tokens (?:moved|that copying[\w ]+moved) +(\d+)", transcript)
+    )
     assert moved < copied / 2
 
 

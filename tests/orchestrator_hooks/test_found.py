@@ -11,7 +11,7 @@ from engrambus.errors import ProvenanceStamped, RoleForbidden
 from tests.orchestrator_hooks.conftest import Team
 
 
-def found(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
+def matches(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
     """What retrieval gave ada, all of it found."""
     outcomes = team.hooks.on_rag_result("ada", results, max_tokens=max_tokens)
     assert all(isinstance(outcome, Found) for outcome in outcomes), outcomes
@@ -19,7 +19,7 @@ def found(team: Team, *results: Retrieved, max_tokens: int = 0) -> list[Found]:
 
 
 def test_a_result_becomes_an_engram_of_the_run_whose_source_is_rag(team: Team) -> None:
-    (one,) = found(team, Retrieved(text="The parser trusts\n its input.", pointer=team.ref(), score=0.7))
+    (one,) = matches(team, Retrieved(text="The parser trusts\n its input.", pointer=team.ref(), score=0.7))
     assert one.engram.claim == "The parser trusts its input."
     assert one.engram.provenance.source == "rag"
     assert one.engram.provenance.created_by.endswith("/ada")
@@ -32,7 +32,7 @@ def test_a_result_becomes_an_engram_of_the_run_whose_source_is_rag(team: Team) -
 
 def test_a_location_may_be_given_in_any_form(team: Team) -> None:
     path, sha = "src/parser.py", team.repository.sha
-    results = found(
+    results = matches(
         team,
         Retrieved(text="A.", pointer=Pointer(type="repo", ref=team.ref())),
         Retrieved(text="B.", path=path, lines=(10, 20), sha=sha),
@@ -54,7 +54,7 @@ def test_a_location_may_be_given_in_any_form(team: Team) -> None:
     ],
 )
 def test_a_chunk_of_a_file_is_not_used_as_a_claim(team: Team, chunk: str) -> None:
-    by_path, by_pointer = found(
+    by_path, by_pointer = matches(
         team,
         Retrieved(text=chunk, path="src/parser.py", lines=(1, 2)),
         Retrieved(text=chunk, pointer=team.ref()),
@@ -65,7 +65,7 @@ def test_a_chunk_of_a_file_is_not_used_as_a_claim(team: Team, chunk: str) -> Non
 
 def test_excerpts_go_to_the_best_scores_within_the_limit(team: Team) -> None:
     places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=n / 10) for n in (1, 3, 2)]
-    results = found(team, *places, max_tokens=150)
+    results = matches(team, *places, max_tokens=150)
     worst, best, middle = results
     assert best.excerpt is not None
     assert best.excerpt.excerpt == "line 3 of the parser\n"
@@ -73,14 +73,14 @@ def test_excerpts_go_to_the_best_scores_within_the_limit(team: Team) -> None:
     assert worst.excerpt is None
     assert worst.withheld is not None
     assert worst.withheld.code == "BUDGET_TOO_SMALL"
-    spent = [estimate_tokens(msgspec.json.encode(each.excerpt)) for each in results if each.excerpt]
+    spent = [estimate_tokens(msgspec.json.encode(item.excerpt)) for item in results if item.excerpt]
     assert sum(spent) <= 150
 
 
 def test_excerpts_are_charged_to_the_agents_turn(team: Team) -> None:
     places = [Retrieved(text=f"Place {n}.", pointer=team.ref(lines=f"L{n}-L{n}"), score=-n) for n in range(1, 5)]
-    results = found(team, *places, max_tokens=1000)
-    assert [each.excerpt is not None for each in results] == [True, True, True, False]
+    results = matches(team, *places, max_tokens=1000)
+    assert [item.excerpt is not None for item in results] == [True, True, True, False]
     assert results[3].withheld is not None
     assert results[3].withheld.code == "DEREF_DENIED"
     assert "0 repo" in team.bus.speak_as("ada").brief().lines[-1]
@@ -110,7 +110,7 @@ def test_an_unknown_agent_gets_no_results(team: Team) -> None:
 
 def test_a_repeated_result_confirms_and_keeps_its_source(team: Team) -> None:
     result = Retrieved(text="The parser trusts its input.", pointer=team.ref())
-    (first,), (second,) = found(team, result), found(team, result)
+    (first,), (second,) = matches(team, result), matches(team, result)
     assert first.engram.id == second.engram.id
     assert second.engram.provenance.source == "rag"
 

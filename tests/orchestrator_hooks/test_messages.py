@@ -40,9 +40,9 @@ def test_pasted_code_is_rejected_with_a_template_whose_resend_is_linked(team: Te
     assert outcome.exceeded[0]["limit"] == 0
     assert team.ref() in outcome.resend
     assert "yield" not in outcome.resend
-    again = team.hooks.on_child_response("ada", outcome.resend.replace('"..."', '"It filters names."'))
-    assert isinstance(again, Accepted)
-    assert again.resends is not None
+    repeated = team.hooks.on_child_response("ada", outcome.resend.replace('"..."', '"It filters names."'))
+    assert isinstance(repeated, Accepted)
+    assert repeated.resends is not None
     assert isinstance(next_one := team.hooks.on_child_response("ada", report(at=team.ref())), Accepted)
     assert next_one.resends is None
 
@@ -58,7 +58,7 @@ def test_budgets_of_a_broadcast_bind_the_next_answer(team: Team) -> None:
     assert isinstance(sent, Sent)
     outcome = team.hooks.on_child_response("ben", report("One.", "Two.", at=team.ref()))
     assert isinstance(outcome, Rejected)
-    assert [each["what"] for each in outcome.exceeded] == ["engrams"]
+    assert [item["what"] for item in outcome.exceeded] == ["engrams"]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def plain(answer: Any) -> Any:
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: strip(each) for name, each in value.items() if name not in passing}
-        return [strip(each) for each in value] if isinstance(value, list) else value
+            return {name: strip(item) for name, item in value.items() if name not in passing}
+        return [strip(item) for item in value] if isinstance(value, list) else value
 
     return strip(msgspec.to_builtins(answer))
 
@@ -62,9 +62,9 @@ def test_deep_nesting_is_refused_in_process_and_remote(both: Both, depth: int) -
         with pytest.raises(TooDeep) as refused:
             bus.tuple_dispatch("build", map_pos=deep)
         assert refused.value.limit == 32
-    whole = TupleDispatch(lane="build", map_pos=deep)
+    response = TupleDispatch(lane="build", map_pos=deep)
     with pytest.raises(TooDeep):
-        both.local.call(OPERATIONS["tuple_dispatch"], whole)
+        both.local.call(OPERATIONS["tuple_dispatch"], response)
 
 
 @pytest.mark.parametrize("ask", READS.values(), ids=READS.keys())
@@ -144,8 +144,8 @@ def test_a_parent_speaks_as_its_child(both: Both) -> None:
 
 
 def test_an_idempotency_key_is_shared_by_both_transports(both: Both) -> None:
-    first, again = (bus.put_engram(CLAIM, at=AT, idempotency_key="once") for bus in (both.local, both.remote))
-    assert first == again
+    first, repeated = (bus.put_engram(CLAIM, at=AT, idempotency_key="once") for bus in (both.local, both.remote))
+    assert first == repeated
     with pytest.raises(EngramBusError, match="another request"):
         both.remote.put_engram("Something else.", at=AT, idempotency_key="once")
 

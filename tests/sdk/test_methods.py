@@ -26,8 +26,8 @@ def test_the_methods_match_the_declarations() -> None:
 def test_a_method_has_the_operations_fields_and_words(operation: Operation[Any, Any]) -> None:
     method = getattr(Bus, operation.name)
     signature = inspect.signature(method)
-    taken = [name for name in signature.parameters if name not in ("self", "idempotency_key")]
-    assert sorted(taken) == sorted(operation.request.__struct_fields__)
+    accepted = [name for name in signature.parameters if name not in ("self", "idempotency_key")]
+    assert sorted(accepted) == sorted(operation.request.__struct_fields__)
     assert ("idempotency_key" in signature.parameters) == operation.writes
     assert (method.__doc__ or "").startswith(operation.summary)
     by_position = [

@@ -96,7 +96,7 @@ def test_a_script_is_the_module_of_its_name(terminal: Terminal) -> None:
     assert run(terminal, "pipeline.py") == "done"
 
 
-def said(terminal: Terminal, tuple_id: str) -> str:
+def result(terminal: Terminal, tuple_id: str) -> str:
     """What the first step of a tuple said."""
     (first, *_) = terminal.json("observe", tuple_id)["receipts"]
     sha = terminal.json("receipt", "get", first)["receipt"]["stderr_sha"]
@@ -120,8 +120,8 @@ def test_a_script_that_would_start_a_worker_in_every_process_is_refused(terminal
     assert run(terminal, "pipeline.py") == "dead"
     dead = terminal.json("dead")["dead"]
     assert len(dead) == put
-    for each in dead:
-        assert 'if __name__ == "__main__":' in said(terminal, each["id"])
+    for item in dead:
+        assert 'if __name__ == "__main__":' in result(terminal, item["id"])
 
 
 def test_yools_defined_in_an_interactive_session_are_refused_with_advice(terminal: Terminal) -> None:

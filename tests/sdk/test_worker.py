@@ -27,19 +27,21 @@ def given(repository: Repository, tmp_path: Path) -> Iterator[Settings]:
     """The settings of a project whose catalog has the tests' yools, as this process has for a while."""
     settings = Settings.from_environment({"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]})
     make_gateway(repository.path, settings).close()
-    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([each.entry for each in OWN]))
-    for each in OWN:
-        REGISTRY.add(each)
+    write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog([item.entry for item in OWN]))
+    for item in OWN:
+        REGISTRY.add(item)
     yield settings
-    for each in OWN:
-        REGISTRY._versions.pop(each.entry.name, None)
+    for item in OWN:
+        REGISTRY._versions.pop(item.entry.name, None)
 
 
 def test_a_worker_in_a_program_processes_a_lane_and_stops(repository: Repository, given: Settings) -> None:
-    told: list[Progress] = []
+    payload: list[Progress] = []
     with (
         Bus.open(repository.path, settings=given) as bus,
-        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, on_progress=told.append) as worker,
+        Worker.open(
+            repository.path, lane="build", modules=[MODULE], settings=given, on_progress=payload.append
+        ) as worker,
     ):
         one = bus.tuple_out("build", payload=[ADD]).id
         thread = threading.Thread(target=worker.run)
@@ -49,7 +51,7 @@ def test_a_worker_in_a_program_processes_a_lane_and_stops(repository: Repository
         worker.stop()
         thread.join(30)
         assert not thread.is_alive()
-    assert [each.kind for each in told] == ["miss", "done"]
+    assert [item.kind for item in payload] == ["miss", "done"]
 
 
 def test_a_long_running_worker_collects_garbage_by_itself(repository: Repository, given: Settings) -> None:  # YT-13
@@ -80,18 +82,20 @@ def test_a_policy_applied_while_working_takes_effect_with_the_next_step(
     repository: Repository, given: Settings
 ) -> None:
     """A yool is closed to people, then a quota is set, while the worker is at work. # YT-04 # YT-12"""
-    told: list[Progress] = []
+    payload: list[Progress] = []
     with (
         Bus.open(repository.path, settings=given) as bus,
-        Worker.open(repository.path, lane="build", modules=[MODULE], settings=given, on_progress=told.append) as worker,
+        Worker.open(
+            repository.path, lane="build", modules=[MODULE], settings=given, on_progress=payload.append
+        ) as worker,
     ):
         bus.tuple_out("build", payload=[{"yool": "agent.show.file", "args": {"path": "README.md"}}])
-        narrowed = [msgspec.structs.replace(each.entry, authority=("ci",)) for each in OWN]
+        narrowed = [msgspec.structs.replace(item.entry, authority=("ci",)) for item in OWN]
         write_catalog(repository.path / ".catalog" / CAPABILITIES, Catalog(narrowed))
         bus.apply_policy({"guardrails": {"cpu_quota_pct": 7}})
         worker.run(until_empty=True)
         assert worker.pool._deps.quotas()[-1].cpu_quota_pct == 7
-    assert "YOOL_FORBIDDEN" in (told[0].error or "")
+    assert "YOOL_FORBIDDEN" in (payload[0].error or "")
 
 
 def test_an_evaluated_tuple_has_the_callers_authority(repository: Repository, given: Settings) -> None:
@@ -101,6 +105,6 @@ def test_an_evaluated_tuple_has_the_callers_authority(repository: Repository, gi
     ):
         active = worker.eval({"lane": "own", "payload": [ADD]})
         active.join(60)
-        found = bus.tuple_rd(lane="own", state="done")
-        assert found.tuple["id"] == active.name
-        assert found.tuple["authority"] == {"user": "admin", "agent": None, "ci": False}
+        matches = bus.tuple_rd(lane="own", state="done")
+        assert matches.tuple["id"] == active.name
+        assert matches.tuple["authority"] == {"user": "admin", "agent": None, "ci": False}

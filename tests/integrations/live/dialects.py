@@ -6,28 +6,30 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.integrations.live.model import Answer, Asked, Call
+from tests.integrations.live.model import Answer, Call, ModelRequest
 
 
 class Messages:
     """The Messages API, as Claude Code speaks it."""
 
-    def read(self, path: str, body: Any) -> Asked | None:
+    def read(self, path: str, body: Any) -> ModelRequest | None:
         """Hints of the client itself come in a role of their own, between the user's words."""
         if not path.partition("?")[0].endswith("/messages"):
             return None
-        told: list[str] = [_words(body.get("system", ""))]
+        recorded_event: list[str] = [_words(body.get("system", ""))]
         results: list[str] = []
-        said: list[str] = []
+        result: list[str] = []
         for message in body["messages"]:
             if message["role"] == "assistant":
-                said.append(_words(message["content"]))
+                result.append(_words(message["content"]))
                 continue
-            told.append(_words(message["content"]))
+            recorded_event.append(_words(message["content"]))
             blocks = message["content"] if isinstance(message["content"], list) else []
             results += [_words(block.get("content", "")) for block in blocks if block["type"] == "tool_result"]
         tools = tuple(tool["name"] for tool in body.get("tools", []))
-        return Asked("\n".join(told), tools, tuple(results), tuple(filter(None, said)), json.dumps(body))
+        return ModelRequest(
+            "\n".join(recorded_event), tools, tuple(results), tuple(filter(None, result)), json.dumps(body)
+        )
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:
         """One message with one block."""
@@ -45,17 +47,17 @@ class Messages:
             "usage": {"input_tokens": 1, "output_tokens": 1},
         }
 
-    def events(self, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    def events(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """A frame of the message, its block, what fills the block, and the end."""
-        (block,) = whole["content"]
+        (block,) = response["content"]
         if block["type"] == "text":
             frame, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
         else:
             frame = {**block, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+        stop = {"stop_reason": response["stop_reason"], "stop_sequence": None}
         return [
-            {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
+            {"type": "message_start", "message": {**response, "content": [], "stop_reason": None}},
             {"type": "content_block_start", "index": 0, "content_block": frame},
             {"type": "content_block_delta", "index": 0, "delta": delta},
             {"type": "content_block_stop", "index": 0},
@@ -75,20 +77,20 @@ class Messages:
 class Responses:
     """The Responses API, as Codex speaks it."""
 
-    def read(self, path: str, body: Any) -> Asked | None:
+    def read(self, path: str, body: Any) -> ModelRequest | None:
         """Tools of a server stand in a group; a call names both."""
         if not path.endswith("/responses"):
             return None
-        told: list[str] = [body.get("instructions") or ""]
+        recorded_event: list[str] = [body.get("instructions") or ""]
         results: list[str] = []
-        said: list[str] = []
+        result: list[str] = []
         for item in body["input"]:
             if item["type"] == "function_call_output":
                 results.append(_words(item["output"]))
             elif item["type"] == "message":
-                (said if item["role"] == "assistant" else told).append(_words(item["content"]))
+                (result if item["role"] == "assistant" else recorded_event).append(_words(item["content"]))
         tools = tuple(self._tools(body.get("tools", [])))
-        return Asked("\n".join(told), tools, tuple(results), tuple(said), json.dumps(body))
+        return ModelRequest("\n".join(recorded_event), tools, tuple(results), tuple(result), json.dumps(body))
 
     def _tools(self, listed: list[Any]) -> Iterable[str]:
         for tool in listed:
@@ -115,13 +117,13 @@ class Responses:
         usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
         return {"id": f"resp_{number}", "output": [item], "usage": usage}
 
-    def events(self, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    def events(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """The item, once it is done."""
-        (item,) = whole["output"]
+        (item,) = response["output"]
         return [
-            {"type": "response.created", "response": {"id": whole["id"]}},
+            {"type": "response.created", "response": {"id": response["id"]}},
             {"type": "response.output_item.done", "output_index": 0, "item": item},
-            {"type": "response.completed", "response": whole},
+            {"type": "response.completed", "response": response},
         ]
 
     def streams(self, path: str, body: Any) -> bool:
@@ -136,21 +138,23 @@ class Responses:
 class Contents:
     """The generateContent API, as Gemini CLI speaks it."""
 
-    def read(self, path: str, body: Any) -> Asked | None:
+    def read(self, path: str, body: Any) -> ModelRequest | None:
         """Every part is words, a call or its response."""
         if "generatecontent" not in path.lower():
             return None
-        told: list[str] = [_words(body.get("systemInstruction", {}).get("parts", []))]
+        recorded_event: list[str] = [_words(body.get("systemInstruction", {}).get("parts", []))]
         results: list[str] = []
-        said: list[str] = []
+        result: list[str] = []
         for content in body["contents"]:
             words = _words(content["parts"])
-            (said if content.get("role") == "model" else told).append(words)
+            (result if content.get("role") == "model" else recorded_event).append(words)
             results += [json.dumps(part["functionResponse"]) for part in content["parts"] if "functionResponse" in part]
         tools = tuple(
             declared["name"] for tool in body.get("tools", []) for declared in tool.get("functionDeclarations", [])
         )
-        return Asked("\n".join(told), tools, tuple(results), tuple(filter(None, said)), json.dumps(body))
+        return ModelRequest(
+            "\n".join(recorded_event), tools, tuple(results), tuple(filter(None, result)), json.dumps(body)
+        )
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:
         """One candidate with one part."""
@@ -161,9 +165,9 @@ class Contents:
         usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
         return {"candidates": [candidate], "usageMetadata": usage}
 
-    def events(self, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    def events(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """All of it at once."""
-        return [whole]
+        return [response]
 
     def streams(self, path: str, body: Any) -> bool:
         """As the path says."""

@@ -15,40 +15,40 @@ _OURS = re.compile(r"mcp_+engrambus[_/]+(\w+)")
 _HANDLE = re.compile(r"Your handle is (\S+);")
 
 
-class Asked(NamedTuple):
-    """What a model was asked, whichever vendor's words it came in."""
+class ModelRequest(NamedTuple):
+    """A request to the model, independent of the vendor's format."""
 
-    told: str
-    """Every word it was given, but neither its own nor what its tools answered."""
+    prompt: str
+    """All text it was given, except its own messages and tool results."""
     tools: tuple[str, ...]
-    """The tools it may call, by the names the client gave them; `group/name` where it groups them."""
+    """Names of the tools it may call; `group/name` where the client groups them."""
     results: tuple[str, ...]
-    """What its calls so far were answered, in order."""
-    said: tuple[str, ...]
-    """What it said so far, in order."""
+    """Results of its calls so far, in order."""
+    messages: tuple[str, ...]
+    """Its own messages so far, in order."""
     body: str
-    """All of the request."""
+    """The whole request."""
 
     @property
     def ours(self) -> set[str]:
-        """Our tools among those it may call, by our names."""
-        return {found[1] for tool in self.tools if (found := _OURS.fullmatch(tool))}
+        """Our own names of our tools among those it may call."""
+        return {matches[1] for tool in self.tools if (matches := _OURS.fullmatch(tool))}
 
     @property
     def handles(self) -> list[str]:
-        """The handles it was told, each once."""
-        return list(dict.fromkeys(_HANDLE.findall(self.told)))
+        """The distinct handles in its prompt."""
+        return list(dict.fromkeys(_HANDLE.findall(self.prompt)))
 
     @property
     def handle(self) -> str:
-        """The one handle it was told."""
-        assert len(self.handles) == 1, f"a model was told not one handle but {self.handles}"
+        """The only handle in its prompt."""
+        assert len(self.handles) == 1, f"expected one handle, got {self.handles}"
         return self.handles[0]
 
     def tool(self, name: str) -> str:
-        """What the client calls a tool that we, or its vendor, call so."""
+        """Return the client's name of a tool."""
         fitting = [tool for tool in self.tools if re.fullmatch(rf"(?:.*[_/])?{name}", tool)]
-        assert len(fitting) == 1, f"not one tool called {name} but {fitting} among {self.tools}"
+        assert len(fitting) == 1, f"expected one tool called {name}, got {fitting} among {self.tools}"
         return fitting[0]
 
 
@@ -60,19 +60,19 @@ class Call(NamedTuple):
 
 
 Answer = Call | str
-Script = Callable[[Asked], Answer]
+Script = Callable[[ModelRequest], Answer]
 
 
 class Dialect(Protocol):
     """How one vendor's clients ask their model, and are answered."""
 
-    def read(self, path: str, body: Any) -> Asked | None:
+    def read(self, path: str, body: Any) -> ModelRequest | None:
         """What the model is asked; nothing when the request is for something else, such as a count of tokens."""
 
     def write(self, answer: Answer, number: int) -> dict[str, Any]:
         """The answer, as one object."""
 
-    def events(self, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    def events(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """The events that say the same; a `type` in one is also its name."""
 
     def streams(self, path: str, body: Any) -> bool:
@@ -87,7 +87,7 @@ class Model:
 
     def __init__(self, dialect: Dialect, script: Script) -> None:
         self.dialect, self.script = dialect, script
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
         self.problems: list[str] = []
         """What nobody expected; the conversation was ended with it."""
         self.outside: list[str] = []
@@ -97,19 +97,21 @@ class Model:
     def answer(self, path: str, data: bytes) -> tuple[str, bytes]:
         """The type and the bytes of the answer to a request."""
         body = json.loads(data)
-        asked = self.dialect.read(path, body)
-        if asked is None:
+        request = self.dialect.read(path, body)
+        if request is None:
             return "application/json", b'{"input_tokens": 1, "totalTokens": 1}'
-        whole = self.dialect.write(self._think(asked) if asked.tools else self.dialect.aside(), next(self._numbers))
+        response = self.dialect.write(
+            self._think(request) if request.tools else self.dialect.aside(), next(self._numbers)
+        )
         if not self.dialect.streams(path, body):
-            return "application/json", json.dumps(whole).encode()
-        return "text/event-stream", b"".join(map(_event, self.dialect.events(whole)))
+            return "application/json", json.dumps(response).encode()
+        return "text/event-stream", b"".join(map(_event, self.dialect.events(response)))
 
-    def _think(self, asked: Asked) -> Answer:
+    def _think(self, request: ModelRequest) -> Answer:
         with self._lock:
-            self.asked.append(asked)
+            self.asked.append(request)
         try:
-            return self.script(asked)
+            return self.script(request)
         except Exception as problem:
             self.stumble(problem)
             return "The script ends here."
@@ -136,12 +138,12 @@ def serving_model(model: Model) -> Iterator[str]:
             if not self._is_for_us():
                 return
             try:
-                kind, said = model.answer(self.path, data)
+                kind, result = model.answer(self.path, data)
             except Exception as problem:
                 model.stumble(problem)
                 self._say("text/plain", b"Nobody expected this.", status=400)
             else:
-                self._say(kind, said)
+                self._say(kind, result)
 
         def do_GET(self) -> None:
             if self._is_for_us():

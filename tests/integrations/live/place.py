@@ -58,8 +58,8 @@ class Place:
 
     def files(self) -> dict[str, bytes]:
         """What lies in the project, but for the catalog and git's own."""
-        found = (path for path in self.project.rglob("*") if path.is_file())
-        inside = {str(path.relative_to(self.project)): path for path in found}
+        matches = (path for path in self.project.rglob("*") if path.is_file())
+        inside = {str(path.relative_to(self.project)): path for path in matches}
         return {name: path.read_bytes() for name, path in inside.items() if not name.startswith((".git/", ".catalog/"))}
 
     def listed(self) -> str | None:
@@ -68,29 +68,29 @@ class Place:
 
     def client(self, *words: str) -> str:
         """What the client prints when it is told to do something that needs no model."""
-        return self._client(words, Model(self.program.dialect, lambda asked: "There is nothing to say.")).out
+        return self._client(words, Model(self.program.dialect, lambda request: "There is nothing to say.")).out
 
     def session(self, prompt: str, script: Script) -> Model:
         """Have the client do something, with a model that follows a script, and was asked as the script expects."""
         model = Model(self.program.dialect, script)
-        said = self._client(self.program.ask(prompt), model)
-        assert model.asked, f"the model was asked nothing\n{said}"
+        result = self._client(self.program.ask(prompt), model)
+        assert model.asked, f"the model was asked nothing\n{result}"
         return model
 
     def _client(self, words: Sequence[str], model: Model) -> Said:
         with serving_model(model) as address:
             more = self.program.settle(self.home, self.project, address)
             proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), address)
-            said = self.run(self.command, *words, more={**proxies, **more})
-        assert not model.problems, "\n".join([*model.problems, str(said)])
-        assert said.code == 0, str(said)
-        return said
+            result = self.run(self.command, *words, more={**proxies, **more})
+        assert not model.problems, "\n".join([*model.problems, str(result)])
+        assert result.code == 0, str(result)
+        return result
 
     def ok(self, *command: str) -> Said:
         """Run something that must succeed."""
-        said = self.run(*command)
-        assert said.code == 0, str(said)
-        return said
+        result = self.run(*command)
+        assert result.code == 0, str(result)
+        return result
 
     def run(self, *command: str, more: dict[str, str] | None = None) -> Said:
         """Run something in the project, with a bare environment; whatever it leaves running is ended."""
@@ -123,6 +123,6 @@ class Place:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             out.seek(0)
-            told = out.read().decode(errors="replace")
-        assert code is not None, f"{command} took more than {SECONDS} seconds\n{told}"
-        return Said(code, told)
+            recorded_event = out.read().decode(errors="replace")
+        assert code is not None, f"{command} took more than {SECONDS} seconds\n{recorded_event}"
+        return Said(code, recorded_event)

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 
 from tests.integrations.live.dialects import Contents, Messages, Responses
-from tests.integrations.live.model import Asked, Call, Dialect
+from tests.integrations.live.model import Call, Dialect, ModelRequest
 
 ROOT = Path(__file__).parents[3]
 INSTALLED = ROOT / ".venv" / "clients" / "node_modules" / ".bin"
@@ -51,15 +51,15 @@ class Leader(Program):
     """A client that tells us of its sub-agents."""
 
     @abstractmethod
-    def delegate(self, asked: Asked, task: str) -> Call | None:
+    def delegate(self, request: ModelRequest, task: str) -> Call | None:
         """The next call on the way to have a sub-agent do something; none when there is no more to do for it."""
 
 
 def find_program(program: Program) -> str:
     """Where a client lies; without it, tests are skipped on a laptop and fail in CI."""
-    found = INSTALLED / program.command
-    if found.exists() and shutil.which("node"):
-        return str(found)
+    matches = INSTALLED / program.command
+    if matches.exists() and shutil.which("node"):
+        return str(matches)
     missing = "npm" if shutil.which("npm") is None else "node" if shutil.which("node") is None else program.command
     reason = f"no {missing} here: `make clients` needs npm and node, and installs the clients"
     if os.environ.get("CI") == "true":
@@ -98,12 +98,12 @@ class ClaudeCode(Leader):
         """`engrambus: … - ✔ Connected`."""
         return _line(r"engrambus: .*", output)
 
-    def delegate(self, asked: Asked, task: str) -> Call | None:
+    def delegate(self, request: ModelRequest, task: str) -> Call | None:
         """One call does it all."""
-        if asked.results:
+        if request.results:
             return None
         more = {"description": "Look at the parser", "subagent_type": "general-purpose"}
-        return Call(asked.tool("Agent"), {"prompt": task, **more})
+        return Call(request.tool("Agent"), {"prompt": task, **more})
 
 
 class Codex(Leader):
@@ -152,17 +152,17 @@ class Codex(Leader):
         """`engrambus  …/engrambus  mcp  …  enabled`."""
         return _line(r"engrambus\s.*", output)
 
-    def delegate(self, asked: Asked, task: str) -> Call | None:
+    def delegate(self, request: ModelRequest, task: str) -> Call | None:
         """It is started, then waited for."""
-        if not asked.results:
-            return Call(asked.tool("spawn_agent"), {"message": task})
+        if not request.results:
+            return Call(request.tool("spawn_agent"), {"message": task})
         try:
-            last = json.loads(asked.results[-1])
+            last = json.loads(request.results[-1])
         except ValueError:
             return None  # a refusal
         if "agent_id" in last or last.get("timed_out"):
-            agent = json.loads(asked.results[0])["agent_id"]
-            return Call(asked.tool("wait_agent"), {"targets": [agent], "timeout_ms": 60_000})
+            agent = json.loads(request.results[0])["agent_id"]
+            return Call(request.tool("wait_agent"), {"targets": [agent], "timeout_ms": 60_000})
         return None
 
 
@@ -205,5 +205,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def _line(pattern: str, output: str) -> str | None:
-    found = re.search(rf"^\s*({pattern})$", re.sub(r"\x1b\[[\d;]*m", "", output), re.MULTILINE)
-    return found[1] if found else None
+    matches = re.search(rf"^\s*({pattern})$", re.sub(r"\x1b\[[\d;]*m", "", output), re.MULTILINE)
+    return matches[1] if matches else None

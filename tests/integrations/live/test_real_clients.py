@@ -10,7 +10,7 @@ import pytest
 
 from engrambus.edges.mcp.tools import tool_operations
 from tests.cli.runner import COMMAND
-from tests.integrations.live.model import Answer, Asked, Call, Model, Script
+from tests.integrations.live.model import Answer, Call, Model, ModelRequest, Script
 from tests.integrations.live.place import Place
 from tests.integrations.live.programs import ROOT, Leader
 
@@ -29,26 +29,26 @@ LONG = "The parser reads each line, looks at its head and goes on with the next 
 END = "That is all."
 
 
-def keep(asked: Asked) -> Call:
+def keep(request: ModelRequest) -> Call:
     """Put what was learnt on the bus, in the name that the model was told is its own."""
     learnt = {"claim": CLAIM, "at": ["src/parser.py:1-2"]}
-    return Call(asked.tool("less_put_engram"), {**learnt, "as": asked.handle})
+    return Call(request.tool("less_put_engram"), {**learnt, "as": request.handle})
 
 
-def alone(asked: Asked) -> Answer:
+def alone(request: ModelRequest) -> Answer:
     """One agent that keeps what it learns."""
-    return END if asked.results else keep(asked)
+    return END if request.results else keep(request)
 
 
 def team(program: Leader) -> Script:
     """A lead that lets a scout look, who keeps what it learns and says far too much, the first time."""
 
-    def script(asked: Asked) -> Answer:
-        if GOAL in asked.told:
-            return program.delegate(asked, TASK) or END
-        if not asked.results:
-            return keep(asked)
-        return REPORT if asked.said else LONG
+    def script(request: ModelRequest) -> Answer:
+        if GOAL in request.prompt:
+            return program.delegate(request, TASK) or END
+        if not request.results:
+            return keep(request)
+        return REPORT if request.messages else LONG
 
     return script
 
@@ -60,14 +60,14 @@ class Day(NamedTuple):
     model: Model
 
     @property
-    def lead(self) -> list[Asked]:
+    def lead(self) -> list[ModelRequest]:
         """What the session's own agent was asked."""
-        return [asked for asked in self.model.asked if GOAL in asked.told]
+        return [request for request in self.model.asked if GOAL in request.prompt]
 
     @property
-    def scout(self) -> list[Asked]:
+    def scout(self) -> list[ModelRequest]:
         """What its sub-agent was asked."""
-        return [asked for asked in self.model.asked if GOAL not in asked.told]
+        return [request for request in self.model.asked if GOAL not in request.prompt]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_model_receives_its_handle_and_the_brief(day: Day) -> None:
     first = day.lead[0]
     run, _, name = first.handle.partition("/")
     assert name.startswith("main-")
-    assert KNOWN in first.told
+    assert KNOWN in first.prompt
     with day.place.bus() as bus:
         agents = bus.list_agents()
     assert (agents.run_id, [row.agent_id for row in agents.agents if row.parent is None]) == (run, [name])
@@ -107,7 +107,7 @@ def test_the_model_is_given_all_our_tools_and_the_skill(day: Day) -> None:
 def test_a_sub_agent_has_a_handle_and_a_brief_of_its_own(day: Day) -> None:
     main, scout = day.lead[0].handle.partition("/"), day.scout[0].handle.partition("/")
     assert scout[0] == main[0]
-    assert KNOWN in day.scout[0].told
+    assert KNOWN in day.scout[0].prompt
     with day.place.bus() as bus:
         rows = {row.agent_id: row.parent for row in bus.list_agents().agents}
     assert rows == {main[2]: None, scout[2]: main[2]}
@@ -117,20 +117,20 @@ def test_a_sub_agent_has_a_handle_and_a_brief_of_its_own(day: Day) -> None:
 def test_a_sub_agents_engram_names_it_as_the_author(day: Day) -> None:
     author = (day.scout or day.lead)[0].handle
     with day.place.bus() as bus:
-        (found,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
-    assert found.provenance.created_by == author
-    assert found.pointers[0].ref == f"repo:src/parser.py#L1-L2@{day.place.repository.sha}"
-    told = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
-    assert [row["provenance"]["created_by"] for row in told["engrams"] if row["claim"] == CLAIM] == [author]
+        (matches,) = [row for row in bus.query_engrams("head of the parser").engrams if row.claim == CLAIM]
+    assert matches.provenance.created_by == author
+    assert matches.pointers[0].ref == f"repo:src/parser.py#L1-L2@{day.place.repository.sha}"
+    recorded_event = json.loads(day.place.ok(COMMAND, "query", "head of the parser", "--json").out)
+    assert [row["provenance"]["created_by"] for row in recorded_event["engrams"] if row["claim"] == CLAIM] == [author]
 
 
 @of_teams
 def test_an_answer_far_too_long_is_sent_back_once_with_the_reason(day: Day) -> None:
-    kept, long, short = day.scout
-    assert (kept.said, long.said) == ((), ())
-    assert [text.strip() for text in short.said] == [LONG.strip()]
-    assert "BUDGET_EXCEEDED" not in long.told
-    assert "BUDGET_EXCEEDED: The message is larger than its budget" in short.told
+    unchanged, long, short = day.scout
+    assert (unchanged.messages, long.messages) == ((), ())
+    assert [text.strip() for text in short.messages] == [LONG.strip()]
+    assert "BUDGET_EXCEEDED" not in long.prompt
+    assert "BUDGET_EXCEEDED: The message is larger than its budget" in short.prompt
     heard = day.lead[-1].body  # as a result, or as a message once a sub-agent in the background is done
     assert REPORT in heard
     assert LONG[:100] not in heard
@@ -150,18 +150,18 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(place: Place) -> Non
         bus.apply_policy({"deref": {"tokens": 1200, "team_turns": 0}})
     pointer = f"repo:src/parser.py#L1-L9@{place.repository.sha}"
 
-    def script(asked: Asked) -> Answer:
-        match len(asked.results):
+    def script(request: ModelRequest) -> Answer:
+        match len(request.results):
             case 0:
-                return Call(asked.tool("less_deref_pointer"), {"pointer": pointer, "as": asked.handle})
+                return Call(request.tool("less_deref_pointer"), {"pointer": pointer, "as": request.handle})
             case 1:
-                return program.delegate(asked._replace(results=()), TASK) or END
+                return program.delegate(request._replace(results=()), TASK) or END
             case _:
                 return END
 
-    asked = place.session(GOAL, script).asked
-    assert all(GOAL in each.told for each in asked), "a sub-agent was started"
-    read, denied = asked[-1].results
+    request = place.session(GOAL, script).asked
+    assert all(GOAL in item.prompt for item in request), "a sub-agent was started"
+    read, denied = request[-1].results
     assert "line 9 of the parser" in read
     assert "The team's budget is used up: its 1 agents have read " in denied
     assert " 0 of 0 tokens" not in denied
@@ -171,13 +171,13 @@ def test_a_spawn_is_denied_once_the_teams_budget_is_used_up(place: Place) -> Non
 
 @pytest.mark.parametrize("place", EVERY, indirect=True)
 def test_a_client_lists_the_server_until_it_is_uninstalled(place: Place) -> None:
-    before = place.files()
+    original = place.files()
     place.install()
     listed = place.listed()
     assert listed is not None
     assert place.program.lively in listed
     place.ok(COMMAND, "uninstall", place.program.name)
-    assert place.files() == before
+    assert place.files() == original
     assert place.listed() is None
 
 
