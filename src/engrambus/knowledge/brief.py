@@ -72,7 +72,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BriefReads(Protocol):
-    """What briefs ask of a back end."""
+    """The reads of a back end that briefs need."""
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
         """Return a version of a role's brief; the last one without a version."""
@@ -84,7 +84,7 @@ class BriefReads(Protocol):
 
 
 class BriefView(EngramView, GrantReads, BriefReads, Protocol):
-    """What the rules of the brief read of a store."""
+    """The reads of a store that the rules of the brief need."""
 
 
 def read_brief(
@@ -99,6 +99,7 @@ def read_brief(
     lines = compose_brief(view, role, caller)
     last = view.brief(run, role, None)
     version = last.version if last else 0
+    # A version is recorded only when a reader sees a change, so a run of puts does not write a brief for each.
     facts: list[BriefMade] = []
     if last is None or last.lines != lines:
         version += 1
@@ -153,6 +154,7 @@ def _compose(role: str, goal: str, newest: Mapping[str, Sequence[Engram]], pinne
             lines += [f"- [{engram.kind}] {_shorten(engram.claim)} ({_pointer_text(engram)})" for engram in engrams]
     if len(lines) == 1:
         lines.append("Nothing is known yet. Put what you find, with a pointer to it.")
+    # The lines for budgets and grants come on top of these.
     return tuple(lines[: MAX_LINES - LINES_FOR_BUDGETS])
 
 

@@ -1,4 +1,4 @@
-"""The shared brief, built on demand and kept in versions."""
+"""Operations on the brief: read it, and look back at its versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_VERSIONS = 50
 
 
 class ReadBrief(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose brief, and since when."""
+    """The brief to read."""
 
     role: Annotated[Role | None, Meta(description="Show this role's brief instead of your own")] = None
     since: Annotated[int, Meta(ge=1, description="Show only what changed after this version")] | None = None
@@ -30,9 +30,9 @@ class BriefAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int
     role: str
     lines: list[str]
-    """The brief, or with `since` what changed; at most thirty lines."""
+    """The brief, or with `since` what changed; at most 30 lines."""
     truncated: bool = False
-    """Whether lines were left out to stay within max_tokens."""
+    """True if lines were left out to stay within max_tokens."""
 
 
 @operation(
@@ -61,11 +61,12 @@ def brief(context: Context, request: ReadBrief) -> BriefAnswer:
         answer = BriefAnswer(version=current.version, role=role, lines=list(current.lines))
         return facts, _within(answer, request.max_tokens)
 
+    # A brief can be read after its run has ended, to see how things stood.
     return context.commit(decide, BriefAnswer, in_run=False)
 
 
 class ListBriefs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose brief, which of its versions, and what to compare it with."""
+    """The role and version to show, and the version to compare it with."""
 
     role: Annotated[Role | None, Meta(description="The role; by default the one whose brief was made last")] = None
     version: Annotated[int, Meta(ge=1, description="Show this version; by default the brief as it is now")] | None = (
@@ -82,14 +83,14 @@ class BriefVersion(Struct, frozen=True, kw_only=True):
 class BriefsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: str
     lines: list[str]
-    """The brief as it was in that version, or as it would be made now."""
+    """The brief in that version, or as it would be made now."""
     versions: list[BriefVersion]
-    """The last versions there are, newest first."""
+    """The last versions, newest first."""
     as_of: str
     version: int | None = None
-    """The version shown; none for a brief that nobody has read yet as it is now."""
+    """The version shown; none if the present brief has not been read yet, so that it has no version."""
     changed: list[str] | None = None
-    """With `since`, what changed: `- ` was there, `+ ` is there now."""
+    """With `since`, the lines that changed: `- ` was removed, `+ ` was added."""
 
 
 @operation(
@@ -131,8 +132,8 @@ def list_briefs(context: Context, request: ListBriefs) -> BriefsAnswer:
 
 
 def _within(answer: BriefAnswer, max_tokens: int | None) -> BriefAnswer:
-    """The answer cut, last lines first, until its JSON fits the budget."""
+    """Return the answer without as many of its last lines as its JSON exceeds the budget by."""
     if max_tokens is None or fits(answer, max_tokens):
         return answer
-    cut = msgspec.structs.replace(answer, lines=[], truncated=True)
-    return msgspec.structs.replace(cut, lines=take_within(cut, answer.lines, max_tokens))
+    empty = msgspec.structs.replace(answer, lines=[], truncated=True)
+    return msgspec.structs.replace(empty, lines=take_within(empty, answer.lines, max_tokens))

@@ -122,7 +122,7 @@ def _requested_keys(request: QueryEngrams) -> list[str]:
 
 
 def _without_keys(engram: Engram) -> Engram:
-    """Return the engram without its hash keys, which would cost the reader as many tokens as the rest (decision 6)."""
+    # decision 6: a reader does not need the keys, and they would cost it as many tokens as the rest
     return msgspec.structs.replace(engram, hash_keys=())
 
 
@@ -230,7 +230,7 @@ def feed(context: Context, request: ReadFeed) -> FeedAnswer:
             (reads, _), stored = _find(stores, request.id)
             pinned = stored.ordinal in reads.pinned((stored.space,))
             return FeedAnswer(rows=[_feed_row(context, stored.engram, roles, pinned=pinned)], as_of=as_of)
-        if not stores:
+        if not stores:  # the scope is not enabled in this project
             return FeedAnswer(rows=[], as_of=as_of)
         reads, spaces = stores[0]
         pinned_ordinals = frozenset(reads.pinned(spaces))

@@ -59,7 +59,7 @@ class SamAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiffAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """How a file changed between two commits."""
+    """The change of a file between two commits."""
 
     path: str
     base: str

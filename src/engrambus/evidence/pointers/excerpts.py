@@ -1,7 +1,4 @@
-"""The answer to a dereference: an excerpt of the pointed content, cut to a token budget.
-
-decision 5: the budget counts the JSON of the whole answer, because the reader pays for all of it.
-"""
+"""The answer to a dereference: an excerpt of the pointed content, cut to a token budget."""
 
 from __future__ import annotations
 
@@ -46,8 +43,10 @@ def cut_to_fit(full: DerefAnswer, max_tokens: int, *, tail: bool) -> DerefAnswer
     The cut is at the end of a line; inside a line only where not one line fits.
     """
     allowed_bytes = max_tokens * BYTES_PER_TOKEN
+    # JSON has at least a byte for each character, so a text that is too long is not encoded to find that out.
     if len(full.excerpt) <= allowed_bytes and len(_encode(full)) <= allowed_bytes:
         return full
+    # decision 5: the budget counts the JSON of the whole answer, because the reader pays for all of it
     empty = msgspec.structs.replace(full, excerpt="", truncated=True, tail=tail)
     remaining_bytes = allowed_bytes - answer_size(empty, max_tokens)
     take = _last_lines if tail else _first_lines

@@ -58,6 +58,7 @@ class GitRepository:
         self._alternates = str(self._objects / "info" / "alternates")
         self._reader = ObjectReader(self._environment, before_start=self._check_own_objects, timeout_s=timeout_s)
         self._commits: LruCache[str, str] = LruCache(4096)
+        # Weights and limits count entries: a tree of a large repository has thousands.
         self._trees: LruCache[str, _Entries] = LruCache(50_000)
         self._blob_ids: LruCache[tuple[str, str], str] = LruCache(8192)
         self._listings: LruCache[tuple[str, str], tuple[str, ...]] = LruCache(1024)
@@ -93,6 +94,7 @@ class GitRepository:
 
     def expand(self, revision: str, worktree: Path | None = None) -> str:
         """Return the full commit id of a branch, tag, shortened id or other revision, as a person writes it."""
+        # A leading dash would be an option of git.
         if not revision or revision.startswith("-") or not revision.isprintable():
             raise PointerRevision("That is not a revision.", field="revision")
         # A linked worktree has its own HEAD, which git finds only when it runs there.
@@ -306,6 +308,7 @@ class GitRepository:
 
     def _check_borrowing(self) -> None:
         """Refuse a repository whose objects may come from outside it."""
+        # An alternate could point to objects of another user's repository.
         # Checked at every read, for the price of one stat: the file can appear at any time.
         try:
             os.stat(self._alternates)

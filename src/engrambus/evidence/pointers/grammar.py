@@ -111,7 +111,7 @@ def check_pointer(pointer: Pointer, field: str = "pointer") -> tuple[Pointer, Ad
         raise PointerTooLong(
             "The pointer is too long once encoded.", field=f"{field}.ref", limit=MAX_REF, used=len(ref)
         )
-    if ref == pointer.ref and pointer.span is None:
+    if ref == pointer.ref and pointer.span is None:  # the usual case; nothing new is built
         return pointer, address
     return Pointer(type=pointer.type, ref=ref, digest=pointer.digest), address
 

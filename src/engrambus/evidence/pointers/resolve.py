@@ -58,7 +58,7 @@ class BatchResolver(Protocol):
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is cached about content: never the content itself."""
+    """Facts about content that are cached; the content itself never is."""
 
     digest: str
     tokens: int
@@ -144,7 +144,7 @@ class Evidence:
                 raise NoResolver
             return resolver.resolve(address)
         except EngramBusError as problem:
-            problem.field = f"{field}.ref"
+            problem.field = f"{field}.ref"  # a resolver does not know which field of a request it reads
             raise
 
     def _resolver(self, kind: type[Any]) -> Resolver[Any] | None:
@@ -154,6 +154,7 @@ class Evidence:
         return resolver
 
 
+# Every project can read these, so a missing resolver is an error; of other types a pointer may be stored unread.
 _LOCAL = (RepoAddress, ArtifactAddress, BodyAddress, DiffAddress)
 
 

@@ -56,7 +56,7 @@ class BodyResolver:
             return Content.of(self._bodies.get_lines(address.digest, *address.lines, self._max_bytes))
         try:
             return Content.of(self._bodies.get(address.digest, self._max_bytes))
-        except ContentTooLarge:
+        except ContentTooLarge:  # the output of a failed step: its end says why it failed
             first, last = self._bodies.get_ends(address.digest, min(EXCERPT_BYTES, self._max_bytes))
         return Content(data=_first_lines(first), end=_last_lines(last), digest=address.digest)
 

@@ -142,6 +142,7 @@ def _get(connection: socket.socket, target: str, netloc: str, max_bytes: int) ->
     with http.client.HTTPResponse(connection, method="GET") as response:
         response.begin()
         if 300 <= response.status < 400:
+            # Its target would have to be checked like the first address, and the pin names this URL.
             raise UrlRefused("The page redirects elsewhere.", used=response.status)
         if response.status != 200:
             raise UrlTrouble(f"The server answered {response.status}.", used=response.status)

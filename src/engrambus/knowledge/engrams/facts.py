@@ -6,6 +6,8 @@ import msgspec
 
 from engrambus.knowledge.engrams.values import Engram
 
+# Tags and field names are stored in every project's journal, so they never change.
+
 
 class EngramPut(msgspec.Struct, frozen=True, kw_only=True, tag="engram.put", tag_field="fact", omit_defaults=True):
     """An engram was put on the bus."""

@@ -28,7 +28,7 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), ow
     identifiers: list[str] = []
     sentences: list[list[str]] = []
     _read(claim, concepts, identifiers, sentences)
-    for tag in tags:
+    for tag in tags:  # a tag is a key as a whole, and each of its words is one
         _add(concepts, normalise_key(tag))
         _read(tag, concepts, identifiers, sentences)
     names: list[str] = []
@@ -37,7 +37,7 @@ def hash_keys(claim: str, refs: Iterable[str] = (), tags: Iterable[str] = (), ow
             if not position:
                 _add(names, normalise_key(text))
             _read(text, names, names, sentences)
-    keys: dict[str, None] = {}
+    keys: dict[str, None] = {}  # a dict keeps the order, and the order decides which 32 keys are shown
     for text in own_keys:
         key = normalise_key(text)
         if key is not None:
@@ -145,6 +145,6 @@ def _names(ref: str) -> list[str]:
 def _decoded(text: str) -> str:
     if "%" not in text:
         return text
-    from urllib.parse import unquote
+    from urllib.parse import unquote  # few refs are encoded, and a put should not pay for the import
 
     return unquote(text)

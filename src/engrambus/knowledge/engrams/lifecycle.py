@@ -89,6 +89,7 @@ def confirmation(view: EngramView, stored: StoredEngram, caller: Caller) -> Engr
         by=caller.full_name,
         # One vote per root: a parent with fifty children must not outvote another team.
         root=root_of(view, caller),
+        # A confirmation never shortens a lifetime.
         expires_at=max(stored.expires_at, view.as_of + parse_duration(stored.engram.ttl)),
     )
 
@@ -110,6 +111,7 @@ def promote(
         )
         raise ScopeForbidden(message, field="scope", limit=next_scope)
     _check_confidence(policy, scope, engram)
+    # Ids are unique within a space only; the wider one may have another engram of this id.
     if view.find([wider_space(scope)], engram.id) is not None:
         raise IdTaken(field="id", used=engram.id)
     fact = EngramPromoted(id=engram.id, space=stored.space, scope=scope, by=caller.full_name)

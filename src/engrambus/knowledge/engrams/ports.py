@@ -1,4 +1,4 @@
-"""What engrams need from a back end. Every read shows one point in time and only the named spaces."""
+"""The reads of a back end that engrams need. Each shows one point in time and only the named spaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engrambus.knowledge.engrams.values import Engram
 from engrambus.policy import IdentityReads, TurnReads
 
 EVERYTHING = "*"
-"""The key every engram is posted under."""
+"""The key every engram is posted under: the newest engrams are found through the index like all others."""
 
 
 def kind_key(kind: str) -> str:
@@ -46,6 +46,7 @@ class StoredEngram(msgspec.Struct, frozen=True, kw_only=True):
 class EngramReads(Protocol):
     """The engrams of a store at one point in time; expired ones are absent."""
 
+    # decision 2: the space is part of the index entry, so what a caller may not see is never read
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
         """Return the ordinals of the newest live engrams in these spaces posted under a key, newest first."""
         ...
@@ -88,7 +89,7 @@ class EngramReads(Protocol):
 
 
 class EngramView(EngramReads, IdentityReads, TurnReads, Protocol):
-    """What the rules about engrams read of a store under the write lock."""
+    """The reads of a store that the rules of putting and changing engrams need."""
 
     @property
     def as_of(self) -> int:

@@ -45,16 +45,13 @@ class PreparedEngram(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     checked: CheckedEngram, *, caller: Caller, policy: Policy, evidence: Evidence, repositories: Repositories
 ) -> PreparedEngram:
-    """Do everything a put needs no lock for: check the scope, stamp the pointers, compute the keys.
-
-    The commits behind the pointers are pinned, so that `git gc` never removes the evidence of an engram.
-    """
+    """Do everything a put needs no lock for: check the scope, stamp the pointers, compute the keys."""
     check_may_write(policy, caller, checked.scope)
     pointers = tuple(
         evidence.stamp(pointer, address, f"pointers[{position}]")
         for position, (pointer, address) in enumerate(zip(checked.pointers, checked.addresses, strict=True))
     )
-    for address in checked.addresses:
+    for address in checked.addresses:  # so that `git gc` never removes the evidence of an engram
         repositories.retain(address)
     keys = hash_keys(checked.claim, [pointer.ref for pointer in pointers], checked.tags, checked.hash_keys)
     pointed_tokens = sum(map(evidence.count_tokens, pointers, checked.addresses))
@@ -134,7 +131,7 @@ def put_or_confirm(
     batch = batch or PutBatch()
     fact = _put_fact(view, prepared, caller, randomness, source, batch)
     engram, twin = fact.engram, twin_key(fact.engram)
-    if not prepared.checked.id:
+    if not prepared.checked.id:  # an author that chose an id wants to find the engram under it
         repeated = batch.find_repeated(engram, twin)
         if repeated is not None:
             return None, repeated
@@ -146,8 +143,8 @@ def put_or_confirm(
 
 
 def check_rate(view: EngramView, caller: Caller, limit: int, count: int) -> None:
-    """Refuse `count` puts beyond the caller's limit for this minute; imports by the admin are not limited."""
-    if caller.role == ADMIN:
+    """Refuse `count` puts beyond the caller's limit for this minute."""
+    if caller.role == ADMIN:  # bulk imports are the admin's
         return
     used = view.puts_in_minute(caller.full_name, view.as_of // MINUTE_US)
     if used + count > limit:
@@ -198,6 +195,7 @@ def _put_fact(
 
 def _check_digests_were_read(view: EngramView, checked: CheckedEngram, caller: Caller) -> None:
     """Refuse a phantom read: a digest that no dereference of this run returned."""
+    # To send a digest is to claim that the content was read, so a dereference must have returned it.
     if caller.role == ADMIN:
         return
     for position, pointer in enumerate(checked.pointers):

@@ -31,7 +31,7 @@ def recall(stores: Sequence[VisibleStore], keys: Sequence[str], *, k: int, kind:
     ranks: dict[int, int] = {}  # by ordinal × number of stores + index of the store: one integer names an engram
     store_count = len(stores)
     missing: set[str] = set()
-    for key in sorted(keys, key=_phrase_length):
+    for key in sorted(keys, key=_phrase_length):  # words first, because a missing word rules out its phrases
         if missing and _contains_missing(key, missing):
             missing.add(key)
             continue

@@ -37,6 +37,7 @@ MAX_EMBEDDING_REF_CHARS = 300
 MAX_CREATED_BY_CHARS = 200
 DAY_US = 86_400 * SECOND_US
 
+# The schema requires an id and a provenance, which the gateway stamps later; these stand in for them.
 _PLACEHOLDER_ID = "0" * 26
 _PLACEHOLDER_PROVENANCE = {"created_at": "1970-01-01T00:00:00Z", "created_by": "-", "source": "agent"}
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -161,7 +162,7 @@ def _checked(engram: dict[str, Any], max_ttl_us: int | None, own_id: str | None)
 
 
 def _check_claim(claim: str) -> None:
-    if not claim.isprintable():
+    if not claim.isprintable():  # one fast check; only a claim that fails it is searched
         _check_characters(claim, "claim")
     if not claim or claim.isspace() or not (claim.isascii() or any(map(_is_visible, claim))):
         raise ClaimEmpty(field="claim")

@@ -1,4 +1,4 @@
-"""What an engram is: one claim with pointers to its evidence, an author and a lifetime."""
+"""Engrams: one claim each, with pointers to its evidence, an author and a lifetime."""
 
 from __future__ import annotations
 

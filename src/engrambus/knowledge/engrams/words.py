@@ -42,13 +42,14 @@ _DOUBLED = re.compile(r"--+|\.\.+|//+|::+")
 _NUMBER = re.compile("v?[0-9]+(?:[.-][0-9]+)*")
 _PARTS = re.compile("[^._-]+")
 _CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
+# Scripts without spaces between words: their text is cut into overlapping pairs of characters.
 _NO_SPACES = re.compile(
     "([\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
 _BREAKS = frozenset("!?;")
 _SENTENCE_ENDS = "。؟۔।॥։።"
-_MAX_CACHED_CHARS = 64
+_MAX_CACHED_CHARS = 64  # longer tokens are hashes and encoded data, which do not come again
 
 
 class Token(NamedTuple):

@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DerefView(IdentityReads, TurnReads, GrantReads, Protocol):
-    """What the rules of a dereference read of a store."""
+    """The reads of a store that the rules of a dereference need."""
 
     @property
     def as_of(self) -> int:
@@ -41,7 +41,7 @@ class DerefView(IdentityReads, TurnReads, GrantReads, Protocol):
 
 
 class GrantUse(TypedDict):
-    """What a grant must allow; the keyword arguments of `verify` and `allow`."""
+    """The use a grant must allow; the keyword arguments of `verify` and `allow`."""
 
     pointer: Address | None
     lineage: Sequence[str]
@@ -152,7 +152,7 @@ class _Payment:
         caller = self._caller
         if grant is None and caller.role != ADMIN:
             check_may_deref(self._turn, self._budget, full.pointer.type)
-        self._check(grant, 1)
+        self._check(grant, 1)  # an empty budget is refused before the answer is cut to nothing
         allowed_tokens = min(max_tokens, self._tokens_left(grant)) if caller.role != ADMIN else max_tokens
         try:
             answer = cut_to_fit(full, allowed_tokens, tail=tail)
@@ -160,6 +160,7 @@ class _Payment:
             if allowed_tokens < max_tokens:  # the turn or the grant has too little left, not the request
                 self._check(grant, int(problem.used or 0))
             raise
+        # decision 5: the whole answer is charged, because the reader pays for all of it
         cost = estimate_tokens(_encode(answer))
         self._check(grant, cost)
         proof = DerefProved(
@@ -177,7 +178,7 @@ class _Payment:
     def _check(self, grant: VerifiedGrant | None, tokens: int) -> None:
         if grant is not None:
             _check_grant(self._view, grant, tokens)
-        if self._caller.role != ADMIN:
+        if self._caller.role != ADMIN:  # turns limit agents; a person at the machine reads without one
             check_tokens(self._turn, self._budget, tokens, granted=grant is not None)
 
     def _tokens_left(self, grant: VerifiedGrant | None) -> int:
