@@ -1,4 +1,4 @@
-"""What the team remembers and what waits for review, in plain lists and dictionaries."""
+"""Episodes and contributions in plain lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from engrambus.knowledge.cortex import (
 
 
 class CortexState:
-    """Every version of every episode, and every contribution as it stands."""
+    """Every version of every episode, and the current state of every contribution."""
 
     def __init__(self) -> None:
         self.episodes: list[Episode] = []
         self.contributions: dict[str, Contribution] = {}
 
-    def apply(self, fact: EpisodeKept | ContributionSubmitted | ContributionMoved, at: int) -> None:
-        """Let one fact have happened."""
+    def apply(self, fact: EpisodeKept | ContributionSubmitted | ContributionMoved, at_us: int) -> None:
+        """Apply one fact."""
         match fact:
             case EpisodeKept():
                 self.episodes.append(fact.episode)
             case ContributionSubmitted():
                 self.contributions[fact.contribution.contribution_id] = fact.contribution
             case ContributionMoved():
-                before = self.contributions[fact.contribution_id]
-                self.contributions[fact.contribution_id] = apply_move(before, fact, at)
+                contribution = self.contributions[fact.contribution_id]
+                self.contributions[fact.contribution_id] = apply_move(contribution, fact, at_us)
 
 
 class MemoryCortex:
-    """Reads of the cortex as of one moment."""
+    """The part of `MemoryView` that reads episodes and contributions. `CortexReads` documents the methods."""
 
     _cortex: CortexState
     _as_of: int
@@ -44,23 +44,27 @@ class MemoryCortex:
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
     ) -> Episode | None:
-        found = [
-            each
-            for each in self._cortex.episodes
-            if (each.kind, each.slug) == (kind, slug)
-            and (version is None or each.version == version)
-            and (before_us is None or each.created_us < before_us)
+        versions = [
+            episode
+            for episode in self._cortex.episodes
+            if (episode.kind, episode.slug) == (kind, slug)
+            and (version is None or episode.version == version)
+            and (before_us is None or episode.created_us < before_us)
         ]
-        return found[-1] if found else None
+        return versions[-1] if versions else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
-        return _by_importance(each for each in self._remembered() if each.pinned)[:limit]
+        return _by_importance(episode for episode in self._live_episodes() if episode.pinned)[:limit]
 
     def important(self, min_importance: float, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        return _by_importance(each for each in self._unpinned(categories) if each.importance >= min_importance)[:limit]
+        return _by_importance(
+            episode for episode in self._unpinned(categories) if episode.importance >= min_importance
+        )[:limit]
 
     def recent(self, since_us: int, *, categories: frozenset[str], limit: int) -> Sequence[Episode]:
-        return [each for each in reversed(list(self._unpinned(categories))) if each.created_us >= since_us][:limit]
+        return [episode for episode in reversed(list(self._unpinned(categories))) if episode.created_us >= since_us][
+            :limit
+        ]
 
     def episodes_after(self, ordinal: int, *, limit: int) -> Sequence[Episode]:
         return self._cortex.episodes[ordinal : ordinal + limit]
@@ -72,33 +76,40 @@ class MemoryCortex:
         self, status: Status | None, *, thread: str | None, limit: int, before: str | None
     ) -> Sequence[Contribution]:
         return [
-            each
-            for name, each in sorted(self._cortex.contributions.items(), reverse=True)
-            if status in (None, each.status) and thread in (None, each.thread_id) and (before is None or name < before)
+            contribution
+            for contribution_id, contribution in sorted(self._cortex.contributions.items(), reverse=True)
+            if status in (None, contribution.status)
+            and thread in (None, contribution.thread_id)
+            and (before is None or contribution_id < before)
         ][:limit]
 
     def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
-        for name, each in sorted(self._cortex.contributions.items()):
-            same = each.from_session == session and each.dedupe.content_hash == content_hash
-            if same and each.status != "withdrawn" and parse_time(each.submitted_at) >= since_us:
-                return name
+        for contribution_id, contribution in sorted(self._cortex.contributions.items()):
+            same = contribution.from_session == session and contribution.dedupe.content_hash == content_hash
+            if same and contribution.status != "withdrawn" and parse_time(contribution.submitted_at) >= since_us:
+                return contribution_id
         return None
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
-        found = sorted(self._cortex.contributions.items(), reverse=True)
-        return [name for name, each in found if each.dedupe.similarity_key == similarity_key][:limit]
+        newest_first = sorted(self._cortex.contributions.items(), reverse=True)
+        ids = [
+            contribution_id
+            for contribution_id, contribution in newest_first
+            if contribution.dedupe.similarity_key == similarity_key
+        ]
+        return ids[:limit]
 
     def _unpinned(self, categories: frozenset[str]) -> Iterator[Episode]:
-        return (each for each in self._remembered() if not each.pinned and each.has_category(categories))
+        return (episode for episode in self._live_episodes() if not episode.pinned and episode.has_category(categories))
 
-    def _remembered(self) -> Iterator[Episode]:
-        """The last version of each episode that has not expired, in the order they were made."""
-        last = {(each.kind, each.slug): each.version for each in self._cortex.episodes}
-        for each in self._cortex.episodes:
-            if last[each.kind, each.slug] == each.version and (each.is_live(self._as_of)):
-                yield each
+    def _live_episodes(self) -> Iterator[Episode]:
+        """The last version of episode episode that has not expired, in the order they were made."""
+        last = {(episode.kind, episode.slug): episode.version for episode in self._cortex.episodes}
+        for episode in self._cortex.episodes:
+            if last[episode.kind, episode.slug] == episode.version and episode.is_live(self._as_of):
+                yield episode
 
 
-def _by_importance(found: Iterator[Episode]) -> list[Episode]:
-    newest_first = list(found)[::-1]
-    return sorted(newest_first, key=lambda each: -each.importance)
+def _by_importance(episodes: Iterator[Episode]) -> list[Episode]:
+    newest_first = list(episodes)[::-1]
+    return sorted(newest_first, key=lambda episode: -episode.importance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -68,7 +69,7 @@ from engrambus.policy.grants import GrantIssued, GrantRevoked, GrantSpent, KeptR
 
 
 class KnowledgeState:
-    """Everything, as of the last commit."""
+    """Everything the facts so far add up to."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -98,20 +99,20 @@ class KnowledgeState:
         self.history: dict[tuple[str, str, int, str], Tally] = {}
         self.ordinal = 0
 
-    def apply(self, fact: Fact, at: int) -> None:
-        """Let one fact have happened."""
+    def apply(self, fact: Fact, at_us: int) -> None:
+        """Apply one fact."""
         for run, recipient, kind, item, sender, text in mail_of(fact):
             position = len(self.mail) + 1
-            mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at, text=text)
+            mail = Mail(position=position, kind=kind, item=item, sender=sender, at=at_us, text=text)
             self.mail.append((run, recipient, mail))
-        count = count_of(fact, at, lambda run, agent: self.turns.get((run, agent)))
+        count = count_of(fact, at_us, lambda run, agent: self.turns.get((run, agent)))
         if count is not None:
-            self._count(count, at)
+            self._count(count, at_us)
         match fact:
             case RunOpened():
                 number = len(self.runs) + 1
                 self.runs[fact.run] = Run(
-                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at, session=fact.session
+                    run_id=fact.run, goal=fact.goal, number=number, opened_at=at_us, session=fact.session
                 )
             case RunEnded():
                 self.runs[fact.run] = msgspec.structs.replace(self.runs[fact.run], ended=True)
@@ -122,7 +123,7 @@ class KnowledgeState:
                 self.policy = read_policy(fact.policy)
             case EngramPut():
                 self._put(fact, space_of(fact.engram.scope, self.runs[fact.run]))
-                minute = (fact.engram.provenance.created_by, at // MINUTE_US)
+                minute = (fact.engram.provenance.created_by, at_us // MINUTE_US)
                 self.puts[minute] = self.puts.get(minute, 0) + 1
             case EngramConfirmed():
                 ordinal = self.ids[fact.space, fact.id]
@@ -141,24 +142,24 @@ class KnowledgeState:
             case EngramDelivered():
                 self._drop(self.ids[OUTBOX, fact.id])
             case DerefProved():
-                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at)
+                self.turns[fact.run, fact.agent] = after_deref(self.turns.get((fact.run, fact.agent)), fact, at_us)
                 self.read.add((fact.run, fact.digest))
             case ContentDrawn():
-                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at)
+                self.turns[fact.run, fact.agent] = after_draw(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case EpisodeKept() | ContributionSubmitted() | ContributionMoved():
-                self.cortex.apply(fact, at)
+                self.cortex.apply(fact, at_us)
             case TurnClosed():
-                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at)
+                self.turns[fact.run, fact.agent] = after_close(self.turns.get((fact.run, fact.agent)), fact, at_us)
             case DerefRequested():
                 self.requests[fact.request_id] = KeptRequest(asked=fact, answered=False)
             case DerefAnswered():
-                asked = self.requests[fact.request_id].asked
-                self.requests[fact.request_id] = KeptRequest(asked=asked, answered=True, grant_id=fact.grant_id)
+                request = self.requests[fact.request_id].asked
+                self.requests[fact.request_id] = KeptRequest(asked=request, answered=True, grant_id=fact.grant_id)
             case GrantIssued():
                 self.grants[fact.grant_id] = fact
             case GrantSpent():
-                before = self.spent.get(fact.block_id, Spent())
-                self.spent[fact.block_id] = Spent(tokens=before.tokens + fact.tokens, uses=before.uses + 1)
+                total_spent = self.spent.get(fact.block_id, Spent())
+                self.spent[fact.block_id] = Spent(tokens=total_spent.tokens + fact.tokens, uses=total_spent.uses + 1)
             case GrantRevoked():
                 self.revoked.add(fact.block_id)
             case MessageRejected():
@@ -171,30 +172,30 @@ class KnowledgeState:
                     self.budgets[fact.run, child] = fact.budgets
             case BriefMade():
                 self.briefs.setdefault((fact.run, fact.role), []).append(
-                    Brief(version=fact.version, made_us=at, lines=fact.lines)
+                    Brief(version=fact.version, made_us=at_us, lines=fact.lines)
                 )
             case RequestAnswered():
                 answer = Remembered(request=fact.request, answer=bytes(fact.answer))
-                self.remembered[fact.caller, fact.key] = (at, answer)
+                self.remembered[fact.caller, fact.key] = (at_us, answer)
 
     def view(self, as_of_us: int, *, commits: int, journal_bytes: int) -> View:
         """Return a view of the state as of a moment."""
         return MemoryView(self, as_of_us, commits, journal_bytes)
 
-    def _count(self, count: Count, at: int) -> None:
-        tally, who, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
-        if count.turn is not None and count.turn > self.counted_turns.get(who, 0):
-            self.counted_turns[who] = count.turn
+    def _count(self, count: Count, at_us: int) -> None:
+        tally, agent, role = count.tally, (count.run, count.agent), self.role(count.run, count.agent)
+        if count.turn is not None and count.turn > self.counted_turns.get(agent, 0):
+            self.counted_turns[agent] = count.turn
             tally = msgspec.structs.replace(tally, turns=1)
-        self.tallies[who] = total([self.tallies.get(who, Tally()), tally])
+        self.tallies[agent] = total([self.tallies.get(agent, Tally()), tally])
         if count.kind is not None:
-            self.kinds_put[*who, count.kind] = self.kinds_put.get((*who, count.kind), 0) + 1
-        for bucket, start in buckets_of(at):
+            self.kinds_put[*agent, count.kind] = self.kinds_put.get((*agent, count.kind), 0) + 1
+        for bucket, start in buckets_of(at_us):
             key = (count.run, bucket, start, role)
             self.history[key] = total([self.history.get(key, Tally()), tally])
 
     def role(self, run: str, agent: str) -> str:
-        """The role an agent has."""
+        """Return the role of an agent."""
         return ADMIN if agent == ADMIN else self.agents[run, agent].role
 
     def _put(self, fact: EngramPut | EngramReceived, space: str) -> None:
@@ -208,16 +209,16 @@ class KnowledgeState:
             more_keys=fact.more_keys,
         )
         keys = posted_keys(fact.engram, fact.more_keys)
-        self._place(stored, frozenset(keys))
+        self._insert(stored, frozenset(keys))
 
     def _promote(self, fact: EngramPromoted) -> None:
         ordinal = self.ids[fact.space, fact.id]
         stored, keys = self.stored[ordinal], self.keys[ordinal]
         self._drop(ordinal)
         engram = msgspec.structs.replace(stored.engram, scope=fact.scope)
-        self._place(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
+        self._insert(msgspec.structs.replace(stored, engram=engram, space=wider_space(fact.scope)), keys)
 
-    def _place(self, stored: StoredEngram, keys: frozenset[str]) -> None:
+    def _insert(self, stored: StoredEngram, keys: frozenset[str]) -> None:
         self.stored[stored.ordinal] = stored
         self.keys[stored.ordinal] = keys
         self.ids[stored.space, stored.engram.id] = stored.ordinal
@@ -228,7 +229,7 @@ class KnowledgeState:
 
 
 class MemoryView(MemoryCortex):
-    """The state as of one moment."""
+    """The state as of one moment. `View` documents the methods."""
 
     def __init__(self, state: KnowledgeState, as_of: int, commits: int, journal_bytes: int) -> None:
         self._state = state
@@ -269,12 +270,11 @@ class MemoryView(MemoryCortex):
         return (run_id, digest) in self._state.read
 
     def postings(self, spaces: Sequence[str], key: str, *, kind: str | None, limit: int) -> Sequence[int]:
-        found = self._live(spaces, {key} if kind is None else {key, kind_key(kind)})
-        return [ordinal for ordinal, _ in zip(found, range(limit), strict=False)]
+        return list(islice(self._live(spaces, {key} if kind is None else {key, kind_key(kind)}), limit))
 
     def newest(self, spaces: Sequence[str], *, kind: str | None, limit: int, older_than: int | None) -> Sequence[int]:
-        found = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
-        return [ordinal for ordinal in found if older_than is None or ordinal < older_than][:limit]
+        live = self._live(spaces, {EVERYTHING if kind is None else kind_key(kind)})
+        return [ordinal for ordinal in live if older_than is None or ordinal < older_than][:limit]
 
     def traits(self, ordinals: Sequence[int]) -> list[Traits]:
         return [_traits(self._state.stored[ordinal]) for ordinal in ordinals]
@@ -290,8 +290,8 @@ class MemoryView(MemoryCortex):
         return None
 
     def twins(self, space: str, twin: str, *, limit: int) -> Sequence[int]:
-        found = self._live((space,), {EVERYTHING})
-        return [at for at in found if twin_key(self._state.stored[at].engram) == twin][:limit]
+        live = self._live((space,), {EVERYTHING})
+        return [ordinal for ordinal in live if twin_key(self._state.stored[ordinal].engram) == twin][:limit]
 
     def pinned(self, spaces: Sequence[str]) -> Sequence[int]:
         live = set(self._live(spaces, {EVERYTHING}))
@@ -307,12 +307,12 @@ class MemoryView(MemoryCortex):
         return [stored for _, stored in sorted(self._state.stored.items()) if stored.space == OUTBOX]
 
     def remembered(self, caller: str, key: str) -> Remembered | None:
-        at, answer = self._state.remembered.get((caller, key), (0, None))
-        return answer if at + IDEMPOTENCY_WINDOW_US > self._as_of else None
+        at_us, answer = self._state.remembered.get((caller, key), (0, None))
+        return answer if at_us + IDEMPOTENCY_WINDOW_US > self._as_of else None
 
     def grant(self, run_id: str, grant_id: str) -> GrantIssued | None:
-        found = self._state.grants.get(grant_id)
-        return found if found is not None and found.run == run_id else None
+        grant = self._state.grants.get(grant_id)
+        return grant if grant is not None and grant.run == run_id else None
 
     def grants_for(self, run_id: str, children: Sequence[str]) -> list[GrantIssued]:
         return [grant for grant in self._state.grants.values() if grant.run == run_id and grant.child in children]
@@ -324,19 +324,20 @@ class MemoryView(MemoryCortex):
         return self._state.revoked.intersection(block_ids)
 
     def request(self, run_id: str, request_id: str) -> KeptRequest | None:
-        found = self._state.requests.get(request_id)
-        return found if found is not None and found.asked.run == run_id else None
+        request = self._state.requests.get(request_id)
+        return request if request is not None and request.asked.run == run_id else None
 
     def open_requests(self, run_id: str) -> list[KeptRequest]:
-        return [kept for kept in self._state.requests.values() if kept.asked.run == run_id and not kept.answered]
+        requests = self._state.requests.values()
+        return [request for request in requests if request.asked.run == run_id and not request.answered]
 
     def mail(self, run_id: str, agent: str, *, after: int, limit: int) -> list[Mail]:
-        found = [
+        inbox = [
             mail
             for run, recipient, mail in self._state.mail
             if (run, recipient) == (run_id, agent) and mail.position > after
         ]
-        return found[:limit]
+        return inbox[:limit]
 
     def budgets(self, run_id: str, agent: str) -> Budgets | None:
         return self._state.budgets.get((run_id, agent))
@@ -345,48 +346,48 @@ class MemoryView(MemoryCortex):
         return self._state.rejections.get((run_id, agent, kind))
 
     def brief(self, run_id: str, role: str, version: int | None) -> Brief | None:
-        kept = self._state.briefs.get((run_id, role), [])
+        versions = self._state.briefs.get((run_id, role), [])
         if version is None:
-            return kept[-1] if kept else None
-        return next((brief for brief in kept if brief.version == version), None)
+            return versions[-1] if versions else None
+        return next((brief for brief in versions if brief.version == version), None)
 
     def brief_versions(self, run_id: str, role: str, *, limit: int) -> list[Brief]:
         return self._state.briefs.get((run_id, role), [])[: -limit - 1 : -1]
 
     def tallies(self, run_id: str | None) -> dict[str, Tally]:
-        found: dict[str, Tally] = {}
+        totals: dict[str, Tally] = {}
         for (run, agent), tally in self._state.tallies.items():
             name = self._state.role(run, agent) if run_id is None else agent
             if run_id in (None, run):
-                found[name] = total([found.get(name, Tally()), tally])
-        return found
+                totals[name] = total([totals.get(name, Tally()), tally])
+        return totals
 
     def kinds_put(self, run_id: str | None) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for (run, agent, kind), count in self._state.kinds_put.items():
             name = self._state.role(run, agent) if run_id is None else agent
             if run_id in (None, run):
-                kinds = found.setdefault(name, {})
+                kinds = counts.setdefault(name, {})
                 kinds[kind] = kinds.get(kind, 0) + count
-        return found
+        return counts
 
     def history(self, run_id: str | None, bucket: str, since: int) -> list[tuple[int, str, Tally]]:
-        found: dict[tuple[int, str], Tally] = {}
+        totals: dict[tuple[int, str], Tally] = {}
         for (run, length, start, role), tally in self._state.history.items():
             if run_id in (None, run) and length == bucket and start >= since:
-                found[start, role] = total([found.get((start, role), Tally()), tally])
-        return [(start, role, tally) for (start, role), tally in sorted(found.items(), key=lambda row: row[0])]
+                totals[start, role] = total([totals.get((start, role), Tally()), tally])
+        return [(start, role, tally) for (start, role), tally in sorted(totals.items(), key=lambda row: row[0])]
 
     def grants_left(self, run_id: str) -> dict[str, GrantsLeft]:
-        found: dict[str, GrantsLeft] = {}
+        by_child: dict[str, GrantsLeft] = {}
         for grant in self._state.grants.values():
             spent = self._state.spent.get(grant.block_id, Spent())
             uses, tokens = grant.uses - spent.uses, grant.cap_tokens - spent.tokens
-            over = grant.run != run_id or grant.expires_at <= self._as_of or grant.block_id in self._state.revoked
-            if not over and uses > 0 and tokens > 0:
-                before = found.get(grant.child, GrantsLeft())
-                found[grant.child] = GrantsLeft(grants=before.grants + 1, tokens=before.tokens + tokens)
-        return found
+            void = grant.run != run_id or grant.expires_at <= self._as_of or grant.block_id in self._state.revoked
+            if not void and uses > 0 and tokens > 0:
+                so_far = by_child.get(grant.child, GrantsLeft())
+                by_child[grant.child] = GrantsLeft(grants=so_far.grants + 1, tokens=so_far.tokens + tokens)
+        return by_child
 
     def live_kinds(self, spaces: Sequence[str]) -> dict[str, int]:
         kinds: dict[str, int] = {}

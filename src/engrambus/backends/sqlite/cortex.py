@@ -1,4 +1,4 @@
-"""What the team remembers and what waits for review, in the index."""
+"""Episodes and contributions in the knowledge index."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from engrambus.knowledge.cortex import (
 )
 
 _encode = msgspec.json.Encoder().encode
-_episode = msgspec.json.Decoder(Episode).decode
-_contribution = msgspec.json.Decoder(Contribution).decode
+_decode_episode = msgspec.json.Decoder(Episode).decode
+_decode_contribution = msgspec.json.Decoder(Contribution).decode
 
 
 def apply_cortex(
     connection: apsw.Connection,
     sql: Mapping[str, str],
     fact: EpisodeKept | ContributionSubmitted | ContributionMoved,
-    at: int,
+    at_us: int,
 ) -> None:
-    """Let one fact have happened."""
+    """Apply one fact about episodes or contributions."""
     match fact:
         case EpisodeKept():
-            kept = fact.episode
-            connection.execute(sql["mark_superseded"], (kept.kind, kept.slug))
+            episode = fact.episode
+            connection.execute(sql["mark_superseded"], (episode.kind, episode.slug))
             connection.execute(
                 sql["insert_episode"],
                 (
-                    kept.kind,
-                    kept.slug,
-                    kept.version,
-                    kept.created_us,
-                    kept.importance,
-                    kept.pinned,
-                    kept.expires_us,
-                    _encode(kept),
+                    episode.kind,
+                    episode.slug,
+                    episode.version,
+                    episode.created_us,
+                    episode.importance,
+                    episode.pinned,
+                    episode.expires_us,
+                    _encode(episode),
                 ),
             )
         case ContributionSubmitted():
-            _write(connection, sql, fact.contribution)
+            _replace(connection, sql, fact.contribution)
         case ContributionMoved():
             row: Any = connection.execute(sql["contribution"], (fact.contribution_id,)).fetchone()
-            _write(connection, sql, apply_move(_contribution(row[0]), fact, at))
+            _replace(connection, sql, apply_move(_decode_contribution(row[0]), fact, at_us))
 
 
-def _write(connection: apsw.Connection, sql: Mapping[str, str], it: Contribution) -> None:
+def _replace(connection: apsw.Connection, sql: Mapping[str, str], contribution: Contribution) -> None:
     connection.execute(
         sql["replace_contribution"],
         (
-            it.contribution_id,
-            it.status,
-            it.thread_id,
-            it.from_session,
-            it.dedupe.content_hash,
-            it.dedupe.similarity_key,
-            parse_time(it.submitted_at),
-            _encode(it),
+            contribution.contribution_id,
+            contribution.status,
+            contribution.thread_id,
+            contribution.from_session,
+            contribution.dedupe.content_hash,
+            contribution.dedupe.similarity_key,
+            parse_time(contribution.submitted_at),
+            _encode(contribution),
         ),
     )
 
 
 class SqliteCortex:
-    """Reads of the cortex as of one moment."""
+    """The part of `SqliteView` that reads episodes and contributions. `CortexReads` documents the methods."""
 
     _connection: apsw.Connection
     _sql: Mapping[str, str]
@@ -82,8 +82,8 @@ class SqliteCortex:
     def episode(
         self, kind: str, slug: str, *, version: int | None = None, before_us: int | None = None
     ) -> Episode | None:
-        found = self._episodes("episode", kind, slug, version, version, before_us, before_us)
-        return found[0] if found else None
+        episodes = self._episodes("episode", kind, slug, version, version, before_us, before_us)
+        return episodes[0] if episodes else None
 
     def pins(self, *, limit: int) -> Sequence[Episode]:
         return self._episodes("pinned_episodes", self._as_of, limit)
@@ -99,13 +99,13 @@ class SqliteCortex:
 
     def contribution(self, contribution_id: str) -> Contribution | None:
         row: Any = self._connection.execute(self._sql["contribution"], (contribution_id,)).fetchone()
-        return _contribution(row[0]) if row else None
+        return _decode_contribution(row[0]) if row else None
 
     def contributions(
         self, status: Status | None, *, thread: str | None, limit: int, before: str | None
     ) -> Sequence[Contribution]:
         values = (status, status, thread, thread, before, before, limit)
-        return [_contribution(body) for (body,) in self._connection.execute(self._sql["contributions"], values)]
+        return [_decode_contribution(body) for (body,) in self._connection.execute(self._sql["contributions"], values)]
 
     def find_duplicate(self, session: str, content_hash: str, since_us: int) -> str | None:
         row: Any = self._connection.execute(
@@ -115,13 +115,14 @@ class SqliteCortex:
 
     def similar_contributions(self, similarity_key: str, *, limit: int) -> Sequence[str]:
         rows: Any = self._connection.execute(self._sql["similar_contributions"], (similarity_key, limit))
-        return [name for (name,) in rows]
+        return [contribution_id for (contribution_id,) in rows]
 
     def _with_category(self, categories: frozenset[str], limit: int, name: str, *values: object) -> list[Episode]:
-        """The first so many that are filed under one of these categories: read until there are as many, no further."""
+        # Categories are inside the JSON body, so rows are decoded one by one until there are enough.
         rows: Any = self._connection.execute(self._sql[name], (*values, self._as_of))
-        return list(islice((each for (body,) in rows if (each := _episode(body)).has_category(categories)), limit))
+        episodes = (_decode_episode(body) for (body,) in rows)
+        return list(islice((episode for episode in episodes if episode.has_category(categories)), limit))
 
     def _episodes(self, name: str, *values: object) -> list[Episode]:
         rows: Any = self._connection.execute(self._sql[name], values)
-        return [_episode(body) for (body,) in rows]
+        return [_decode_episode(body) for (body,) in rows]

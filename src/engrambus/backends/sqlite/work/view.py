@@ -42,7 +42,7 @@ _decode_receipt = msgspec.json.Decoder(Receipt).decode
 
 
 class SqliteWorkView:
-    """The work index through one connection, inside one transaction.
+    """The work index through one connection, inside one transaction. `WorkView` documents the methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
     """
