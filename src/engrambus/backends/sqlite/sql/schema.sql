@@ -1,17 +1,17 @@
--- The index: a projection of the journal. Nothing here is true by itself; delete the file and it is built again.
+-- The knowledge index: a projection of memory.jsonl (decision 1). Delete the file and it is rebuilt.
 
-CREATE TABLE applied (              -- how far into the journal this index has come: always one row
+CREATE TABLE applied (              -- the state of this index: always one row
     one        INTEGER PRIMARY KEY CHECK (one = 1),
-    layout     INTEGER NOT NULL,    -- the version of this file; another one means: build it again
+    layout     INTEGER NOT NULL,    -- version of this file; an index of another version is rebuilt
     project    TEXT    NOT NULL,
-    position   INTEGER NOT NULL,    -- bytes of the journal applied
-    seq        INTEGER NOT NULL,    -- the last line applied
-    checksum   TEXT    NOT NULL,    -- that line's
-    at         INTEGER NOT NULL,    -- that line's
+    position   INTEGER NOT NULL,    -- offset behind the last line applied
+    seq        INTEGER NOT NULL,    -- number of that line
+    checksum   TEXT    NOT NULL,    -- checksum of that line
+    at         INTEGER NOT NULL,    -- commit time of that line, in microseconds as all times here
     ordinal    INTEGER NOT NULL,    -- engrams put so far
     runs       INTEGER NOT NULL,    -- runs opened so far
-    pending    INTEGER NOT NULL,    -- rows in the table of that name
-    identity   INTEGER NOT NULL     -- facts about runs, agents and policy so far: what was read of those is good until it moves
+    pending    INTEGER NOT NULL,    -- rows in the table `pending`
+    identity   INTEGER NOT NULL     -- facts about runs, agents and policy so far: cached reads of these are valid until it changes
 ) STRICT;
 
 CREATE TABLE runs (
@@ -20,7 +20,7 @@ CREATE TABLE runs (
     goal       TEXT    NOT NULL,
     opened_at  INTEGER NOT NULL,
     ended      INTEGER NOT NULL DEFAULT 0,
-    session    TEXT                 -- the session of a client it was opened for
+    session    TEXT                 -- session of the client it was opened for
 ) STRICT;
 CREATE INDEX runs_session ON runs (session) WHERE session IS NOT NULL;
 
@@ -40,7 +40,7 @@ CREATE TABLE policies (             -- the last one applied is in force
 
 CREATE TABLE engrams (
     ordinal    INTEGER PRIMARY KEY,
-    space      TEXT    NOT NULL,    -- who may see it: 'p', 'r' and the run's number, or 'o', on its way out
+    space      TEXT    NOT NULL,    -- who may see it: 'p' the project, 'r' and a run's number that run, 'o' waits for delivery to a shared store
     id         TEXT    NOT NULL,
     run        TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
@@ -48,19 +48,19 @@ CREATE TABLE engrams (
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     confidence REAL    NOT NULL,
-    names      TEXT    NOT NULL,    -- base names its pointers lead to
-    twin       TEXT    NOT NULL,    -- what it shares with any engram that says the same, in short
-    more_keys  TEXT    NOT NULL,    -- keys it is found by beyond those it shows
+    names      TEXT    NOT NULL,    -- base names of the files its pointers lead to
+    twin       TEXT    NOT NULL,    -- twin key: near-duplicates have the same one (decision 13)
+    more_keys  TEXT    NOT NULL,    -- keys it is posted under besides those in its body
     body       BLOB    NOT NULL     -- the engram, as JSON
 ) STRICT;
--- An id is looked up inside a space, so one that exists where the caller may not look costs what an absent one does.
--- One id may stand twice: an engram past its time and not yet swept out, and a later one that took the id over.
+-- An id is looked up inside a space, so that one the caller may not see takes as long as one that does not exist.
+-- An id may occur twice: in an expired engram that is not swept out yet, and in a later one that reuses the id.
 CREATE INDEX engrams_id ON engrams (space, id);
 CREATE INDEX engrams_twin ON engrams (space, twin);
 CREATE INDEX engrams_expiry ON engrams (expires_at);
 
--- Key to engrams. FTS5 is used as the sorted, merging postings store it is: a token is a space and a key, a row an
--- engram, the newest first. Nothing is ranked by it.
+-- From keys to engrams. FTS5 serves as a postings store only (decision 2): a token is a space and a key, a row is an
+-- engram, the newest first. Its ranking is not used.
 CREATE VIRTUAL TABLE postings USING fts5 (
     tokens,
     content = '',
@@ -70,38 +70,38 @@ CREATE VIRTUAL TABLE postings USING fts5 (
 );
 INSERT INTO postings (postings, rank) VALUES ('automerge', 2);
 
--- The newest engrams, not yet in postings: those enter thirty-two at a time, which costs a fraction of one by one.
+-- The newest engrams, not in postings yet: thirty-two enter together, which costs a fraction of one by one.
 CREATE TABLE pending (
     ordinal    INTEGER PRIMARY KEY,
     tokens     TEXT    NOT NULL
 ) STRICT;
 
-CREATE TABLE live (                 -- how many rows of engrams there are of each kind in each space
+CREATE TABLE live (                 -- number of rows in `engrams` by space and kind, expired ones included
     space      TEXT    NOT NULL,
     kind       TEXT    NOT NULL,
     engrams    INTEGER NOT NULL,
     PRIMARY KEY (space, kind)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE votes (                -- which roots of the hierarchy confirmed an engram
+CREATE TABLE votes (                -- roots of the agent hierarchy that confirmed an engram
     ordinal    INTEGER NOT NULL,
     root       TEXT    NOT NULL,
     PRIMARY KEY (ordinal, root)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pins (                 -- engrams that stand first in every brief
+CREATE TABLE pins (                 -- engrams that come first in every brief
     position   INTEGER PRIMARY KEY,
     ordinal    INTEGER NOT NULL UNIQUE
 ) STRICT;
 
-CREATE TABLE puts (                 -- how much each author put, by the minute; only the last minutes are of use
+CREATE TABLE puts (                 -- engrams put by each author in each minute, for the rate limit
     author     TEXT    NOT NULL,
     minute     INTEGER NOT NULL,
     engrams    INTEGER NOT NULL,
     PRIMARY KEY (author, minute)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE turns (                -- where each agent stands in its last turn
+CREATE TABLE turns (                -- last turn of each agent, and what it has read in it
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
     number     INTEGER NOT NULL,
@@ -114,13 +114,13 @@ CREATE TABLE turns (                -- where each agent stands in its last turn
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE read_digests (         -- every digest a dereference gave, by run
+CREATE TABLE read_digests (         -- digests of everything dereferenced in a run
     run        TEXT    NOT NULL,
     digest     TEXT    NOT NULL,
     PRIMARY KEY (run, digest)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mail (                 -- inboxes
+CREATE TABLE mail (                 -- inboxes of all agents
     position   INTEGER PRIMARY KEY,
     run        TEXT    NOT NULL,
     recipient  TEXT    NOT NULL,
@@ -132,7 +132,7 @@ CREATE TABLE mail (                 -- inboxes
 ) STRICT;
 CREATE INDEX mail_inbox ON mail (run, recipient, position);
 
-CREATE TABLE requests (             -- to read more than a turn allows
+CREATE TABLE requests (             -- requests to read more than a turn allows
     request_id TEXT    PRIMARY KEY,
     run        TEXT    NOT NULL,
     asked      BLOB    NOT NULL,    -- the request, as JSON
@@ -154,24 +154,24 @@ CREATE TABLE grants (
 CREATE INDEX grants_child ON grants (run, child);
 CREATE INDEX grants_expiry ON grants (run, expires_at);
 
-CREATE TABLE blocks (               -- what was spent of each block of a grant, and whether it was revoked
+CREATE TABLE blocks (               -- tokens and uses spent of each block of a grant, and whether it is revoked
     block_id   TEXT    PRIMARY KEY,
     tokens     INTEGER NOT NULL DEFAULT 0,
     uses       INTEGER NOT NULL DEFAULT 0,
     revoked    INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE given_budgets (        -- what a parent allows a child
+CREATE TABLE given_budgets (        -- budgets that a parent last gave a child
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
     budgets    BLOB    NOT NULL,
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE rejections (           -- the last message of an agent that was sent back and not sent again yet
+CREATE TABLE rejections (           -- last message of an agent that was rejected and not resent yet
     run        TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
-    kind       TEXT    NOT NULL,        -- whose form it had: child or parent
+    kind       TEXT    NOT NULL,-- form of the message: child or parent
     rejection  TEXT    NOT NULL,
     PRIMARY KEY (run, agent, kind)
 ) STRICT, WITHOUT ROWID;
@@ -181,11 +181,11 @@ CREATE TABLE briefs (
     role       TEXT    NOT NULL,
     version    INTEGER NOT NULL,
     at         INTEGER NOT NULL,
-    lines      TEXT    NOT NULL,    -- one below the other
+    lines      TEXT    NOT NULL,    -- separated by newlines
     PRIMARY KEY (run, role, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE remembered (           -- answers given under an idempotency key
+CREATE TABLE remembered (           -- answers to requests with an idempotency key
     caller     TEXT    NOT NULL,
     key        TEXT    NOT NULL,
     at         INTEGER NOT NULL,
@@ -194,7 +194,7 @@ CREATE TABLE remembered (           -- answers given under an idempotency key
     PRIMARY KEY (caller, key)
 ) STRICT, WITHOUT ROWID;
 
--- Every version of everything remembered, numbered in the order they were made.
+-- Every version of every episode, numbered in the order they were made.
 CREATE TABLE episodes (
     ordinal INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -212,7 +212,7 @@ CREATE INDEX episodes_by_importance ON episodes (importance, ordinal) WHERE last
 CREATE INDEX episodes_pinned ON episodes (importance, ordinal) WHERE last = 1 AND pinned = 1;
 CREATE INDEX episodes_by_time ON episodes (at) WHERE last = 1;
 
--- Contributions as they stand.
+-- Contributions in their current state.
 CREATE TABLE contributions (
     id TEXT PRIMARY KEY,
     status TEXT NOT NULL,
@@ -227,9 +227,9 @@ CREATE INDEX contributions_by_words ON contributions (session, content_hash, at)
 CREATE INDEX contributions_by_likeness ON contributions (similarity_key);
 CREATE INDEX contributions_by_status ON contributions (status, id);
 
--- Figures, added up as facts are applied; what each column counts is said in operations/tallies.py.
+-- Figures, added up as facts are applied (decision 20). gateway/tallies.py says what each column counts.
 
-CREATE TABLE tallies (              -- for each agent of a run
+CREATE TABLE tallies (              -- totals of each agent of a run
     run            TEXT    NOT NULL,
     agent          TEXT    NOT NULL,
     role           TEXT    NOT NULL,
@@ -246,11 +246,11 @@ CREATE TABLE tallies (              -- for each agent of a run
     engrams        INTEGER NOT NULL,
     contradictions INTEGER NOT NULL,
     pointed_tokens INTEGER NOT NULL,
-    counted_turn   INTEGER NOT NULL,    -- the last turn that was counted
+    counted_turn   INTEGER NOT NULL,    -- number of the last turn that was counted
     PRIMARY KEY (run, agent)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE kinds_put (            -- engrams put, by kind, for each agent of a run
+CREATE TABLE kinds_put (            -- engrams put by each agent of a run, by kind
     run            TEXT    NOT NULL,
     agent          TEXT    NOT NULL,
     kind           TEXT    NOT NULL,
@@ -259,7 +259,7 @@ CREATE TABLE kinds_put (            -- engrams put, by kind, for each agent of a
     PRIMARY KEY (run, agent, kind)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE history (              -- by role, for each minute, hour and day in which anything was counted
+CREATE TABLE history (              -- totals of each role, for each minute, hour and day in which anything was counted
     bucket         TEXT    NOT NULL,
     start          INTEGER NOT NULL,
     run            TEXT    NOT NULL,

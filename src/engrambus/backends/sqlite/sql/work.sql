@@ -1,34 +1,34 @@
--- The index of work: a projection of tuples.jsonl. Nothing here is true by itself; delete the file and it is built again.
+-- The work index: a projection of tuples.jsonl (decision 22). Delete the file and it is rebuilt.
 
-CREATE TABLE applied (              -- how far into the journal this index has come: always one row
+CREATE TABLE applied (              -- the state of this index: always one row
     one        INTEGER PRIMARY KEY CHECK (one = 1),
-    layout     INTEGER NOT NULL,    -- the version of this file; another one means: build it again
+    layout     INTEGER NOT NULL,    -- version of this file; an index of another version is rebuilt
     project    TEXT    NOT NULL,
-    indexed    TEXT    NOT NULL,    -- the fields tuples are posted by, as a JSON list
-    position   INTEGER NOT NULL,    -- bytes of the journal applied
-    seq        INTEGER NOT NULL,    -- the last line applied
-    checksum   TEXT    NOT NULL,    -- that line's
-    at         INTEGER NOT NULL,    -- that line's
-    synced     INTEGER NOT NULL,    -- bytes of the journal known to be on the disk
-    machine    TEXT    NOT NULL,    -- the start of the machine in which that was said
-    ordinal    INTEGER NOT NULL,    -- tuples so far
-    receipts   INTEGER NOT NULL,    -- receipts so far
-    sorted_tuples INTEGER NOT NULL,   -- of how many the ids are sorted in
+    indexed    TEXT    NOT NULL,    -- fields by which tuples are posted, as a JSON list
+    position   INTEGER NOT NULL,    -- offset behind the last line applied
+    seq        INTEGER NOT NULL,    -- number of that line
+    checksum   TEXT    NOT NULL,    -- checksum of that line
+    at         INTEGER NOT NULL,    -- commit time of that line, in microseconds as all times here
+    synced     INTEGER NOT NULL,    -- bytes of the journal known to be on disk
+    machine    TEXT    NOT NULL,    -- boot of the machine in which that was recorded
+    ordinal    INTEGER NOT NULL,    -- number of tuples
+    receipts   INTEGER NOT NULL,    -- number of receipts
+    sorted_tuples INTEGER NOT NULL,   -- number of tuples whose ids are merged into `tuple_ids`
     sorted_receipts INTEGER NOT NULL,
-    links      INTEGER NOT NULL,    -- links so far
-    runs       INTEGER NOT NULL,    -- runs with tuples so far
-    epoch      INTEGER NOT NULL,
-    boot       TEXT    NOT NULL,
-    counter    INTEGER NOT NULL,    -- claims in this epoch
-    figures    BLOB    NOT NULL     -- what was counted of lanes, runs and yools and is not in their tables yet, as JSON
+    links      INTEGER NOT NULL,    -- number of links
+    runs       INTEGER NOT NULL,    -- number of runs with tuples
+    epoch      INTEGER NOT NULL,    -- epoch of claims
+    boot       TEXT    NOT NULL,    -- boot of the machine in which the epoch began
+    counter    INTEGER NOT NULL,    -- number of claims in this epoch
+    figures    BLOB    NOT NULL     -- counts of lanes, runs and yools that are not in their tables yet, as JSON (decision 35)
 ) STRICT;
 
-CREATE TABLE bodies (               -- tuples as they were created; never changed
+CREATE TABLE bodies (               -- tuples as they were created; never changed, and apart so that a change of state does not rewrite them
     ordinal    INTEGER PRIMARY KEY,
     body       BLOB    NOT NULL
 ) STRICT;
 
-CREATE TABLE tuples (               -- what has become of them
+CREATE TABLE tuples (               -- their state
     ordinal    INTEGER PRIMARY KEY,
     id         BLOB    NOT NULL,
     state      TEXT    NOT NULL,
@@ -47,14 +47,14 @@ CREATE TABLE tuples (               -- what has become of them
     budget_tokens INTEGER,
     micros     INTEGER NOT NULL DEFAULT 0,
     tokens     INTEGER NOT NULL DEFAULT 0,
-    own_micros INTEGER NOT NULL DEFAULT 0,  -- of that, what it has spent itself
+    own_micros INTEGER NOT NULL DEFAULT 0,  -- of that, spent by the tuple itself and not by its children
     own_tokens INTEGER NOT NULL DEFAULT 0,
     held_micros INTEGER NOT NULL DEFAULT 0,
     held_tokens INTEGER NOT NULL DEFAULT 0,
     alarmed    INTEGER NOT NULL DEFAULT 0,
     parent     BLOB,
     again      BLOB,
-    ended      INTEGER              -- the number of its last receipt
+    ended      INTEGER              -- number of its final receipt
 ) STRICT;
 CREATE INDEX waiting ON tuples (lane, rank DESC, ordinal) WHERE state = 'waiting' AND ready_at = 0;
 CREATE INDEX delayed ON tuples (lane, ready_at) WHERE state = 'waiting' AND ready_at > 0;
@@ -65,8 +65,8 @@ CREATE INDEX given_up ON tuples (ended) WHERE state = 'dead';
 CREATE INDEX ended ON tuples (run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
 CREATE INDEX by_lane ON tuples (lane, ordinal);
 
--- Ids are hashes: sorted in one by one, each would change a page of its own. So new ones gather in a small table, and
--- many are sorted in at once. `head` is an id's first eight bytes as a number; ids that share it lie side by side.
+-- Ids are hashes: inserted one by one, each would change a page of its own (decision 22). So new ones gather in a small
+-- table, and many are merged at once. `head` is the first eight bytes of an id as a number; several ids may share it.
 
 CREATE TABLE tuple_ids (
     head       INTEGER NOT NULL,
@@ -96,11 +96,11 @@ CREATE TABLE new_receipt_ids (
 
 CREATE VIEW all_receipt_ids AS SELECT head, number FROM receipt_ids UNION ALL SELECT head, number FROM new_receipt_ids;
 
-CREATE TABLE posted (               -- tuples by the fields named in the settings; those taken out are not here
+CREATE TABLE posted (               -- tuples by the fields named in the settings, without taken ones
     path       TEXT    NOT NULL,
     value      TEXT    NOT NULL,    -- as JSON
-    live       INTEGER NOT NULL,    -- whether it waits or is worked on
-    rank       INTEGER NOT NULL,    -- its rank, negative: the highest first
+    live       INTEGER NOT NULL,    -- 1 while it waits or is claimed
+    rank       INTEGER NOT NULL,    -- its negated rank, so that the highest comes first
     ordinal    INTEGER NOT NULL,
     PRIMARY KEY (path, value, live, rank, ordinal)
 ) STRICT, WITHOUT ROWID;
@@ -113,49 +113,49 @@ CREATE TABLE receipts (
 ) STRICT;
 CREATE INDEX receipts_by_run ON receipts (run, number);
 
-CREATE TABLE links (                -- the receipts of each tuple in the order they came
-    ordinal    INTEGER NOT NULL,    -- the tuple
+CREATE TABLE links (                -- receipts of each tuple in the order they were recorded
+    ordinal    INTEGER NOT NULL,    -- ordinal of the tuple
     number     INTEGER NOT NULL,
     receipt    BLOB    NOT NULL,
-    step       INTEGER,             -- the step it finished, if it did
+    step       INTEGER,             -- step that it finished, if any
     PRIMARY KEY (ordinal, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE results (              -- receipts that may stand for another execution
+CREATE TABLE results (              -- receipts that are cache hits for a key
     key        TEXT    NOT NULL,
     number     INTEGER NOT NULL,
     PRIMARY KEY (key, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE purged (               -- bodies that were taken away to make room
+CREATE TABLE purged (               -- stored bodies that were deleted to free disk space
     sha        BLOB    PRIMARY KEY,
     at         INTEGER NOT NULL,
     why        TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE asked (                -- tuples by the idempotency key they were put under
+CREATE TABLE asked (                -- answers to puts with an idempotency key
     key        TEXT    PRIMARY KEY,
     id         BLOB    NOT NULL,
     request    TEXT    NOT NULL,
     accepted   BLOB
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE yools (                -- what successful executions cost so far
+CREATE TABLE yools (                -- total cost of successful executions
     name       TEXT    PRIMARY KEY,
     runs       INTEGER NOT NULL,
     micros     INTEGER NOT NULL,
     tokens     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE running (              -- steps under way
+CREATE TABLE running (              -- running steps
     ordinal    INTEGER NOT NULL,
     step       INTEGER NOT NULL,
-    micros     INTEGER NOT NULL,    -- set aside and not yet spent
+    micros     INTEGER NOT NULL,    -- reserved and not spent yet
     tokens     INTEGER NOT NULL,
     PRIMARY KEY (ordinal, step)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE counted (              -- what steps spent, by the claim they were executed under
+CREATE TABLE counted (              -- cost of steps by the claim under which they ran
     ordinal    INTEGER NOT NULL,
     epoch      INTEGER NOT NULL,
     counter    INTEGER NOT NULL,

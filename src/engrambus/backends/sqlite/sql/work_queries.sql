@@ -1,5 +1,5 @@
--- What is inserted many rows at once says OR FAIL: the transaction is given up with whatever fails, so SQLite need not
--- copy every page it is about to change in case only this statement has to be undone.
+-- Inserts of many rows say OR FAIL (decision 35): a failure rolls back the transaction anyway, so SQLite need not copy
+-- every page it is about to change in case only this statement had to be undone.
 
 -- name: columns
 t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
@@ -256,7 +256,7 @@ WHERE t.state = 'dead' AND t.ordinal > ?
 ORDER BY t.ordinal;
 
 -- name: ended
--- The last so many of all are among the last so many of each of the so many runs in which something ended last.
+-- The last N of all are among the last N of each of the N runs in which a tuple ended last.
 WITH latest AS MATERIALIZED (
     SELECT r.number, (
         SELECT max(t.ended) FROM tuples AS t INDEXED BY ended
