@@ -8,7 +8,7 @@ import pytest
 
 from engrambus.edges.cli.root import engrambus
 from engrambus.edges.cli.table import COMMANDS
-from engrambus.edges.http.sessions import Codes, session_operations
+from engrambus.edges.http.sessions import SignInCodes, session_operations
 from engrambus.edges.mcp.tools import tool_operations, tools
 from engrambus.edges.sdk import Bus
 from engrambus.edges.sdk.methods import Methods
@@ -79,7 +79,10 @@ def test_http_offers_all_that_does_not_opt_out_and_the_doors_of_its_page(
         described = bus.call("GET", "/openapi.json").json
     calls = [call for path in described["paths"].values() for call in path.values()]
     offered = {call["operationId"] for call in calls}
-    assert offered - expected("http") == {operation.name for operation in session_operations(Codes())} | BESIDE_ON_HTTP
+    assert (
+        offered - expected("http")
+        == {operation.name for operation in session_operations(SignInCodes())} | BESIDE_ON_HTTP
+    )
     assert expected("http") <= offered
 
 

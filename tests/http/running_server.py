@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engrambus.core import SECOND_US, SystemClock
-from engrambus.edges.http import Codes
+from engrambus.edges.http import SignInCodes
 from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.server import make_server
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 class RunningServer:
     """A running server for one project."""
 
-    def __init__(self, gateway: Gateway, repository: Repository, port: int, codes: Codes) -> None:
+    def __init__(self, gateway: Gateway, repository: Repository, port: int, codes: SignInCodes) -> None:
         self.gateway = gateway
         self.repository = repository
         self.port = port
@@ -128,7 +128,7 @@ def run_server(
     sock.bind(("127.0.0.1", 0))
     port = sock.getsockname()[1]
     ready = threading.Event()
-    codes = Codes()
+    codes = SignInCodes()
     server = make_server(gateway, sock, ready.set, codes=codes, events=events, tuple_events=tuple_events)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()

@@ -21,7 +21,7 @@ PROGRAM = """
 import socket, sys
 from pathlib import Path
 from engrambus.app import init_project, open_project
-from engrambus.edges.http import Codes, serve
+from engrambus.edges.http import SignInCodes, serve
 from engrambus.settings import Settings
 
 folder = Path(sys.argv[1])
@@ -30,7 +30,7 @@ init_project(folder / "repository", settings)
 gateway = open_project(folder / "repository", settings)
 sock = socket.socket()
 sock.bind(("127.0.0.1", 0))
-codes = Codes()
+codes = SignInCodes()
 serve(gateway, sock, lambda: print(sock.getsockname()[1], codes.new(), flush=True), codes=codes)
 gateway.close()
 print("ended")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engrambus.edges.http.sessions import CODE_SECONDS, MAX_CODES, Codes
+from engrambus.edges.http.sessions import CODE_SECONDS, MAX_CODES, SignInCodes
 from engrambus.errors import CodeInvalid
 from tests.http.running_server import RunningServer
 
@@ -65,7 +65,7 @@ def test_an_admin_gets_another_code(bus: RunningServer) -> None:
 
 def test_a_code_expires_and_the_oldest_are_dropped_beyond_the_limit() -> None:
     now = 0.0
-    codes = Codes(lambda: now)
+    codes = SignInCodes(lambda: now)
     unused, first = codes.new(), codes.new()
     now = CODE_SECONDS - 1
     codes.use(first)

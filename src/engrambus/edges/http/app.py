@@ -12,7 +12,7 @@ from engrambus.edges.http.events import EventsEndpoint
 from engrambus.edges.http.guard import Guard, MethodRouter, route_not_found
 from engrambus.edges.http.openapi import openapi
 from engrambus.edges.http.responses import StaticResponse
-from engrambus.edges.http.sessions import Codes, session_operations
+from engrambus.edges.http.sessions import SignInCodes, session_operations
 from engrambus.edges.http.streams import LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.edges.mcp import MCP_METHODS, McpEndpoint
@@ -30,7 +30,7 @@ def create_app(
     gateway: Gateway,
     *,
     port: int,
-    codes: Codes | None = None,
+    codes: SignInCodes | None = None,
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
 ) -> Starlette:
@@ -38,7 +38,7 @@ def create_app(
 
     `app.state.codes` makes codes for the page; `app.state.long_lived` holds the endpoints to close at shutdown.
     """
-    codes = codes or Codes()
+    codes = codes or SignInCodes()
     mcp = McpEndpoint(gateway)
     endpoints: Endpoints = {
         **_operation_endpoints(gateway, codes),
@@ -64,7 +64,7 @@ def create_app(
     return app
 
 
-def _operation_endpoints(gateway: Gateway, codes: Codes) -> Endpoints:
+def _operation_endpoints(gateway: Gateway, codes: SignInCodes) -> Endpoints:
     """Return the endpoints of all operations, of the OpenAPI document and of the published schemas."""
     open_session, new_code = session_operations(codes)
     operations = [*(operation for operation in OPERATIONS.values() if operation.route), open_session, new_code]

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engrambus.edges.http.app import create_app
 from engrambus.edges.http.events import EventsEndpoint
-from engrambus.edges.http.sessions import Codes
+from engrambus.edges.http.sessions import SignInCodes
 from engrambus.edges.http.streams import ABORT_CONNECTION, LongLived
 from engrambus.edges.http.tuple_events import TupleEventsEndpoint
 from engrambus.gateway import Gateway
@@ -91,7 +91,7 @@ def make_server(
     sock: socket.socket,
     on_ready: Callable[[], None] | None = None,
     *,
-    codes: Codes | None = None,
+    codes: SignInCodes | None = None,
     events: EventsEndpoint | None = None,
     tuple_events: TupleEventsEndpoint | None = None,
 ) -> Server:
@@ -116,7 +116,11 @@ def make_server(
 
 
 def serve(
-    gateway: Gateway, sock: socket.socket, on_ready: Callable[[], None] | None = None, *, codes: Codes | None = None
+    gateway: Gateway,
+    sock: socket.socket,
+    on_ready: Callable[[], None] | None = None,
+    *,
+    codes: SignInCodes | None = None,
 ) -> None:
     """Serve a project until SIGINT or SIGTERM; `codes` lets the caller make links to the page."""
     make_server(gateway, sock, on_ready, codes=codes).run(sockets=[sock])

@@ -26,7 +26,7 @@ SESSION_SECONDS = 12 * 3600
 MAX_CODES = 64
 
 
-class Codes:
+class SignInCodes:
     """Unused codes of this server process."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -93,7 +93,7 @@ class CodeAnswer(Struct, frozen=True, kw_only=True):
     """Seconds until the code expires."""
 
 
-def session_operations(codes: Codes) -> tuple[Operation[Any, Any], Operation[Any, Any]]:
+def session_operations(codes: SignInCodes) -> tuple[Operation[Any, Any], Operation[Any, Any]]:
     """Return the page's two operations: exchange a code for a session, and make a new code."""
 
     def open_session(context: Context, request: OpenSession) -> SessionAnswer:

@@ -12,7 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from engrambus.edges.http.call_log import log_refusal, name_call
 from engrambus.edges.http.requests import header, read_body, read_query, read_text
 from engrambus.edges.http.responses import Headers, StaticResponse
-from engrambus.edges.http.sessions import SESSION_SECONDS, Codes, cookie, cookie_name, session_operations, session_token
+from engrambus.edges.http.sessions import (
+    SESSION_SECONDS,
+    SignInCodes,
+    cookie,
+    cookie_name,
+    session_operations,
+    session_token,
+)
 from engrambus.edges.page.actions import ACTIONS
 from engrambus.edges.page.session import Address, PageSession
 from engrambus.edges.page.view import PAGE_PARAMS, PageView, error_page, sign_in_page
@@ -69,7 +76,7 @@ _HTML_HEADERS: Headers = [
 ]
 
 
-def page_routes(gateway: Gateway, codes: Codes) -> dict[str, dict[str, ASGIApp]]:
+def page_routes(gateway: Gateway, codes: SignInCodes) -> dict[str, dict[str, ASGIApp]]:
     """Return the endpoints of the page by path and method."""
     page = PageEndpoints(gateway, codes)
     routes: dict[str, dict[str, ASGIApp]] = {
@@ -99,7 +106,7 @@ class PageEndpoints:
     # decision 16: the session's token is in a cookie that no script can read. Only the page and `/events` accept it;
     # operations accept a bearer token alone, so no other site can call them through a visitor's browser.
 
-    def __init__(self, gateway: Gateway, codes: Codes) -> None:
+    def __init__(self, gateway: Gateway, codes: SignInCodes) -> None:
         self._gateway = gateway
         self._open_session, _ = session_operations(codes)
 

@@ -108,9 +108,9 @@ def telemetry_of(session: Session, gateway: Gateway) -> AbstractContextManager[N
 
 
 def _serve(session: Session, gateway: Gateway, record: int, listening: socket.socket) -> None:
-    from engrambus.edges.http import Codes, serve
+    from engrambus.edges.http import SignInCodes, serve
 
-    codes = Codes()
+    codes = SignInCodes()
     port = listening.getsockname()[1]
     os.pwrite(record, json.dumps({"pid": os.getpid(), "port": port}).encode(), 0)
     serve(gateway, listening, lambda: _print_link(session, gateway, port, codes.new(), running=False), codes=codes)
@@ -157,11 +157,11 @@ def running_link(gateway: Gateway, query: str = "") -> str | None:
 
 def _request_code(gateway: Gateway, port: int) -> str:
     """Ask the server for a code for its page, as the admin of the project's files."""
-    from engrambus.edges.http.sessions import Codes, NewCode, session_operations
+    from engrambus.edges.http.sessions import NewCode, SignInCodes, session_operations
     from engrambus.edges.sdk.http_transport import HttpTransport
     from engrambus.gateway import Credential
 
-    _, new_code = session_operations(Codes())
+    _, new_code = session_operations(SignInCodes())
     with closing(HttpTransport(f"http://{HOST}:{port}")) as remote:
         code: str = remote.call(new_code, NewCode(), Credential(token=_admin_token(gateway))).code
     return code
